@@ -31,6 +31,7 @@ from penstock.plans.importing.given_graph import (
     FILE_KEY,
     FORM_KEY,
     IGNORED_KEY,
+    READ_FORMS,
     GivenGraph,
     Imported,
     ImportOptions,
@@ -115,9 +116,7 @@ def import_command(
         typer.Argument(
             metavar="FILE...",
             help="DOT (.dot, .gv), GraphML (.graphml), edge lists (.csv, .tsv, .edges, .txt); by content: "
-            "DOT, GraphML, Pajek, graphs in JSON (node-link, vis.js, d3, Cytoscape, Arroyo), WfFormat, STG, "
-            "daggen, Pegasus (DAX, YAML), Alibaba's batch tasks, output of flink info and EXPLAIN, Flink's "
-            "JSON and plan JSON; directories and globs of them, - for standard input.",
+            f"{READ_FORMS}; directories and globs of them, - for standard input.",
         ),
     ],
     out: Annotated[

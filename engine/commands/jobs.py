@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,14 +15,17 @@ from rich.table import Column
 
 from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.output.people import print_table
+from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output, print_foreign_line, print_line
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.run.job_records import (
+    JobFormatError,
     JobRecord,
     VertexState,
     driver_lives,
     find_job,
+    jobs_of_other_formats,
     list_jobs,
     vertex_states,
     wait_for_job,
@@ -215,6 +218,14 @@ def list_command(
         print_table([Column(name) for name in names], map(_list_row, jobs))
     else:
         print_line("no jobs are running" if running else "no jobs: penstock run makes them")
+    if others := jobs_of_other_formats():
+        print_beside_output(StyledText(_left_out(others), "dim"))
+
+
+def _left_out(others: Sequence[JobFormatError]) -> str:
+    """Return a line about jobs that were recorded in other formats."""
+    more = f" ({len(others) - 1:,} more such jobs)" if len(others) > 1 else ""
+    return f"{others[0].message}{more}"
 
 
 def _list_row(job: JobRecord) -> tuple[str, ...]:

@@ -35,7 +35,6 @@ from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.machine.replace_file import make_durable, replace_file
 from penstock.engine.machine.state_folder import describe_owner, liveness, state_folder
 from penstock.engine.machine.stop_on_signals import end_processes
-from penstock.engine.output.print_line import print_error
 from penstock.operators.files.durable_files import NotOwnError, create_private_file
 from penstock.operators.functions.add_up_metrics import Metrics, add_up_metrics
 from penstock.plans.errors import InputError, MachineError
@@ -254,7 +253,30 @@ class JobRecord:
 
 
 def list_jobs() -> list[JobRecord]:
-    """Return all listed jobs of this user, the latest first. Raises MachineError if they cannot be read."""
+    """Return all listed jobs of this user, the latest first, without jobs of another format.
+
+    Raises MachineError if they cannot be read.
+    """
+    records: list[JobRecord] = []
+    for folder in _job_folders():
+        with suppress(JobFormatError):
+            if (record := _record(folder)) is not None:
+                records.append(record)
+    return sorted(records, key=lambda job: (job.submitted.started_at, job.job_id), reverse=True)
+
+
+def jobs_of_other_formats() -> list[JobFormatError]:
+    """Return an error for each job of this user that was recorded in another format."""
+    errors = []
+    for folder in _job_folders():
+        try:
+            _record(folder)
+        except JobFormatError as error:
+            errors.append(error)
+    return errors
+
+
+def _job_folders() -> list[Path]:
     try:
         above = jobs_folder()
     except NotOwnError as error:
@@ -262,17 +284,9 @@ def list_jobs() -> list[JobRecord]:
     except OSError:  # a folder that cannot be made has no jobs
         return []
     try:
-        folders = [path for path in above.iterdir() if _JOB_ID.fullmatch(path.name)]
+        return [path for path in above.iterdir() if _JOB_ID.fullmatch(path.name)]
     except OSError as error:
         raise machine_error(error, "the list of jobs cannot be read") or error from error
-    records = []
-    for folder in folders:
-        try:
-            records.append(_record(folder))
-        except JobFormatError as error:
-            print_error(f"penstock: {error.message}")
-    listed = [record for record in records if record is not None]
-    return sorted(listed, key=lambda job: (job.submitted.started_at, job.job_id), reverse=True)
 
 
 def look_up_job(job_id: str) -> JobRecord | None:
