@@ -38,8 +38,13 @@ def mark_chainable_edges(
 
     Example: tests/passes/fixtures/stream_edges.txt.
     """
+    return settle_edges(marked_edges, edge_ends, _behind_legacy_sources(marked_edges, chain_heads))
+
+
+def settle_edges(marked_edges: pl.DataFrame, edge_ends: pl.DataFrame, behind_legacy: Ints) -> pl.DataFrame:
+    """As mark_chainable_edges; `behind_legacy`: edges of legacy sources' chains to yielding operators."""
     sets = marked_edges["reasons"].to_numpy().copy()
-    sets[_behind_legacy_sources(marked_edges, chain_heads)] |= _YIELDING
+    sets[behind_legacy] |= _YIELDING
     set_occurs = np.zeros(1 << len(NotChainableReason), bool)
     set_occurs[sets] = True
     lists = _named(np.flatnonzero(set_occurs)).gather((np.cumsum(set_occurs) - 1)[sets])
@@ -62,12 +67,17 @@ def _named(sets: Ints) -> pl.Series:
 
 def _behind_legacy_sources(marked_edges: pl.DataFrame, chain_heads: pl.DataFrame) -> Ints:
     """The edges whose target yields and whose source is a legacy source or chained to one."""
-    yielding = marked_edges.select(_OF_YIELDING).filter("yielding")
+    yielding = edges_to_yielding(marked_edges)
     legacy_heads = chain_heads.filter("head_is_legacy_source").select(TOPOLOGY, "node", chained_to_one=True)
     cut_edges = look_up(yielding, legacy_heads, {"source": "node"}).filter(
         pl.col("legacy_source") | pl.col("chained_to_one").is_not_null()
     )
     return ints(cut_edges, "edge")
+
+
+def edges_to_yielding(marked_edges: pl.DataFrame) -> pl.DataFrame:
+    """edge (its row), topology_id, source, legacy_source of the edges whose target yields."""
+    return marked_edges.select(_OF_YIELDING).filter("yielding")
 
 
 _NOT_NEEDED = ("forward", "chaining_enabled", "chain_different_max_parallelism")
@@ -112,5 +122,9 @@ def find_chain_heads(marked_edges: pl.DataFrame) -> pl.DataFrame:
 
     Example: tests/passes/fixtures/chain_heads.txt.
     """
-    pointers = marked_edges.select(_POINTERS).filter("chains").drop("chains")
-    return walk(pointers, ["node"], find_heads, HEADS)
+    return walk(chain_pointers(marked_edges), ["node"], find_heads, HEADS)
+
+
+def chain_pointers(marked_edges: pl.DataFrame) -> pl.DataFrame:
+    """The rows that find_heads reads: a node that is chained to another one points at it."""
+    return marked_edges.select(_POINTERS).filter("chains").drop("chains")

@@ -77,15 +77,19 @@ def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
 
     Example: tests/passes/fixtures/job_vertices.txt.
     """
+    return grouped_vertices.with_columns(number_co_locations(grouped_vertices)).select(
+        *JOB_VERTICES.names, "slot_sharing_group_name", "co_location_group_name", "group_place"
+    )
+
+
+def number_co_locations(grouped_vertices: pl.DataFrame) -> pl.Series:
+    """The co_location_group of each vertex, by its co_location_group_name."""
     located = np.flatnonzero(grouped_vertices["co_location_group_name"].is_not_null().to_numpy())
     of_located = grouped_vertices.select(TOPOLOGY, "co_location_group_name")[located]
     first = groups(of_located, "co_location_group_name")
     numbers = np.full(len(grouped_vertices), _NONE, np.int32)
     numbers[located] = number_in_turn(first, runs(of_located[TOPOLOGY].to_numpy()).starts)
-    group = pl.Series("co_location_group", numbers)
-    return grouped_vertices.with_columns(group.replace(_NONE, None)).select(
-        *JOB_VERTICES.names, "slot_sharing_group_name", "co_location_group_name", "group_place"
-    )
+    return pl.Series("co_location_group", numbers).replace(_NONE, None)
 
 
 def slot_sharing_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:

@@ -1,5 +1,7 @@
 """Fractions of managed memory of operators, and the weights for which Flink fails to compute them."""
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -36,6 +38,47 @@ def set_managed_memory_fractions(operators: pl.DataFrame, job_vertices: pl.DataF
 
     Example: tests/passes/fixtures/chained_operators.txt.
     """
+    of_groups = job_vertices["group_place"].to_numpy()[operators["vertex_place"].to_numpy()]
+    uses = memory_uses(operators)
+    groups = uses_together(uses, of_groups, int(of_groups.max(initial=-1)) + 1)
+    return chained_operators(operators, uses, groups, of_groups)
+
+
+class MemoryUses(NamedTuple):
+    """Managed memory that operators, or groups of them, use."""
+
+    weights: Ints  #: the weight of use case OPERATOR; 0 for none
+    uses: Flags  #: a column for each of _USE_CASES
+
+
+def memory_uses(operators: pl.DataFrame) -> MemoryUses:
+    """The uses of each operator. In: managed_memory, slot_scope."""
+    weights, uses = np.zeros(len(operators), np.int64), np.zeros((len(operators), len(_USE_CASES)), np.bool_)
+    weighing = np.flatnonzero((operators["managed_memory"].map.len() > 0).to_numpy())
+    uses[weighing, 0] = True
+    if len(weighing):
+        own = operators["managed_memory"][weighing].map.get(_OPERATOR).fill_null(0).cast(pl.Int64)
+        weights[weighing] = own.to_numpy()
+    scoped = np.flatnonzero((operators["slot_scope"].list.len() > 0).to_numpy())
+    scopes = operators["slot_scope"][scoped]
+    for place, use_case in enumerate(_SLOT_SCOPE, 1):
+        uses[scoped[scopes.list.contains(use_case).to_numpy()], place] = True
+    return MemoryUses(weights, uses)
+
+
+def uses_together(of_rows: MemoryUses, places: Ints, count: int) -> MemoryUses:
+    """The uses of `count` groups together; the rows are in the groups `places`."""
+    weights, uses = np.zeros(count, np.int64), np.zeros((count, len(_USE_CASES)), np.bool_)
+    np.add.at(weights, places, of_rows.weights)
+    for use_case, column in enumerate(of_rows.uses.T):
+        uses[places[column], use_case] = True
+    return MemoryUses(weights, uses)
+
+
+def chained_operators(
+    operators: pl.DataFrame, uses: MemoryUses, groups: MemoryUses, of_groups: Ints
+) -> pl.DataFrame:
+    """The chained operators, which use `uses` and are in the slot sharing groups `of_groups` of `groups`."""
     in_chain = pl.col("chain_index") >= HEAD
     return operators.select(
         TOPOLOGY,
@@ -46,36 +89,24 @@ def set_managed_memory_fractions(operators: pl.DataFrame, job_vertices: pl.DataF
         "name",
         "chain_index",
         pl.when(in_chain).then("operator_order").alias("operator_order"),
-        _fractions(operators, job_vertices).alias("managed_memory_fraction"),
+        _fractions(uses, groups, of_groups).alias("managed_memory_fraction"),
         "input_format",
         "output_format",
     )
 
 
-def _fractions(operators: pl.DataFrame, job_vertices: pl.DataFrame) -> pl.Series:
+def _fractions(uses: MemoryUses, groups: MemoryUses, of_groups: Ints) -> pl.Series:
     """Use case to fraction, of every use case of the operator's slot sharing group."""
-    of_groups = job_vertices["group_place"].to_numpy()[operators["vertex_place"].to_numpy()]
-    in_groups = np.zeros((int(of_groups.max(initial=-1)) + 1, len(_USE_CASES)), np.bool_)
-    weighing = np.flatnonzero((operators["managed_memory"].map.len() > 0).to_numpy())
-    in_groups[of_groups[weighing], 0] = True
-    fractions = np.zeros((len(operators), len(_USE_CASES)))
+    fractions = uses.uses.astype(np.float64)
+    weighing = np.flatnonzero(uses.uses[:, 0])
     if len(weighing):
-        fractions[weighing, 0] = _divide_weights(operators["managed_memory"][weighing], of_groups[weighing])
-    scoped = np.flatnonzero((operators["slot_scope"].list.len() > 0).to_numpy())
-    scopes = operators["slot_scope"][scoped]
-    for place, use_case in enumerate(_SLOT_SCOPE, 1):
-        uses = scopes.list.contains(use_case).to_numpy()
-        in_groups[of_groups[scoped[uses]], place] = True
-        fractions[scoped[uses], place] = 1.0
-    return _maps(in_groups, of_groups, fractions)
+        fractions[weighing, 0] = _divide_weights(uses.weights[weighing], groups.weights[of_groups[weighing]])
+    return _maps(groups.uses, of_groups, fractions)
 
 
-def _divide_weights(weights: pl.Series, of_groups: Ints) -> pl.Series:
+def _divide_weights(weights: Ints, group_weights: Ints) -> pl.Series:
     """The fraction that each operator's weight is of the sum of its group's."""
-    own = weights.map.get(_OPERATOR).fill_null(0).cast(pl.Int64)
-    sums = np.zeros(int(of_groups.max(initial=-1)) + 1, np.int64)
-    np.add.at(sums, of_groups, own.to_numpy())
-    pairs = pl.DataFrame({"weight": own, "group_weight": sums[of_groups]}).with_columns(
+    pairs = pl.DataFrame({"weight": weights, "group_weight": group_weights}).with_columns(
         wrapped(pl.col("group_weight"))
     )
     fractions = (

@@ -250,13 +250,14 @@ def refuse_stream_graphs(
     return first_refusals(
         [
             transformation_reasons,
-            _forward_changes(marked_edges, stream_nodes),
+            forward_changes(marked_edges, stream_nodes),
             *_refuse_settings_of_edges(stream_edges, job_settings),
         ]
     )
 
 
-def _forward_changes(marked_edges: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
+def forward_changes(marked_edges: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
+    """The reasons that forward edges between different parallelisms are."""
     changes = marked_edges.select(_OF_EDGES).filter(_CHANGES_PARALLELISM)
     if changes.is_empty():
         return NO_REASON
