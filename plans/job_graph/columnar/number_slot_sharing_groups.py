@@ -27,6 +27,17 @@ def number_slot_sharing_groups(
 
     Example: tests/passes/fixtures/grouped_vertices.txt.
     """
+    numbered = number_groups(vertices, sorted_vertices, job_settings)
+    return with_index_prefix(override_parallelism(numbered, job_settings), job_settings)
+
+
+def number_groups(
+    vertices: pl.DataFrame, sorted_vertices: pl.DataFrame, job_settings: pl.DataFrame
+) -> pl.DataFrame:
+    """The vertices with order, region, slot_sharing_group and group_place.
+
+    In: vertices (topology_id and slot_sharing_group_name), sorted_vertices (in their order).
+    """
     of_topologies = runs(vertices[TOPOLOGY].to_numpy())
     is_default = (vertices["slot_sharing_group_name"] == DEFAULT_SLOT_SHARING_GROUP).to_numpy()
     has_regions = ~pl.col("all_vertices_in_same_slot_sharing_group")
@@ -34,12 +45,15 @@ def number_slot_sharing_groups(
     regions = sorted_vertices["pipelined_region"].to_numpy()
     first = _first_of_groups(vertices, regions, of_topologies, is_default, by_region)
     is_first = first == np.arange(len(first))
-    numbered = vertices.hstack(sorted_vertices).with_columns(
+    return vertices.hstack(sorted_vertices).with_columns(
         pl.Series("slot_sharing_group", number_in_turn(first, of_topologies.starts), dtype=pl.Int32),
         pl.Series("group_place", (np.cumsum(is_first) - 1)[first], dtype=pl.Int32),
     )
-    numbered = override_parallelism(numbered, job_settings)
-    is_prefixed = _in_topologies(vertices, job_settings, pl.col("vertex_name_include_index_prefix"))
+
+
+def with_index_prefix(numbered: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+    """The vertices with their place in the topological order before their names, where that is asked for."""
+    is_prefixed = _in_topologies(numbered, job_settings, pl.col("vertex_name_include_index_prefix"))
     if not is_prefixed.any():
         return numbered
     prefixed = pl.concat_str(pl.lit("[vertex-"), "topological_order", pl.lit("]"), "name")

@@ -1,14 +1,16 @@
 """The two sequential walks over a StreamGraph."""
 
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 
-from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.arrow_walks import Flags, Ints
 from penstock.plans.job_graph.columnar.create_vertices import CHAINED_SOURCE, HEAD
 from penstock.plans.job_graph.generate_operator_ids import generate_operator_ids
 from penstock.plans.job_graph.order_depth_first import order_depth_first
 from penstock.plans.job_graph.stream_graph_arrays import GraphEdges, stream_graph_arrays
-from penstock.plans.job_graph.uid_hashes import uid_hashes
+from penstock.plans.job_graph.uid_hashes import UidHashes, uid_hashes
 from penstock.plans.tables.column_types import TOPOLOGY
 
 _OF_NODES = (TOPOLOGY, "id", "uid", "no_output_until_end_of_input", "among_sources")
@@ -45,24 +47,33 @@ def _is_in_order(topologies: Ints, ids: Ints) -> bool:
     return bool((starts_new | (ids[1:] > ids[:-1])).all() and (pieces[1:] != pieces[:-1]).all())
 
 
+class StreamGraphRows(NamedTuple):
+    """Nodes by topology and id, a column each."""
+
+    topologies: Ints
+    ids: Ints
+    uids: UidHashes
+    no_output: Flags  #: emits nothing before the end of its input
+    among_sources: Flags
+
+
 def _walk(nodes: pl.DataFrame, stream_edges: pl.DataFrame, sources: Ints, targets: Ints) -> pl.DataFrame:
     """The walks over nodes in order; the edges lead from the rows `sources` to the rows `targets`."""
-    chained_source = stream_edges["chained_source"].to_numpy()
-    edges = GraphEdges(
-        sources,
-        targets,
-        stream_edges["out_index"].to_numpy(),
-        stream_edges["in_index"].to_numpy(),
-        stream_edges["chainable"].to_numpy(),
-        chained_source,
-    )
-    graph = stream_graph_arrays(
+    rows = StreamGraphRows(
         nodes[TOPOLOGY].to_numpy(),
+        nodes["id"].to_numpy(),
         uid_hashes(nodes["uid"].to_arrow(compat_level=pl.CompatLevel.oldest())),
         nodes["no_output_until_end_of_input"].to_numpy(),
         nodes["among_sources"].to_numpy(),
-        edges,
     )
+    columns = ("out_index", "in_index", "chainable", "chained_source")
+    edges = GraphEdges(sources, targets, *(stream_edges[name].to_numpy() for name in columns))
+    return walk_rows(rows, edges)
+
+
+def walk_rows(nodes: StreamGraphRows, edges: GraphEdges) -> pl.DataFrame:
+    """walk_stream_graph of nodes in order, whose rows `edges` connect."""
+    graph = stream_graph_arrays(nodes.topologies, nodes.uids, nodes.no_output, nodes.among_sources, edges)
     ids, colliding = generate_operator_ids(graph)
     order = order_depth_first(graph)
     reached = order.vertex[order.vertex >= 0]
@@ -70,14 +81,14 @@ def _walk(nodes: pl.DataFrame, stream_edges: pl.DataFrame, sources: Ints, target
     operator_place = before[order.vertex] + order.operator_order
     chain_index, chained_source_index = order.distance + HEAD, np.zeros_like(order.distance)
     head, vertex = order.head, order.vertex
-    runs_in, into = sources[chained_source], targets[chained_source]
+    runs_in, into = edges.sources[edges.chained_source], edges.targets[edges.chained_source]
     head[runs_in], vertex[runs_in], chain_index[runs_in] = into, vertex[into], CHAINED_SOURCE
-    chained_source_index[runs_in] = edges.in_indexes[chained_source]
+    chained_source_index[runs_in] = edges.in_indexes[edges.chained_source]
     collides = np.zeros(len(head), np.bool_)
     collides[colliding] = True
     return pl.DataFrame(
         {
-            "vertex": nodes["id"].to_numpy()[head],
+            "vertex": nodes.ids[head],
             "vertex_place": vertex.astype(np.int32),
             "chain_index": chain_index.astype(np.int32),
             "chained_source_index": chained_source_index.astype(np.int32),

@@ -32,7 +32,7 @@ def most_edges(transformations: int) -> int:
     return max(MOST_EDGES, EDGES_OF_A_TRANSFORMATION * transformations)
 
 
-def _count_ways(order: Ints, bounds: Ints, inputs: Ints, virtual: Ints, sinks: Ints, ways: Ints) -> None:
+def count_ways(order: Ints, bounds: Ints, inputs: Ints, virtual: Ints, sinks: Ints, ways: Ints) -> None:
     """The number of ways up from each transformation to physical ones (see run_loop).
 
     Row r has the inputs bounds[r] to bounds[r + 1], which come before it in `order`. Each way of a physical
@@ -100,7 +100,7 @@ def beyond_limit(transformations: pl.DataFrame) -> pl.DataFrame:
     order, bounds, inputs, kinds = input_rows(transformations.select(TOPOLOGY, "id", "inputs", "kind"))
     ways = np.zeros(len(kinds), np.int64)
     run_loop(
-        _count_ways,
+        count_ways,
         len(kinds) + len(inputs),
         (order, bounds, inputs, kinds >= FIRST_VIRTUAL, kinds == _SINK),
         (ways,),

@@ -123,7 +123,7 @@ _SINK_KIND, _PARTITION, _SIDE_OUTPUT, _SELECT = map(
     KINDS.index, (Kind.SINK, Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT)
 )
 _PARTITIONER = pl.col("partitioner").cast(pl.Enum(Partitioner))
-_LABELLED = ("id", "partitioner", "exchange_mode", "tag", "names")
+LABELLED = ("id", "partitioner", "exchange_mode", "tag", "names")
 _LABELS = (
     (pl.col("id").alias("partition"), _PARTITIONER),
     (pl.col("exchange_mode").fill_null(pl.lit(str(StreamExchangeMode.UNDEFINED))),),
@@ -152,7 +152,7 @@ def _expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> p
     run_loop(_fill_ways, len(kinds), (*inputs, starts), tuple(way_columns))
     sources, *deciding = way_columns
 
-    labelled = transformations.select(_LABELLED).filter(pl.Series(values=virtual)).rechunk()
+    labelled = transformations.select(LABELLED).filter(pl.Series(values=virtual)).rechunk()
     places = np.append(np.cumsum(virtual) - 1, _NONE).astype(np.uint32)
     labels = [
         labelled.select(columns).select(pl.all().gather(pl.Series(places[rows]), null_on_oob=True))
