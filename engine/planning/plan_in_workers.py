@@ -57,20 +57,27 @@ MOST_TOPOLOGIES_HERE = 1_000_000
 """The default parallelism of up to this many topologies is collected in this process."""
 
 
+class Size(NamedTuple):
+    """Of a topology: transformations or given stream nodes, and tasks, if nothing is chained."""
+
+    rows: int
+    tasks: int
+
+
 class RowCounts(NamedTuple):
     """Transformations and given stream nodes of all topologies, and of the largest one; tasks of the one that
-    has most, if nothing is chained; and of `giants`, the topologies of more than that many rows, how many."""
+    has most, if nothing is chained; and the sizes of `giants`."""
 
     rows: int
     largest: int
     most_tasks: int
-    giants: dict[int, int]
+    giants: dict[int, Size]
 
 
-def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: int) -> RowCounts:
+def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: Size) -> RowCounts:
     """Counted by a query or two, or in this process where the files are here (see local_transformations).
 
-    A giant has more than `of_giants` rows. Transformations without a topology_id are none, but
+    A giant has more rows or tasks than `of_giants`. Transformations without a topology_id are none, but
     count as one topology in `largest`: one worker would get them.
     """
     defaults = topology_tables.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
@@ -78,25 +85,21 @@ def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: int) ->
     if here is not None and len(here) <= MOST_TOPOLOGIES_HERE:
         return _counted_here(here, defaults, of_giants)
     tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
-    sums = (
-        _sizes(topology_tables)
-        .join(defaults.groupBy(TOPOLOGY).agg(F.max("default").alias("default")), TOPOLOGY, "left")
-        .agg(
-            F.sum("size").alias("rows"),
-            F.max("size").alias("largest"),
-            F.max(F.when(F.col(TOPOLOGY).isNotNull(), tasks)).alias("most_tasks"),
-        )
+    sizes = _sizes(topology_tables).join(
+        defaults.groupBy(TOPOLOGY).agg(F.max("default").alias("default")), TOPOLOGY, "left"
+    )
+    sizes = sizes.select(TOPOLOGY, "size", tasks.alias("tasks"))
+    sums = sizes.agg(
+        F.sum("size").alias("rows"),
+        F.max("size").alias("largest"),
+        F.max(F.when(F.col(TOPOLOGY).isNotNull(), F.col("tasks"))).alias("most_tasks"),
     )
     row = sums.collect()[0]
     giants = {}
-    if (row["largest"] or 0) > of_giants:
-        large = (
-            _sizes(topology_tables)
-            .filter(F.col(TOPOLOGY).isNotNull() & (F.col("size") > of_giants))
-            .select(TOPOLOGY, "size")
-            .collect()
-        )
-        giants = {giant[TOPOLOGY]: giant["size"] for giant in large}
+    if (row["largest"] or 0) > of_giants.rows or (row["most_tasks"] or 0) > of_giants.tasks:
+        is_giant = (F.col("size") > of_giants.rows) | (F.col("tasks") > of_giants.tasks)
+        large = sizes.filter(F.col(TOPOLOGY).isNotNull() & is_giant).collect()
+        giants = {giant[TOPOLOGY]: Size(giant["size"], giant["tasks"]) for giant in large}
     return RowCounts(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0, giants)
 
 
@@ -145,7 +148,7 @@ def _sizes_in_files(tasks: Sequence[Sequence[RowGroups]]) -> "pl.DataFrame | Non
     )
 
 
-def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame, of_giants: int) -> RowCounts:
+def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame, of_giants: Size) -> RowCounts:
     import polars as pl
 
     of_topologies = pl.from_arrow(defaults.toArrow())
@@ -153,13 +156,15 @@ def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame, of_giants: int) ->
     with_topology = pl.col(TOPOLOGY).is_not_null()
     tasks = pl.col("tasks") + pl.col("unset") * pl.col("default").fill_null(1)
     of_topologies = of_topologies.group_by(TOPOLOGY).agg(pl.col("default").max())
-    sums = sizes.join(of_topologies, on=TOPOLOGY, how="left").select(
+    counted = sizes.join(of_topologies, on=TOPOLOGY, how="left").with_columns(tasks.alias("tasks"))
+    sums = counted.select(
         pl.col("size").sum().alias("rows"),
         pl.col("size").max().alias("largest"),
-        tasks.filter(with_topology).max().alias("most_tasks"),
+        pl.col("tasks").filter(with_topology).max().alias("most_tasks"),
     )
-    large = sizes.filter(with_topology & (pl.col("size") > of_giants))
-    giants = dict(zip(large[TOPOLOGY], large["size"], strict=True))
+    is_giant = (pl.col("size") > of_giants.rows) | (pl.col("tasks") > of_giants.tasks)
+    large = counted.filter(with_topology & is_giant).select(TOPOLOGY, "size", "tasks")
+    giants = {topology: Size(size, tasks) for topology, size, tasks in large.rows()}
     rows, largest, most_tasks = (count or 0 for count in sums.row(0))
     return RowCounts(rows, largest, most_tasks, giants)
 

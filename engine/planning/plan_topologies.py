@@ -1,10 +1,12 @@
 """Planning as a library call: topologies in, the tables of their plans out."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,7 +21,8 @@ from penstock.engine.planning.foresee_spark_memory import (
 )
 from penstock.engine.planning.memory_of_workers import is_local, memory_of_workers
 from penstock.engine.planning.nothing_lost import require_nothing_lost
-from penstock.engine.planning.plan_in_workers import count_rows, plan_in_workers
+from penstock.engine.planning.plan_giants import OF_GIANTS, Store, plan_giant
+from penstock.engine.planning.plan_in_workers import RowCounts, Size, count_rows, plan_in_workers
 from penstock.engine.planning.planning_settings import (
     ROWS_OF_A_BLOCK,
     ROWS_PER_PARTITION,
@@ -27,10 +30,11 @@ from penstock.engine.planning.planning_settings import (
     planning_settings,
     reading_settings,
 )
-from penstock.engine.planning.split_by_size import joined_plans, split_by_size
+from penstock.engine.planning.split_by_size import joined_plans, only_topologies, without_topologies
 from penstock.engine.spark.foresee_spark_memory import heap_bytes
 from penstock.engine.spark.session import any_session, require_delta
 from penstock.plans.errors import NotEnoughMemoryError
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
 from penstock.plans.planners.run_joins import Finished, Planned, run_passes
 from penstock.plans.stream_graph.joins.limit_expansion import limit_expansion
@@ -52,6 +56,12 @@ from penstock.plans.topology.joins.topologies_of_lines import (
 from penstock.plans.vocabulary import Layer
 
 _GIVEN = ("topologies", "transformations")
+_LOG = logging.getLogger("penstock.planning")
+
+
+class WritesGiants(Finished, Store, Protocol):
+    """Where tables of giants go before the plan is finished."""
+
 
 Topologies = (
     str
@@ -105,7 +115,7 @@ def plan_read_topologies(
     choices: Choices | None = None,
     planner: Planner = Planner.AUTO,
     custom_planners: CustomPlanners | None = None,
-    finished: Finished | None = None,
+    finished: WritesGiants | None = None,
 ) -> Planned:
     """`plan` for what read_topologies gives; checks that no topology is lost.
 
@@ -139,16 +149,17 @@ def _plan_by_choice(
     choices: Choices | None,
     planner: Planner,
     custom_planners: CustomPlanners | None,
-    finished: Finished | None,
+    finished: WritesGiants | None,
 ) -> Planned:
     with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
-        rows, largest, most_tasks, giants = count_rows(read, ROWS_PER_PARTITION)
-    partitions = partitions_for(spark, rows)
+        counts = count_rows(read, OF_GIANTS)
+    rows, largest, most_tasks, giants = counts
     cores = spark.sparkContext.defaultParallelism
     choice = choose_on_spark(
         planner, largest, most_tasks, lambda: memory_of_workers(spark).size_bytes // cores
     )
     foreseen = is_local(spark.sparkContext)  # on a cluster, memory is the executors'
+    partitions = partitions_for(spark, rows)
     if choice.planner is Planner.COLUMNAR and foreseen:
         try:
             at_once = rows_at_once(rows, largest, partitions, cores)
@@ -157,57 +168,98 @@ def _plan_by_choice(
             if planner is not Planner.AUTO:
                 raise
             choice = Choice(Planner.JOINS, error.message, on_spark=True)
-    if choice.planner is Planner.JOINS:
-        if foreseen:
-            at_once = rows_at_once(rows, min(largest, ROWS_PER_PARTITION), partitions, cores)
-            require_heap_to_join(at_once, heap_bytes(spark.sparkContext))
-            walked = rows_at_once(rows, largest, partitions, cores)
-            size_bytes = bytes_to_walk(walked, largest if giants else 0)
-            require_memory_of_workers(walked, size_bytes, memory_of_workers(spark))
-        planned = _plan_by_joins(spark, read, giants, rows, until, report, choices, finished)
+    if choice.planner is Planner.JOINS and giants:
+        planned = _plan_with_giants(spark, read, counts, until, report, choices, finished)
     else:
         with planning_settings(spark, partitions):
             planned = plan_in_workers(read, until, partitions, report, choices, custom_planners)
     with _given_back_on_error(read, [planned]):
-        with planning_settings(spark, partitions):
-            report("check that nothing is lost")
-            ids = F.count_distinct(TOPOLOGY).alias("ids")
-            kept, different = planned.tables["topologies"].agg(F.count(F.lit(1)), ids).collect()[0]
-            rejected = planned.tables["rejected"].count()
-        require_nothing_lost(planned.inputs, kept, rejected, different)
-    planned.planned, planned.rejected, planned.rows_read = kept, rejected, rows
+        if not planned.is_counted:
+            with planning_settings(spark, partitions):
+                report("check that nothing is lost")
+                ids = F.count_distinct(TOPOLOGY).alias("ids")
+                kept, different = planned.tables["topologies"].agg(F.count(F.lit(1)), ids).collect()[0]
+                rejected = planned.tables["rejected"].count()
+            require_nothing_lost(planned.inputs, kept, rejected, different)
+            planned.planned, planned.rejected = kept, rejected
+    planned.rows_read = rows
     planned.planner = choice.planner if custom_planners is None else custom_planners.name
     planned.why = choice.why
     return planned
 
 
+def _plan_with_giants(
+    spark: SparkSession,
+    read: TopologyTables | GivenTables,
+    counts: RowCounts,
+    until: Layer,
+    report: Callable[[str], None],
+    choices: Choices | None,
+    finished: WritesGiants | None,
+) -> Planned:
+    """Giants in blocks, one after the other, and those that blocks do not plan by joins; others in workers,
+    whole.
+    """
+    giants = counts.giants
+    rows_of_others = counts.rows - sum(size.rows for size in giants.values())
+    is_giant = F.col(TOPOLOGY).isin(list(giants))
+    with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
+        another = read.topologies.where(~is_giant).limit(1)
+        topologies = from_arrow(read.topologies.where(is_giant).unionByName(another).toArrow())
+    alone = len(giants) == 1 and len(topologies) <= 1 and not rows_of_others
+    if isinstance(read, TopologyTables):
+        alone = alone and read.inputs == 1
+    into = finished if alone else None
+    plans: list[Planned] = []
+    by_joins: dict[int, Size] = {}
+    with _given_back_on_error(read, plans):
+        for giant, size in giants.items():
+            of_it = topologies.filter(pl.col(TOPOLOGY) == giant)
+            planned = plan_giant(spark, read, of_it, size, until, choices, report, into)
+            if isinstance(planned, str):
+                _LOG.info("topology %d is planned by joins: %s", giant, planned)
+                by_joins[giant] = size
+            else:
+                plans.append(planned)
+        if by_joins:
+            plans.append(_plan_by_joins(spark, read, by_joins, until, report, choices, into))
+        if not alone:
+            others = without_topologies(read, list(giants))
+            partitions = partitions_for(spark, rows_of_others)
+            with planning_settings(spark, partitions):
+                plans.append(plan_in_workers(others, until, partitions, report, choices))
+        if alone and isinstance(read, TopologyTables):
+            plans[0].persisted += read.persisted
+        return joined_plans(plans)
+
+
 def _plan_by_joins(
     spark: SparkSession,
     read: TopologyTables | GivenTables,
-    giants: Mapping[int, int],
-    rows: int,
+    giants: Mapping[int, Size],
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None,
     finished: Finished | None,
 ) -> Planned:
-    """Topologies that a partition holds are partitioned whole; `giants`, with their rows, have blocks."""
-    of_giants = sum(giants.values())
-    with reading_settings(spark, partitions_for(spark, rows)):
-        valid = limit_expansion(validated(spark, read))
-    plans: list[Planned] = []
-    with _given_back_on_error(valid, plans):
-        with reading_settings(spark, partitions_for(spark, rows)):
-            others, large = split_by_size(valid, list(giants))
-        for part, size, block in ((others, rows - of_giants, None), (large, of_giants, ROWS_OF_A_BLOCK)):
-            if part is not None:
-                partitions = partitions_for(spark, size)
-                with planning_settings(spark, partitions, block, alone=len(giants) == 1):
-                    into = finished if others is None else None
-                    if into is not None:
-                        into.expect(size)
-                    plans.append(run_passes(part, until, partitions, report, choices, into))
-    return joined_plans(plans)
+    """`giants`, which have blocks of rows of their own kind."""
+    rows = sum(size.rows for size in giants.values())
+    partitions = partitions_for(spark, rows)
+    if is_local(spark.sparkContext):
+        cores = spark.sparkContext.defaultParallelism
+        at_once = rows_at_once(rows, min(rows, ROWS_PER_PARTITION), partitions, cores)
+        require_heap_to_join(at_once, heap_bytes(spark.sparkContext))
+        walked = rows_at_once(rows, rows, partitions, cores)
+        require_memory_of_workers(walked, bytes_to_walk(walked, rows), memory_of_workers(spark))
+    with reading_settings(spark, partitions):
+        valid = limit_expansion(validated(spark, only_topologies(read, list(giants))))
+    with (
+        _given_back_on_error(valid),
+        planning_settings(spark, partitions, ROWS_OF_A_BLOCK, alone=len(giants) == 1),
+    ):
+        if finished is not None:
+            finished.expect(rows)
+        return run_passes(valid, until, partitions, report, choices, finished)
 
 
 def validated(spark: SparkSession, read: TopologyTables | GivenTables) -> TopologyTables:

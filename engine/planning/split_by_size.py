@@ -1,32 +1,35 @@
-"""Topologies that a partition holds apart from those that need blocks."""
+"""Topologies that a worker holds apart from giants, and one plan of the plans of both."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
+from penstock.plans.topology.joins.topologies_of_lines import GivenTables, TopologyTables
+
+Read = TypeVar("Read", TopologyTables, GivenTables)
 
 
-def split_by_size(
-    read: TopologyTables, giants: Sequence[int]
-) -> tuple[TopologyTables | None, TopologyTables | None]:
-    """The topologies that are not giants, and the giants; None where there are none.
+def only_topologies(read: Read, chosen: Sequence[int]) -> Read:
+    """The topologies with these ids, which are few.
 
-    `giants` are their topology_ids: few, because each has many rows. What was rejected, and how many
-    topologies were read, stands with the first of the two.
+    What was rejected, and how many topologies were read, is left to the others.
     """
-    if not giants:
-        return read, None
-    others = _only(read, ~F.col(TOPOLOGY).isin(list(giants)))
-    if others.topologies.isEmpty():
-        return None, read
+    of_them = _where(read, F.col(TOPOLOGY).isin(list(chosen)))
+    if isinstance(of_them, GivenTables):
+        return of_them
     none = read.rejected.limit(0)
-    return others, _only(read, F.col(TOPOLOGY).isin(list(giants)))._replace(
-        rejected=none, inputs=0, persisted=()
-    )
+    return of_them._replace(rejected=none, inputs=len(chosen), persisted=())
+
+
+def without_topologies(read: Read, chosen: Sequence[int]) -> Read:
+    """The other topologies, rows without an id, what was rejected, and what reading has kept."""
+    is_other = ~F.col(TOPOLOGY).isin(list(chosen)) | F.col(TOPOLOGY).isNull()
+    others = _where(read, is_other)
+    return others if isinstance(others, GivenTables) else others._replace(inputs=read.inputs - len(chosen))
 
 
 def joined_plans(plans: Sequence[Planned]) -> Planned:
@@ -49,15 +52,9 @@ def joined_plans(plans: Sequence[Planned]) -> Planned:
     return first
 
 
-def _only(read: TopologyTables, chosen: Column) -> TopologyTables:
-    def rows(table: str) -> DataFrame:
-        frame: DataFrame = getattr(read, table)
-        return frame.filter(chosen)
-
-    return read._replace(
-        topologies=rows("topologies"),
-        transformations=rows("transformations"),
-        stream_nodes=rows("stream_nodes"),
-        stream_edges=rows("stream_edges"),
-        job_settings=rows("job_settings"),
-    )
+def _where(read: Read, chosen: Column) -> Read:
+    tables = ("topologies", "transformations", "stream_nodes", "stream_edges", "job_settings")
+    of_them = {name: rows.filter(chosen) for name, rows in read._asdict().items() if name in tables}
+    if isinstance(read, GivenTables):
+        return read._replace(**of_them, folder=None)
+    return read._replace(**of_them)

@@ -65,10 +65,10 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         few = rows if about_rows is None else rows.coalesce(files_for(self.spark, about_rows))
         if is_written:
             return
-        folder, inside = local_folder(self.store, table), _inside(write_id)
-        os.makedirs(os.path.join(folder, inside), exist_ok=True)
-        written = with_settings(write_rows(few, table, folder, inside), _ROWS_TO_WORKERS)
-        self._commit_written(since, table, {row.path: row.rows for row in written.collect()}, write_id)
+        folder, of_write = local_folder(self.store, table), inside(write_id)
+        os.makedirs(os.path.join(folder, of_write), exist_ok=True)
+        written = with_settings(write_rows(few, table, folder, of_write), _ROWS_TO_WORKERS)
+        self.commit_written(since, table, {row.path: row.rows for row in written.collect()}, write_id)
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
         """The rows of one write, with the declared columns or some of them."""
@@ -80,30 +80,35 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         unwritten = [table for table, (_, is_written) in before.items() if not is_written]
         folders = {table: local_folder(self.store, table) for table in unwritten}
         for folder in folders.values():
-            os.makedirs(os.path.join(folder, _inside(write_id)), exist_ok=True)
-        written = write_packed(packed, folders, _inside(write_id)).collect()
+            os.makedirs(os.path.join(folder, inside(write_id)), exist_ok=True)
+        written = write_packed(packed, folders, inside(write_id)).collect()
         files: dict[str, dict[str, int]] = {table: {} for table in sorted(unwritten)}
         for row in written:
             files[row.table][row.path] = row.rows
         for table, of_table in files.items():
-            self._commit_written(before[table][0], table, of_table, write_id)
+            self.commit_written(before[table][0], table, of_table, write_id)
 
-    def _commit_written(self, since: int, table: str, files: Mapping[str, int], write_id: str) -> None:
+    def commit_written(self, since: int, table: str, files: Mapping[str, int], write_id: str) -> None:
+        """Make files in the folder of the write a part of the table, which was at version `since`.
+
+        `files`: as of commit_files. Others that are there are removed.
+        """
         folder = local_folder(self.store, table)
-        _remove_others(folder, _inside(write_id), files)
+        _remove_others(folder, inside(write_id), files)
         if files:
             self.commit_files(table, files, write_id)
         make_log_durable(folder, since)
 
 
-def _inside(write_id: str) -> str:
+def inside(write_id: str) -> str:
+    """The subfolder of a table's folder that has the files of a write."""
     return f"{WRITE_ID}={write_id}"
 
 
-def _remove_others(folder: str, inside: str, files: Mapping[str, int]) -> None:
+def _remove_others(folder: str, of_write: str, files: Mapping[str, int]) -> None:
     """Remove what tasks that were run again have left, and the subfolder where there are no files."""
-    for name in os.listdir(os.path.join(folder, inside)):
-        if os.path.join(inside, name) not in files:
-            os.unlink(os.path.join(folder, inside, name))
+    for name in os.listdir(os.path.join(folder, of_write)):
+        if os.path.join(of_write, name) not in files:
+            os.unlink(os.path.join(folder, of_write, name))
     if not files:
-        os.rmdir(os.path.join(folder, inside))
+        os.rmdir(os.path.join(folder, of_write))

@@ -100,15 +100,19 @@ Stage = Callable[[int, Inbox], Iterator[Message]]
 def packed(message: Message, sender: int) -> Iterator[pa.RecordBatch]:
     """MESSAGES rows of a message, one a batch."""
     for part, data in enumerate(_parts(message.rows)):
-        bounds = pa.array([0, data.size], pa.int32()).buffers()[1]
-        columns = [
-            pa.array([message.to], pa.int32()),
-            pa.array([message.kind]),
-            pa.array([sender], pa.int32()),
-            pa.array([part], pa.int32()),
-            pa.Array.from_buffers(pa.binary(), 1, [None, bounds, data]),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=MESSAGES)
+        yield _row(message.to, message.kind, sender, part, data)
+
+
+def _row(to: int, kind: str, sender: int, part: int, data: pa.Buffer) -> pa.RecordBatch:
+    bounds = pa.array([0, data.size], pa.int32()).buffers()[1]
+    columns = [
+        pa.array([to], pa.int32()),
+        pa.array([kind]),
+        pa.array([sender], pa.int32()),
+        pa.array([part], pa.int32()),
+        pa.Array.from_buffers(pa.binary(), 1, [None, bounds, data]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=MESSAGES)
 
 
 def unpacked(data: pa.Buffer) -> pa.Table:
@@ -143,11 +147,11 @@ def _run(stage: Stage, is_read: Callable[[int], bool]) -> Callable[[Batches], It
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
         inboxes: dict[int, Inbox] = defaultdict(Inbox)
         for batch in batches:
-            for row, (to, kind, sender, part, data) in enumerate(parts_of(batch)):
+            for to, kind, sender, part, data in parts_of(batch):
                 if is_read(to):
                     inboxes[to].add(kind, sender, part, data)
                 else:
-                    yield batch.slice(row, 1)
+                    yield _row(to, kind, sender, part, data)
         for to in sorted(inboxes):
             for message in stage(to, inboxes.pop(to)):
                 yield from packed(message, to)
