@@ -144,6 +144,7 @@ def plan_giant(
         result = {table: no_rows(spark, spark_schema(table)) for table in tables} | result
     if len(rejected):
         planned.free()
+    result = {table: result[table] for table in [*tables, "rejected"]}
     done = Planned(result, 1, {}, [] if len(rejected) else planned.kept, ())
     done.planned, done.rejected = int(rejected.is_empty()), len(rejected)
     done.is_counted = True

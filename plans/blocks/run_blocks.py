@@ -27,13 +27,13 @@ from penstock.plans.blocks.messages import (
     walk_stage,
 )
 from penstock.plans.blocks.stages import (
-    KEPT_AFTER,
     READ_AGAIN,
     ROWS,
     Looked,
     Outcome,
     Step,
     first_step,
+    kept_after,
     outcome,
     said_to_driver,
     steps,
@@ -96,17 +96,16 @@ def run_blocks(
         with_tables = [first]
         frame = first.where((F.col("to") >= WALK) & (F.col("kind") != ROWS))
         chosen = steps(giant)
-        last_of_stream_graph = [step.name for step in chosen if step.name in KEPT_AFTER][-1]
+        waits = kept_after(chosen) if giant.write is None else set[str]()
         for step in chosen:
             if step.name == READ_AGAIN:
                 frame = frame.unionByName(first.where(F.col("kind") == ROWS))
             frame = _staged(_exchanged(frame, giant), step)
-            is_last = step is chosen[-1]
-            if giant.write is None and (is_last or step.name == last_of_stream_graph):
+            if step.name in waits:
                 plans.append(frame)
                 with_tables.append(frame := keep_rows(frame))
                 frame = frame.where(F.col("to") != PLAN)
-        for kind, rows in _said(frame).items():
+        for kind, rows in _said(frame).items() if chosen else ():
             said[kind] = pl.concat([said[kind], rows]) if kind in said else rows
         del plans
         tables = {} if giant.write is not None else _tables(with_tables, giant)

@@ -52,15 +52,20 @@ def first_step(giant: Giant) -> Step:
 def steps(giant: Giant) -> list[Step]:
     """The stages of the second job, which begins with what the first one has kept."""
     traits, several = giant.traits, giant.blocks > 1
-    chosen = [
-        *([(export, False)] if several else []),
-        *([(send_virtual, True)] if several and traits.virtual else []),
-        (make_nodes, False),
-        *([(inherit_groups, True)] if traits.named_groups else []),
-        (answer, False),
-        (make_edges, False),
-        *([(find_cuts, True), (cut_chains, False)] if traits.cuts else []),
-    ]
+    chosen: list[tuple[Callable[[Giant, int, Inbox], Iterator[Message]], bool]] = []
+    if giant.has(Layer.STREAM_GRAPH) or traits.unions:  # which may expand to too many edges
+        chosen += [
+            *([(export, False)] if several else []),
+            *([(send_virtual, True)] if several and traits.virtual else []),
+            (make_nodes, False),
+        ]
+    if giant.has(Layer.STREAM_GRAPH):
+        chosen += [
+            *([(inherit_groups, True)] if traits.named_groups else []),
+            (answer, False),
+            (make_edges, False),
+            *([(find_cuts, True), (cut_chains, False)] if traits.cuts else []),
+        ]
     if giant.has(Layer.JOB_GRAPH):
         chosen += [
             (walk_graph, True),
@@ -73,8 +78,12 @@ def steps(giant: Giant) -> list[Step]:
     return [_step(giant, function, walks=walks) for function, walks in chosen]
 
 
-KEPT_AFTER = ("make_edges", "cut_chains")
-"""The last of these stages ends the stream graph, whose tables stay where they are."""
+def kept_after(chosen: Sequence[Step]) -> set[str]:
+    """The steps behind which tables of the plan wait until they are read: the last of the stream graph, the
+    last of all.
+    """
+    of_stream_graph = [step.name for step in chosen if step.name in ("make_edges", "cut_chains")]
+    return {step.name for step in chosen[-1:]} | set(of_stream_graph[-1:])
 
 
 def _step(

@@ -123,8 +123,9 @@ _LOG = logging.getLogger("penstock.passes")
 class Planned:
     """The result of a run: the tables of a plan by name (see plans.tables.TABLES), and seconds by pass.
 
-    `inputs`, `planned` and `rejected` count topologies, `rows_read` transformations and given stream nodes.
-    `is_counted`: `planned` and `rejected` are known. `planner` made the plan, for the reason `why`. `packed`: what workers make some of the tables of.
+    `inputs`, `planned` and `rejected` count topologies, the last two if `is_counted`; `rows_read` counts
+    transformations and given stream nodes. `planner` made the plan, for the reason `why`. `packed`: what
+    workers make some of the tables of.
     `kept` and `persisted` hold the storage of intermediate tables until `release`.
     """
 
