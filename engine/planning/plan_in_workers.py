@@ -14,6 +14,7 @@ from penstock.engine.planning.find_custom_planners import send_planners
 from penstock.engine.planning.require_memory_in_worker import require_memory_in_worker
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.frames.packed_blocks import PackedTables
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_frames import with_null_lists, without_null_lists
 from penstock.plans.frames.spark_schemas import conform, cut_lineage
 from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
@@ -66,12 +67,14 @@ class Size(NamedTuple):
 
 class RowCounts(NamedTuple):
     """Transformations and given stream nodes of all topologies, and of the largest one; tasks of the one that
-    has most, if nothing is chained; and the sizes of `giants`."""
+    has most, if nothing is chained; and the sizes of `giants`. `topologies`: all their rows, where some are
+    giants and counting read them."""
 
     rows: int
     largest: int
     most_tasks: int
     giants: dict[int, Size]
+    topologies: "pl.DataFrame | None" = None
 
 
 def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: Size) -> RowCounts:
@@ -83,7 +86,10 @@ def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: Size) -
     defaults = topology_tables.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
     here = _sizes_here(topology_tables)
     if here is not None and len(here) <= MOST_TOPOLOGIES_HERE:
-        return _counted_here(here, defaults, of_giants)
+        has_giants = bool(here["size"].max() and here["size"].max() > of_giants.rows)
+        rows = from_arrow((topology_tables.topologies if has_giants else defaults).toArrow())
+        counted = _counted_here(here, rows, of_giants)
+        return counted._replace(topologies=rows) if has_giants else counted
     tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
     sizes = _sizes(topology_tables).join(
         defaults.groupBy(TOPOLOGY).agg(F.max("default").alias("default")), TOPOLOGY, "left"
@@ -148,14 +154,13 @@ def _sizes_in_files(tasks: Sequence[Sequence[RowGroups]]) -> "pl.DataFrame | Non
     )
 
 
-def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame, of_giants: Size) -> RowCounts:
+def _counted_here(sizes: "pl.DataFrame", topologies: "pl.DataFrame", of_giants: Size) -> RowCounts:
     import polars as pl
 
-    of_topologies = pl.from_arrow(defaults.toArrow())
-    assert isinstance(of_topologies, pl.DataFrame)
     with_topology = pl.col(TOPOLOGY).is_not_null()
     tasks = pl.col("tasks") + pl.col("unset") * pl.col("default").fill_null(1)
-    of_topologies = of_topologies.group_by(TOPOLOGY).agg(pl.col("default").max())
+    default = pl.col("parallelism" if "parallelism" in topologies.columns else "default").cast(pl.Int64)
+    of_topologies = topologies.group_by(TOPOLOGY).agg(default.max().alias("default"))
     counted = sizes.join(of_topologies, on=TOPOLOGY, how="left").with_columns(tasks.alias("tasks"))
     sums = counted.select(
         pl.col("size").sum().alias("rows"),

@@ -153,7 +153,7 @@ def _plan_by_choice(
 ) -> Planned:
     with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
         counts = count_rows(read, OF_GIANTS)
-    rows, largest, most_tasks, giants = counts
+    rows, largest, most_tasks, giants, _ = counts
     cores = spark.sparkContext.defaultParallelism
     choice = choose_on_spark(
         planner, largest, most_tasks, lambda: memory_of_workers(spark).size_bytes // cores
@@ -203,9 +203,11 @@ def _plan_with_giants(
     giants = counts.giants
     rows_of_others = counts.rows - sum(size.rows for size in giants.values())
     is_giant = F.col(TOPOLOGY).isin(list(giants))
-    with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
-        another = read.topologies.where(~is_giant).limit(1)
-        topologies = from_arrow(read.topologies.where(is_giant).unionByName(another).toArrow())
+    topologies = counts.topologies
+    if topologies is None:
+        with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
+            another = read.topologies.where(~is_giant).limit(1)
+            topologies = from_arrow(read.topologies.where(is_giant).unionByName(another).toArrow())
     alone = len(giants) == 1 and len(topologies) <= 1 and not rows_of_others
     if isinstance(read, TopologyTables):
         alone = alone and read.inputs == 1

@@ -178,11 +178,18 @@ def _said(frame: DataFrame) -> dict[str, pl.DataFrame]:
 
 
 def _tables(frames: list[DataFrame], giant: Giant) -> dict[str, DataFrame]:
+    """The tables that workers made; `frames`: of transformations, the stream graph, the rest."""
     names = [table for layer in layers_until(giant.until) for table in LAYER_TABLES[layer]]
-    together = frames[0]
-    for frame in frames[1:]:
-        together = together.unionByName(frame)
-    return {table: _table(together, table) for table in names if table not in ("topologies", "job_settings")}
+    at_once = 2 * frames[0].sparkSession.sparkContext.defaultParallelism
+    few = [frame.coalesce(min(at_once, giant.blocks + 1)) for frame in frames]
+    return {
+        table: _table(few[_FRAME_OF.get(table, -1)], table)
+        for table in names
+        if table not in ("topologies", "job_settings")
+    }
+
+
+_FRAME_OF = {"transformations": 0, "stream_nodes": 1, "stream_edges": 1}
 
 
 def _table(frame: DataFrame, table: str) -> DataFrame:
