@@ -17,7 +17,7 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from penstock.engine.measure.bench.peak_memory import peak_memory
+from penstock.engine.measure.bench.measure_planner import peak_memory
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
 from penstock.plans.frames.polars_frames import from_arrow

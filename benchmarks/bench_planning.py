@@ -21,17 +21,17 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from penstock.engine.measure.bench.peak_memory import peak_memory
+from penstock.engine.measure.bench.measure_planner import peak_memory
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_topologies import plan_read_topologies
 from penstock.engine.spark.session import get_session
 from penstock.plans.generate.fleet import Spec
-from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
+from penstock.plans.generate.generate_on_spark import generate_on_spark
 from penstock.plans.generate.layered import SHAPES
 from penstock.plans.layers import LAYER_TABLES, layers_until
 from penstock.plans.planners.joins_passes import produced
 from penstock.plans.planners.run_joins import Planned
-from penstock.plans.topology.joins.load_topology_folder import load_topology_folder
+from penstock.plans.topology.joins.normalized_tables import load_topology_folder
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.vocabulary import Layer
 

@@ -25,11 +25,11 @@ from rich.table import Table
 from benchmarks.keyed_functions import counted_by_hand, counted_by_key, summed_in_windows
 from penstock.engine.pyflink.common import Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.engine.pyflink.datastream.data_stream import DataStream
 from penstock.engine.spark.session import get_session
-from penstock.operators.connectors.nexmark.source import NexmarkSource
+from penstock.operators.connectors.nexmark import NexmarkSource
 from penstock.operators.connectors.sink import DiscardSink
+from penstock.operators.connectors.source import NumberSequenceSource
 
 BATCH_ROWS = 1 << 16
 NUMBERS = pa.schema([("value", pa.int64())])

@@ -6,12 +6,11 @@ from typing import Any
 
 import polars as pl
 
-from penstock.engine.flink.measured_jobs.run_measured_jobs import MeasuredJob, MeasuredOperator
 from penstock.engine.measure.bench.prepare_inputs import WORKLOADS
+from penstock.engine.measure.calibration.run_jobs_on_penstock import MeasuredJob, MeasuredOperator
 from penstock.engine.planning.chosen_costs import DRAWN, chosen_costs
-from penstock.engine.planning.custom_planners import question
 from penstock.engine.planning.find_custom_planners import find_custom_planners
-from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
+from penstock.engine.planning.plan_by_custom_planners import call_settings, plan_by_custom_planners
 from penstock.engine.planning.plan_in_process import read_in_process
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.generate.fleet import Spec, topology_lines
@@ -74,7 +73,7 @@ def planned_jobs(
 def _plan(topologies: Sequence[dict[str, Any]], policy: str) -> dict[str, pl.DataFrame]:
     read = read_in_process(list(topologies), lambda stage: None)
     planners = [] if policy == "flink" else find_custom_planners(named_policy(policy))
-    asked = question(DRAWN, read.frames["topologies"], PLANNING_SECONDS)
+    asked = call_settings(DRAWN, read.frames["topologies"], PLANNING_SECONDS)
     planned = plan_by_custom_planners(read.frames, read.inputs, planners, question=asked)
     return {name: from_arrow(rows) for name, rows in planned.tables.items()}
 

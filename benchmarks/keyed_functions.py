@@ -9,11 +9,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from penstock.engine.pyflink.common import Duration, Time, Types, WatermarkStrategy
-from penstock.engine.pyflink.common.watermark_strategy import TimestampAssigner
 from penstock.engine.pyflink.datastream import KeyedProcessFunction, RuntimeContext
 from penstock.engine.pyflink.datastream.data_stream import DataStream
-from penstock.engine.pyflink.datastream.state import ValueStateDescriptor
-from penstock.engine.pyflink.datastream.window import TumblingEventTimeWindows
+from penstock.operators.common.time import TimestampAssigner
+from penstock.operators.state.interfaces import ValueStateDescriptor
+from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
 
 KEYS = 1_000
 ROWS_OF_A_BATCH = 1 << 14

@@ -45,7 +45,7 @@ from pyflink.common import Row
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.operators.connectors.delta.commit_delta import DeltaSink
-from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.connectors.file_sinks.staged_files import TextSink
 
 ROWS = Types.ROW_NAMED(["n"], [Types.LONG()])
 env = StreamExecutionEnvironment.get_execution_environment()
@@ -62,7 +62,7 @@ DRIVER = """
 import contextlib, io, json, os, signal, sys
 from penstock.engine.commands import main
 from penstock.engine.run.commits import commit_run
-from penstock.engine.run.commits.acknowledge_runs import published_jobs
+from penstock.engine.run.commits.commit_run import published_jobs
 from penstock.engine.spark.session import get_session
 from penstock.operators.connectors.delta import commit_delta
 from penstock.operators.connectors.file_sinks import staged_files

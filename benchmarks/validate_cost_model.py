@@ -37,7 +37,7 @@ import polars as pl
 
 from benchmarks.compare_with_runs import print_comparison
 from benchmarks.jobs_to_compare import chosen_topologies, planned_jobs
-from penstock.engine.flink.measured_jobs.run_measured_jobs import JobRun, MeasuredJob, run_measured_jobs
+from penstock.engine.measure.calibration.run_jobs_on_penstock import JobRun, MeasuredJob, run_measured_jobs
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants, read_constants
 
 POLICIES = {"flink": ("flink", "never", "half", "isolated"), "penstock": ("flink", "never", "half")}

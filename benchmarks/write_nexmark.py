@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.csv as pc
 
 from penstock.operators.chain.operator import OperatorContext
-from penstock.operators.connectors.nexmark.source import TYPES, NexmarkSource
+from penstock.operators.connectors.nexmark import TYPES, NexmarkSource
 from penstock.operators.formats.csv_files import StampedBatch
 
 

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock import errors as errors
     from penstock.engine.library.bench import bench as bench
-    from penstock.engine.library.check import check as check
     from penstock.engine.library.draw import Drawing as Drawing
     from penstock.engine.library.draw import draw as draw
     from penstock.engine.library.generate import generate as generate
-    from penstock.engine.library.import_graph import import_graph as import_graph
+    from penstock.engine.library.given_topologies import import_graph as import_graph
     from penstock.engine.library.open_store import open_store as open_store
     from penstock.engine.library.open_store import read_plan as read_plan
     from penstock.engine.library.plan import plan as plan
     from penstock.engine.library.planned_tables import Plan as Plan
+    from penstock.engine.library.planned_tables import check as check
     from penstock.engine.library.run import run as run
+    from penstock.engine.library.run import transform as transform
     from penstock.engine.library.sides_to_compare import diff as diff
     from penstock.engine.library.sweep import sweep as sweep
-    from penstock.engine.library.transform import transform as transform
     from penstock.engine.planning.changed_metrics import Change as Change
     from penstock.engine.planning.changed_metrics import ChangedMetrics as ChangedMetrics
     from penstock.engine.planning.choose_planner import Planner as Planner
@@ -52,19 +52,19 @@ _MODULES = {
     "Plan": "penstock.engine.library.planned_tables",
     "Planner": "penstock.engine.planning.choose_planner",
     "bench": "penstock.engine.library.bench",
-    "check": "penstock.engine.library.check",
+    "check": "penstock.engine.library.planned_tables",
     "decides": "penstock.plans.custom_planners.decisions",
     "diff": "penstock.engine.library.sides_to_compare",
     "draw": "penstock.engine.library.draw",
     "generate": "penstock.engine.library.generate",
-    "import_graph": "penstock.engine.library.import_graph",
+    "import_graph": "penstock.engine.library.given_topologies",
     "open_store": "penstock.engine.library.open_store",
     "plan": "penstock.engine.library.plan",
     "planner_program": "penstock.engine.planning.planner_program",
     "read_plan": "penstock.engine.library.open_store",
     "run": "penstock.engine.library.run",
     "sweep": "penstock.engine.library.sweep",
-    "transform": "penstock.engine.library.transform",
+    "transform": "penstock.engine.library.run",
     **dict.fromkeys(
         (
             "BrokenInvariantError",

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_topologies import plan
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.planners.run_joins import Planned
 from tests.reference.canonical_plan import canonical_plan
 

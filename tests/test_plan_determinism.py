@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.planners.run_joins import run_passes
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.topology.joins.topologies_of_lines import read_topology_objects

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.planning import plan_topologies
 from penstock.engine.planning.choose_planner import Planner
-from penstock.engine.planning.nothing_lost import require_nothing_lost
+from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.plan_topologies import plan
 from penstock.plans.errors import LostTopologiesError
 from penstock.plans.planners.run_joins import Planned, run_passes

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from tests.planned_lines import PlanJson, differs
 from tests.reference.planner import plan
 from tests.reference.random_topologies import MODES, random_topology

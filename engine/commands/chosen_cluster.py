@@ -8,12 +8,12 @@ from penstock.engine.configuration.cluster_options import PARALLELISM
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
 from penstock.engine.output.pieces import Styled
+from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.output.redaction import redact_value
-from penstock.engine.output.say import say_beside_output
 from penstock.engine.run.clusters.session_folder import (
     SPARK_MASTER,
-    Asked,
     Cluster,
+    ClusterOptions,
     choose_cluster,
     describe_choice,
 )
@@ -28,7 +28,7 @@ from penstock.plans.vocabulary import SlotSharingStrategy
 _NO_SETTINGS: Mapping[str, str] = {}
 
 
-def say_what_is_overridden(
+def print_overridden_settings(
     configuration: EffectiveConfiguration,
     *,
     slot_sharing: SlotSharingStrategy | None = None,
@@ -68,7 +68,7 @@ def say_what_is_overridden(
             continue
         shown = (redact_value(key, str(of_command)), redact_value(key, setting.text))
         said = f"{option} {shown[0]} is used, not {setting.key} {shown[1]} ({setting.place})"
-        say_beside_output(Styled(f"{said}: options of a command win over the configuration", "dim"))
+        print_beside_output(Styled(f"{said}: options of a command win over the configuration", "dim"))
 
 
 def chosen_cluster(
@@ -78,10 +78,10 @@ def chosen_cluster(
 
     Raises ConfigurationError for a session that was asked for in vain.
     """
-    cluster = choose_cluster(Asked(master, session, conf))
+    cluster = choose_cluster(ClusterOptions(master, session, conf))
     if verbose:
         for line in describe_choice(cluster):
-            say_beside_output(f"cluster: {line}")
+            print_beside_output(f"cluster: {line}")
     return cluster
 
 

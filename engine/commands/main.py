@@ -7,8 +7,12 @@ import sys
 import traceback
 import warnings
 
-from penstock.engine.machine.named_output import NOBODY_READS, name_standard_output, nobody_reads
-from penstock.engine.machine.standard_files import open_missing_standard_files
+from penstock.engine.machine.named_output import (
+    NOBODY_READS,
+    name_standard_output,
+    nobody_reads,
+    open_missing_standard_files,
+)
 from penstock.engine.machine.stop_on_signals import (
     adopt_orphans,
     end_at_once_on_signals,
@@ -32,63 +36,60 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from penstock.engine.commands.explain_error import explain_error, explain_stop
-from penstock.engine.commands.given_options import ARGUMENTS
-from penstock.engine.commands.skip_typers_checks import PlainCommand, skip_typers_checks
-from penstock.engine.machine.require_address_space import require_address_space
+from penstock.engine.commands.skip_typers_checks import ARGUMENTS, PlainCommand, skip_typers_checks
+from penstock.engine.machine.available_memory import require_address_space
+from penstock.engine.output.print_line import print_error, print_line
 from penstock.engine.output.redaction import mask_arguments, redact, remember_secret_arguments
-from penstock.engine.output.say import complain, say
 from penstock.plans.printable import printable_lines
 
-HEADINGS = {
-    "plan": "Plan",
-    "look": "Look at plans",
-    "run": "Run jobs",
-    "measure": "Measure planners",
-    "keep": "Keep in order",
-}
-"""Package of commands to its heading in the help."""
-
 COMMANDS = {
-    "plan": ("plan", "Plan topology files into a store."),
-    "capture": ("plan", "Turn jobs of real programs into topologies."),
-    "import": ("plan", "Turn graphs of other tools into topologies."),
-    "generate": ("plan", "Make synthetic topologies."),
-    "examples": ("plan", "List and copy the bundled examples."),
-    "show": ("look", "Show the plans of a store."),
-    "draw": ("look", "Draw a plan as a picture, a page or a graph."),
-    "explain": ("look", "Say why a plan is as it is: chaining, ids, slots."),
-    "diff": ("look", "Compare plans, and say whether savepoints restore."),
-    "size": ("look", "Say how many TaskManagers the jobs of a store need."),
-    "metrics": ("look", "Show what plans need, and the rates that they sustain."),
-    "rejected": ("look", "List the topologies that were refused, and why."),
-    "edges": ("look", "Write the execution edges of a topology, one by one."),
-    "sql": ("look", "Ask a store by SQL."),
-    "export": ("look", "Write plans as JSON lines."),
-    "run": ("run", "Run a PyFlink or Penstock script on Spark."),
-    "info": ("run", "Show what a script would run, without running it."),
-    "list": ("run", "List jobs that run, and the latest that have ended."),
-    "status": ("run", "Show a job, by vertex."),
-    "logs": ("run", "Print what the driver of a detached job writes."),
-    "wait": ("run", "Wait until a job has ended."),
-    "cancel": ("run", "Cancel a job."),
-    "session": ("run", "Start, list and stop sessions that jobs share."),
-    "ui": ("run", "Show jobs and runs in a browser, live."),
-    "runs": ("run", "List the runs that a store records."),
-    "bench": ("measure", "Measure planners, and compare their plans."),
-    "sweep": ("measure", "Measure a grid of topologies, options and planners."),
-    "cite": ("measure", "Print how to cite Penstock."),
-    "verify": ("keep", "Check that a store holds what was written to it."),
-    "recover": ("keep", "Finish or undo what killed runs left behind."),
-    "drop": ("keep", "Drop versions of a store that nobody needs any more."),
-    "vacuum": ("keep", "Give back the disk space of dropped versions of a store."),
-    "clean": ("keep", "Remove what jobs have kept to be resumed."),
-    "config": ("keep", "List options, their values, and where these come from."),
-    "doctor": ("keep", "Check the installation."),
+    "Plan": {
+        "plan": ("plan", "Plan topology files into a store."),
+        "capture": ("capture", "Turn jobs of real programs into topologies."),
+        "import": ("import_files", "Turn graphs of other tools into topologies."),
+        "generate": ("generate", "Make synthetic topologies."),
+        "examples": ("examples", "List and copy the bundled examples."),
+    },
+    "Look at plans": {
+        "show": ("show", "Show the plans of a store."),
+        "draw": ("draw", "Draw a plan as a picture, a page or a graph."),
+        "explain": ("explain", "Say why a plan is as it is: chaining, ids, slots."),
+        "diff": ("diff", "Compare plans, and say whether savepoints restore."),
+        "size": ("size", "Say how many TaskManagers the jobs of a store need."),
+        "metrics": ("metrics", "Show what plans need, and the rates that they sustain."),
+        "rejected": ("show", "List the topologies that were refused, and why."),
+        "edges": ("edges", "Write the execution edges of a topology, one by one."),
+        "sql": ("sql", "Ask a store by SQL."),
+        "export": ("export", "Write plans as JSON lines."),
+    },
+    "Run jobs": {
+        "run": ("run", "Run a PyFlink or Penstock script on Spark."),
+        "info": ("info", "Show what a script would run, without running it."),
+        "list": ("jobs", "List jobs that run, and the latest that have ended."),
+        "status": ("jobs", "Show a job, by vertex."),
+        "logs": ("jobs", "Print what the driver of a detached job writes."),
+        "wait": ("jobs", "Wait until a job has ended."),
+        "cancel": ("jobs", "Cancel a job."),
+        "session": ("session", "Start, list and stop sessions that jobs share."),
+        "ui": ("jobs", "Show jobs and runs in a browser, live."),
+        "runs": ("runs", "List the runs that a store records."),
+    },
+    "Measure planners": {
+        "bench": ("bench", "Measure planners, and compare their plans."),
+        "sweep": ("sweep", "Measure a grid of topologies, options and planners."),
+        "cite": ("examples", "Print how to cite Penstock."),
+    },
+    "Maintain": {
+        "verify": ("maintain", "Check that a store holds what was written to it."),
+        "recover": ("recover", "Finish or undo what killed runs left behind."),
+        "drop": ("maintain", "Drop versions of a store that nobody needs any more."),
+        "vacuum": ("maintain", "Give back the disk space of dropped versions of a store."),
+        "clean": ("recover", "Remove what jobs have kept to be resumed."),
+        "config": ("doctor", "List options, their values, and where these come from."),
+        "doctor": ("doctor", "Check the installation."),
+    },
 }
-"""Every command: its package, and its line in the help."""
-
-IMPORT = "import", "import_files"
-"""A command whose module cannot have its name, which is a keyword."""
+"""Headings of the help, each with its commands: module, and line in the help."""
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed (Spark, or a bug); 2 usage, configuration or installation; "
@@ -109,8 +110,9 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attrs: Any) -> None:
         super().__init__(**attrs)
-        for name, (package, line) in COMMANDS.items():
-            self.add_command(TyperCommand(name, help=line, rich_help_panel=HEADINGS[package]))
+        for heading, commands in COMMANDS.items():
+            for name, (_, line) in commands.items():
+                self.add_command(TyperCommand(name, help=line, rich_help_panel=heading))
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options before the command, and Typer's."""
@@ -169,7 +171,7 @@ def _version(asked: bool) -> None:
     if asked:
         from penstock.plans.installation import own_version
 
-        say(f"penstock {own_version()}")
+        print_line(f"penstock {own_version()}")
         sys.stdout.flush()  # while what goes wrong can still be said
         raise typer.Exit()
 
@@ -203,7 +205,7 @@ def main() -> None:
             sys.exit(NOBODY_READS)
         raise
     except Exception:  # --debug
-        complain(traceback.format_exc().rstrip())
+        print_error(traceback.format_exc().rstrip())
         sys.exit(1)
     finally:
         if stopped_by() is not None:
@@ -239,22 +241,22 @@ def _warn(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
 ) -> None:
     """Show a warning as Python does, but printable and without secrets."""
-    complain(warnings.formatwarning(message, category, filename, lineno).rstrip())
+    print_error(warnings.formatwarning(message, category, filename, lineno).rstrip())
 
 
 def _load(name: str, line: str | None) -> Any:
-    """The function `command` of the module of that command, as a command of its own."""
-    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    package, _ = COMMANDS[name]
-    module = name if name != IMPORT[0] else IMPORT[1]
-    loaded = import_module(f"penstock.engine.commands.{package}.{module}")
+    """The command `name`, imported: the function `<name>_command` of its module."""
+    (module,) = (commands[name][0] for commands in COMMANDS.values() if name in commands)
+    loaded = import_module(f"penstock.engine.commands.{module}")
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
-    if isinstance(loaded.command, typer.Typer):  # of several commands
-        return typer.main.get_command(loaded.command)
+    command = getattr(loaded, f"{name}_command")
+    if isinstance(command, typer.Typer):  # of several commands
+        return typer.main.get_command(command)
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     settings = getattr(loaded, "CONTEXT_SETTINGS", None)
-    single.command(cls=PlainCommand, help=line, context_settings=settings)(loaded.command)
+    single.command(cls=PlainCommand, help=line, context_settings=settings)(command)
     return typer.main.get_command(single)
 
 
@@ -262,7 +264,7 @@ def _end(said: tuple[str, int], error: BaseException) -> NoReturn:
     """End with the message and the exit code that `error` has."""
     _flush_or_let_go()
     if said[0]:
-        complain(f"penstock: {said[0]}")
+        print_error(f"penstock: {said[0]}")
     raise typer.Exit(said[1]) from error
 
 

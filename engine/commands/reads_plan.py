@@ -13,10 +13,11 @@ import polars as pl
 import typer
 
 from penstock.engine.commands.key_values import given_configuration
-from penstock.engine.machine.temporary_folders import short_lived_folder
-from penstock.engine.output.say import say_beside_output
-from penstock.engine.store.open_plan import BY_NAME, StoredPlan, open_plan
+from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.output.print_line import print_beside_output
+from penstock.engine.store.open_plan import StoredPlan, open_plan
 from penstock.engine.store.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
+from penstock.engine.store.scan_stored_table import BY_NAME
 from penstock.engine.store.store_errors import store_errors
 from penstock.plans.errors import StoreError
 
@@ -117,7 +118,7 @@ def as_store(
             stored = plan_into_store_by_columns(
                 inputs, store, options, report, choice=choice, max_line_bytes=MAX_LINE_BYTES
             )
-        say_beside_output(
+        print_beside_output(
             f"{source.path}: {stored.planned:,} planned and {stored.rejected:,} rejected of "
             f"{stored.inputs:,} topologies; penstock plan keeps plans in a store"
         )
@@ -133,8 +134,8 @@ def topologies_of_script(script: str, folder: Path, options: Any, scripts: objec
 
     Nothing runs. What the script prints goes to standard error, as what PyFlink loses of its names and uids.
     """
-    from penstock.engine.commands.job_option import say_failure_of_script
-    from penstock.engine.library.say_fusing import say_lost_settings
+    from penstock.engine.commands.job_option import print_failure_of_script
+    from penstock.engine.library.run_script import print_lost_settings
     from penstock.engine.library.what_if_of_script import jobs_of_script
     from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
     from penstock.engine.run.runtime.transformations import topology_of
@@ -142,9 +143,9 @@ def topologies_of_script(script: str, folder: Path, options: Any, scripts: objec
     settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]
     with redirect_stdout(sys.stderr):
         captured = jobs_of_script(script, [], settings)
-    say_failure_of_script(captured)
+    print_failure_of_script(captured)
     for job in captured.jobs:
-        say_lost_settings(job)
+        print_lost_settings(job)
     lines = [orjson.dumps(topology_of(job)) for job in captured.jobs]
     file = folder / f"{Path(script).stem}.jsonl"
     file.write_bytes(b"\n".join(lines) + b"\n")
@@ -159,7 +160,7 @@ def require_store(store: str) -> None:
     from penstock.engine.store.require_target import require_target
 
     for repaired in require_target(store):
-        say_beside_output(repaired)
+        print_beside_output(repaired)
 
 
 def tables_read_once() -> AbstractContextManager[None]:

@@ -12,8 +12,9 @@ from penstock.operators.common.configuration import parse_float
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.resources.columnar.count_network_buffers import FLINK_2_3, PROFILES, NetworkOptions
 from penstock.plans.resources.divide_memory import FLINK_MEMORY, MemoryOptions, TaskManager
-from penstock.plans.topology.flink_options import OPTIONS, FlinkOption
-from penstock.plans.topology.flink_values import (
+from penstock.plans.topology.flink_options import (
+    OPTIONS,
+    FlinkOption,
     enum_parser,
     parse_duration,
     parse_int,

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from penstock.engine.configuration.cluster_options import CLUSTER_OPTIONS, JOB_OPTIONS, Option, Setting
 from penstock.engine.configuration.run_options import RUN_OPTIONS
-from penstock.plans.topology.flink_values import map_text, parse_map
+from penstock.plans.topology.flink_options import map_text, parse_map
 
 # The one typed model of all options that Penstock reads.
 #
@@ -66,7 +66,7 @@ _MAPS = {option.key: option for option in OPTIONS if option.is_map}
 # The settings of all levels, merged.
 
 
-class Merged(NamedTuple):
+class MergedSettings(NamedTuple):
     """One setting per key, those that it replaces, and what is wrong."""
 
     settings: dict[str, Setting]
@@ -79,7 +79,7 @@ def option_of(key: str) -> Option | None:
     return _BY_KEY.get(key) or _MAPS.get(_map_of(key) or "")
 
 
-def merge_settings(settings: Iterable[Setting]) -> Merged:
+def merge_settings(settings: Iterable[Setting]) -> MergedSettings:
     """The highest level wins. Within one, an option is set once; a map by its entries, or as a whole.
 
     -D and the environment give one setting per key. In: settings of any levels; lists are in order of files.
@@ -104,7 +104,7 @@ def merge_settings(settings: Iterable[Setting]) -> Merged:
             if key in merged:
                 overridden.setdefault(key, []).insert(0, merged[key])
             merged[key] = setting
-    return Merged(merged, {key: tuple(of_key) for key, of_key in overridden.items()}, problems)
+    return MergedSettings(merged, {key: tuple(of_key) for key, of_key in overridden.items()}, problems)
 
 
 def _map_of(key: str) -> str | None:

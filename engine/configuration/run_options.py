@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.engine.configuration.cluster_options import A_DURATION, Option, Reader
 from penstock.operators.common.configuration import parse_float
-from penstock.plans.topology.flink_values import (
+from penstock.plans.topology.flink_options import (
     parse_duration,
     parse_int,
     parse_long,

@@ -8,7 +8,7 @@ import polars as pl
 
 import penstock
 from penstock.engine.commands.explain_error import explain_error
-from penstock.engine.output.say import complain
+from penstock.engine.output.print_line import print_error
 
 FOLDER = Path(__file__).parent
 OF_READING = ("source_file", "source_line")
@@ -55,5 +55,5 @@ if __name__ == "__main__":
         explained = explain_error(error)
         if explained is None:
             raise
-        complain(f"demo: {explained[0]}")
+        print_error(f"demo: {explained[0]}")
         sys.exit(explained[1])

@@ -50,7 +50,7 @@ def timed(events, types, fields):
 def events(env, kind, where):
     """The persons, auctions or bids among `where` generated events, or in the folder `where`."""
     if isinstance(where, int):
-        from penstock.operators.connectors.nexmark.source import NexmarkSource
+        from penstock.operators.connectors.nexmark import NexmarkSource
 
         return env.from_source(NexmarkSource(kind, where), WatermarkStrategy.no_watermarks(), kind)
     schema = CsvSchema.builder()

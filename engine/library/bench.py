@@ -11,19 +11,19 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.library.check_arguments import (
+    Config,
     arguments_of_call,
+    library_configuration,
     member,
     path,
     seconds,
     text,
     whole_number,
 )
-from penstock.engine.library.library_configuration import Config, library_configuration
-from penstock.engine.machine.temporary_folders import short_lived_folder
-from penstock.engine.output.html_table import html_table
+from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.output.pieces import html_table
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.literals import LayerName
-from penstock.plans.vocabulary import Layer
+from penstock.plans.vocabulary import Layer, LayerName
 
 if TYPE_CHECKING:
     from penstock.engine.measure.bench.prepare_inputs import Case
@@ -53,11 +53,11 @@ class Benchmark:
     def show(self) -> None:
         """Print it, as `penstock bench` does."""
         from penstock.engine.measure.bench.print_results import print_equality, print_results
-        from penstock.engine.output.say import say
+        from penstock.engine.output.print_line import print_line
 
         print_results(self.results["summary"])
         for line in self.answers:
-            say(line)
+            print_line(line)
         print_equality(self.results["equality"])
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    from penstock.engine.measure.bench.summarise import best_planning
+    from penstock.engine.measure.bench.print_results import best_planning
 
     low, high, confidence = row["interval"] or (None, None, None)
     return {
@@ -171,8 +171,8 @@ def bench(
     `costs`: what operators cost, as Plan.metrics takes it (default: "drawn"); `time_limit`: seconds of a
     planner for a batch. Raises ConfigurationError and InputError.
     """
-    from penstock.engine.machine.hold_folder import hold_folder
     from penstock.engine.machine.replace_file import make_output_folder
+    from penstock.engine.machine.state_folder import hold_folder
     from penstock.engine.measure.bench.measure_suites import measure_suites
     from penstock.engine.measure.bench.planners import chosen_planners
     from penstock.engine.measure.bench.prepare_inputs import cases_of, each_once, find_suite
@@ -251,7 +251,7 @@ class PlanQuality:
 
     def show(self) -> None:
         """Print it, as `penstock bench --quality` does."""
-        from penstock.engine.measure.bench.print_quality import print_quality
+        from penstock.engine.measure.bench.measure_quality import print_quality
 
         print_quality(self.results["cases"])
 
@@ -264,12 +264,11 @@ def _compared(
     cases: "Sequence[Case]", planners: Sequence[Any], costs: Any, limit: float, config: Config, folder: Path
 ) -> PlanQuality:
     """Plans of all cases by all planners, compared with those of the first."""
-    from penstock.engine.library.costs_named import costs_named
+    from penstock.engine.library.given_topologies import costs_named
     from penstock.engine.machine.replace_file import make_output_folder
-    from penstock.engine.measure.bench.measure_quality import measure_quality, require_planners
+    from penstock.engine.measure.bench.measure_quality import measure_quality, require_planners, write_quality
     from penstock.engine.measure.bench.measure_suites import describe_machine
     from penstock.engine.measure.bench.prepare_inputs import prepare_inputs
-    from penstock.engine.measure.bench.print_quality import write_quality
     from penstock.engine.output.progress import Report
     from penstock.engine.planning.chosen_costs import DRAWN
     from penstock.engine.planning.find_custom_planners import name_of_planner

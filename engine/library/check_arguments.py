@@ -1,5 +1,7 @@
 """Arguments of library calls: what is allowed is said of those that are wrong."""
 
+import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -7,6 +9,8 @@ from enum import StrEnum
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.configuration.find_configuration import find_configuration
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.topology.rules import shorten
 
@@ -112,3 +116,32 @@ def arguments_of_call() -> Iterator[None]:
         for option, argument in _OPTIONS.items():
             said = said.replace(f"{option} ", f"{argument} ").replace(f"{option}:", f"{argument}:")
         raise type(error)(said, error.hint) from error
+
+
+# The configuration of a library call.
+
+
+Config = Mapping[str, str] | str | os.PathLike[str] | None
+"""Options by key, or a directory of YAML files."""
+
+
+def library_configuration(config: Config) -> EffectiveConfiguration:
+    """The configuration that `config` gives.
+
+    A map of options is over the files of PENSTOCK_CONF_DIR, as -D is in a command; a path is of a directory
+    of YAML files, as --config-dir. Raises ConfigurationError with all that is wrong.
+    """
+    if config is None or isinstance(config, Mapping):
+        return find_configuration(None, strings("config", config), "config")
+    return find_configuration(path("config", config))
+
+
+# The store that a library call writes to, looked at before it is written.
+
+
+def require_store(store: str) -> None:
+    """As engine.store.require_target; warns of what was repaired."""
+    from penstock.engine.store.require_target import require_target
+
+    for repaired in require_target(store):
+        warnings.warn(repaired, stacklevel=3)

@@ -6,16 +6,15 @@ from typing import Any
 from penstock.engine.library.check_arguments import member, one_of, path, text
 from penstock.engine.library.open_store import read_plan
 from penstock.engine.library.plan import plan
-from penstock.engine.library.planned_tables import Plan, arrow_tables
-from penstock.engine.library.store import Store
+from penstock.engine.library.planned_tables import Plan, Store, arrow_tables
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.views.draw.drawn_plan import plan_of_tables
 from penstock.engine.views.draw.graph import DrawnGraph, to_networkx
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
 from penstock.engine.views.draw.to_dot import FORMATS, format_of, rendered
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.literals import DrawnLayerName, PictureName
 from penstock.plans.printable import printable
+from penstock.plans.vocabulary import DrawnLayerName, PictureName
 
 
 class Drawing:

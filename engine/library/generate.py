@@ -8,18 +8,14 @@ import polars as pl
 from penstock.engine.library.check_arguments import path, require_session, share, text, whole_number
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.library.planned_tables import Plan, arrow_tables
-from penstock.engine.measure.generate.drawn_topologies import (
-    ENDINGS,
-    topologies_by_trace,
-    workloads,
-)
-from penstock.engine.output.html_table import html_table
+from penstock.engine.measure.draw_after import ENDINGS, topologies_by_trace, workloads
+from penstock.engine.output.pieces import html_table
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.generate.draw_by_trace import TRACES
 from penstock.plans.generate.fleet import fleet_tables
 from penstock.plans.generate.layered import WORKLOADS, fleet_of_shape
-from penstock.plans.literals import ShapeName
+from penstock.plans.vocabulary import ShapeName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +40,7 @@ class Generated(NamedTuple):
         from pathlib import Path
 
         from penstock.engine.output.write_lines import write_texts
-        from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
+        from penstock.plans.plan_json.to_topology_lines import to_topology_lines
 
         target = os.fspath(to)
         if not target.endswith((".jsonl", ".jsonl.gz")):
@@ -126,8 +122,8 @@ def generate(
         )
     if name.endswith(ENDINGS):
         _require_none({"parallelism": parallelism is not None, **of_shapes}, "a spec file")
-        from penstock.engine.measure.generate.drawn_by_spec import fleet_spec, topologies_by_spec
-        from penstock.plans.generate.by_spec.draw_by_spec import no_counts
+        from penstock.engine.measure.draw_after import fleet_spec, topologies_by_spec
+        from penstock.plans.generate.draw_by_spec import no_counts
 
         spec = fleet_spec(name, count, first)
         return _handed_over(
@@ -138,7 +134,7 @@ def generate(
     )
     if spark is not None:
         from penstock.engine.spark.session import use_this_python
-        from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
+        from penstock.plans.generate.generate_on_spark import generate_on_spark
 
         return Generated(*generate_on_spark(use_this_python(spark), fleet))
     return Generated(*fleet_tables(fleet))
@@ -157,8 +153,8 @@ def _generated_from_dicts(topologies: list[dict[str, Any]]) -> Generated:
 
 
 def _like(like: Any, topologies: int, seed: int) -> Generated:
-    from penstock.engine.library.store import Store
-    from penstock.engine.measure.generate.draw_after import draw_after, model_fleet, model_of_plan
+    from penstock.engine.library.planned_tables import Store
+    from penstock.engine.measure.draw_after import draw_after, model_fleet, model_of_plan
 
     model = (
         model_of_plan(arrow_tables(like, "like"), like.source)

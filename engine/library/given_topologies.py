@@ -2,23 +2,85 @@
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.errors import InputError, SchemaError
+from penstock.engine.library.check_arguments import member, path, strings, text, whole_number
+from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.plans.errors import ConfigurationError, InputError, SchemaError
+from penstock.plans.importing.given_graph import (
+    EDGE_ATTRIBUTES,
+    NODE_ATTRIBUTES,
+    ImportOptions,
+    SeveralInputs,
+    graph_of_library,
+    topology_of_graph,
+)
+from penstock.plans.importing.node_errors import graph_errors
 from penstock.plans.printable import first_and_count, limited
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.tables.plain_columns import plain_columns, require_unique_columns
-from penstock.plans.topology.columnar.topology_tables import topology_id
+from penstock.plans.topology.columnar.topologies_of_lines import topology_id
 from penstock.plans.topology.json_documents import elements
 from penstock.plans.topology.operator_rules import TRANSFORMATION_KEYS
 from penstock.plans.topology.rules import shorten
 from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
-from penstock.plans.vocabulary import TopologyForm
+from penstock.plans.vocabulary import Partitioner, PartitionerName, SeveralInputsName, TopologyForm
+
+# Graphs of other libraries as topologies, as a library call.
+
+
+def import_graph(
+    graph: Any,
+    name: str | None = None,
+    *,
+    parallelism: int | None = None,
+    partitioner: Partitioner | PartitionerName | None = None,
+    several_inputs: SeveralInputs | SeveralInputsName = SeveralInputs.OPERATOR,
+    take: Mapping[str, str] | None = None,
+    reverse: bool = False,
+) -> dict[str, Any]:
+    """A topology, for `plan`, with an operator for each node of a directed graph and an edge for each edge.
+
+    `graph`: of networkx or igraph. Attributes of nodes and edges named as keys of topology files (kind,
+    parallelism, uid, partitioner, …) are taken; `take` maps such keys to other attributes. Without a `kind`,
+    nodes that read nothing are sources, nodes that nothing reads are sinks, and of the others those with two
+    or more inputs are two_input and multi_input operators, or, with `several_inputs="union"`, one_input
+    operators that read a union. `parallelism` and `partitioner`: of nodes and edges that have none.
+    `reverse`: edges point from readers to what they read.
+
+    The key `config` of the topology says what was assumed and which attributes were ignored. Raises
+    InputError with every reason (a cycle, an undirected graph, a wrong value), ConfigurationError for wrong
+    arguments.
+    """
+    options = ImportOptions(
+        parallelism=None if parallelism is None else whole_number("parallelism", parallelism),
+        partitioner=None if partitioner is None else str(member("partitioner", partitioner, Partitioner)),
+        several_inputs=member("several_inputs", several_inputs, SeveralInputs),
+        take=known_keys("take", strings("take", take)),
+        reverse=bool(reverse),
+    )
+    read_graph = graph_of_library(graph, None if name is None else text("name", name, "my graph"))
+    converted = topology_of_graph(read_graph, type(graph).__module__.partition(".")[0], options)
+    errors = converted if isinstance(converted, list) else graph_errors(converted)
+    if errors or isinstance(converted, list):
+        raise InputError(f"graph: {first_and_count([error.message for error in errors], '; ')}")
+    return converted
+
+
+def known_keys(argument: str, take: Mapping[str, str]) -> Mapping[str, str]:
+    """`take`, whose keys attributes may hold. Raises ConfigurationError."""
+    allowed = (*NODE_ATTRIBUTES, *EDGE_ATTRIBUTES)
+    if wrong := [key for key in take if key not in allowed]:
+        raise ConfigurationError(f"{argument}: found {wrong[0]!r}, allowed {', '.join(allowed)}")
+    return take
+
 
 # Frames of other libraries as Arrow tables.
 
@@ -456,3 +518,29 @@ def _plain(key: str, value: Any) -> Any:
 def _int(value: Any) -> Any:
     """pandas has ints beside nulls as floats."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+# Costs of operators as library calls take them.
+
+
+@contextmanager
+def costs_named(costs: Any) -> Iterator[str | None]:
+    """Costs as --costs takes them; those of a frame are in a file for as long as the context."""
+    if costs is None or isinstance(costs, str):
+        yield costs
+    elif is_frame(costs):
+        from pyarrow import parquet
+
+        if is_spark_frame(costs):
+            from penstock.engine.run.runtime.spark_application import in_running_session
+
+            with in_running_session(costs.sparkSession, "costs"):
+                table = costs.toArrow()
+        else:
+            table = frame_as_arrow(costs)
+        with short_lived_folder("costs") as folder:
+            file = Path(folder) / "costs.parquet"
+            parquet.write_table(table, file)
+            yield str(file)
+    else:
+        yield path("costs", costs)

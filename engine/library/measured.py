@@ -10,10 +10,9 @@ from polars import selectors
 
 from penstock.engine.configuration.cluster_options import recorded_cluster
 from penstock.engine.library.check_arguments import arguments_of_call, path, text
-from penstock.engine.library.costs_named import costs_named
-from penstock.engine.library.given_topologies import is_spark_frame
+from penstock.engine.library.given_topologies import costs_named, is_spark_frame
 from penstock.engine.library.planned_graphs import with_names
-from penstock.engine.output.html_table import html_table
+from penstock.engine.output.pieces import html_table
 from penstock.engine.planning.changed_metrics import Change, ChangedMetrics
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.errors import ConfigurationError
@@ -97,7 +96,7 @@ class ChangedJobs:
 # The metrics of all plans, and of one job after a change.
 
 
-class Measured(NamedTuple):
+class PlanMetrics(NamedTuple):
     """How good plans are under a cost model.
 
     `plans`: a row for each topology, with the metrics that docs/planners-of-your-own.md lists. `vertices`:
@@ -137,9 +136,9 @@ class Measured(NamedTuple):
 
     def show(self) -> None:
         """Print it, as `penstock metrics` does."""
-        from penstock.engine.planning.tell_metrics import tell_fleet
+        from penstock.engine.planning.print_metrics import print_fleet_metrics
 
-        tell_fleet(self._plans())
+        print_fleet_metrics(self._plans())
 
     def _plans(self) -> pl.DataFrame:
         if not is_spark_frame(self.plans):
@@ -156,7 +155,7 @@ class Measured(NamedTuple):
     def _repr_html_(self) -> str:
         if is_spark_frame(self.plans):
             return html_table("Metrics", ("table",), [("plans",), ("vertices",), ("edges",)])
-        from penstock.engine.planning.tell_metrics import number
+        from penstock.engine.planning.print_metrics import number
 
         columns = ("metric", "mean", "smallest", "median", "p95", "largest")
         rows = [
@@ -171,7 +170,7 @@ def measure(
     costs: Any,
     constants: Any = None,
     spark: "SparkSession | None" = None,
-) -> Measured:
+) -> PlanMetrics:
     """See Plan.metrics. `spark`: of Arrow tables, gets what is measured as DataFrames."""
     terms = _terms(constants)
     if missing := [name for name in NEEDED if name not in tables]:
@@ -193,7 +192,7 @@ def measure(
     if spark is not None:
         named_frames = [from_arrow(rows) for rows in (plans, vertices, edges)]
         plans, vertices, edges = metrics_as_dataframes(spark, named_frames)
-    return Measured(plans, vertices, edges, lambda: None, ChangedJobs(tables, options, chosen, terms))
+    return PlanMetrics(plans, vertices, edges, lambda: None, ChangedJobs(tables, options, chosen, terms))
 
 
 def _with_names(tables: Mapping[str, Any], plans: Any, vertices: Any, edges: Any) -> tuple[Any, ...]:
@@ -218,7 +217,7 @@ def _terms(constants: Any) -> Constants:
         return read_constants(Path(path("constants", constants)))
 
 
-def _on_spark(tables: Mapping[str, Any], costs: str | None, cluster: Any, terms: Constants) -> Measured:
+def _on_spark(tables: Mapping[str, Any], costs: str | None, cluster: Any, terms: Constants) -> PlanMetrics:
     from penstock.engine.planning.metrics_on_spark import metrics_on_spark
     from penstock.engine.spark.session import use_this_python
     from penstock.plans.frames.spark_schemas import free
@@ -232,4 +231,4 @@ def _on_spark(tables: Mapping[str, Any], costs: str | None, cluster: Any, terms:
             free(kept)
 
     plans, vertices, edges = _with_names(tables, metrics.plans, metrics.vertices, metrics.edges)
-    return Measured(plans, vertices, edges, release)
+    return PlanMetrics(plans, vertices, edges, release)

@@ -7,17 +7,16 @@ import pyarrow as pa
 
 from penstock.engine.library.check_arguments import path, require_session, text, whole_number
 from penstock.engine.library.given_topologies import is_spark_frame
-from penstock.engine.library.planned_tables import Plan, Tables
-from penstock.engine.library.store import Store, Version, path_of_store, shown_path
+from penstock.engine.library.planned_tables import Plan, Store, Tables, Version, path_of_store, shown_path
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import find_version, list_versions, tables_of
 from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.version_number import VersionNumber
+from penstock.engine.store.version_notes import VersionNumber
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import to_arrow
-from penstock.plans.literals import TableName
+from penstock.plans.vocabulary import TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

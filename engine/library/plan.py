@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overloa
 import pyarrow as pa
 
 from penstock.engine.library.check_arguments import (
+    Config,
     arguments_of_call,
+    library_configuration,
     member,
     one_of,
     require_session,
@@ -15,40 +17,38 @@ from penstock.engine.library.check_arguments import (
     text,
     whole_number,
 )
-from penstock.engine.library.costs_named import costs_named
 from penstock.engine.library.given_topologies import (
     Given,
     Objects,
     Paths,
     SparkFrames,
     column_named,
+    costs_named,
     frame_as_arrow,
     given_topologies,
     is_frame,
     is_spark_frame,
     spelled_names,
 )
-from penstock.engine.library.library_configuration import Config, library_configuration
 from penstock.engine.library.planned_graphs import quoted
 from penstock.engine.library.planned_tables import Plan, Tables, running_session
 from penstock.engine.planning.choose_planner import Choice, Planner, choose_planner, on_spark_instead
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
 from penstock.engine.store.is_local import is_local
-from penstock.engine.store.version_number import VersionNumber
+from penstock.engine.store.version_notes import VersionNumber
 from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
 from penstock.plans.installation import own_version
-from penstock.plans.literals import LayerName, NetworkName, SlotSharingName
 from penstock.plans.printable import first_and_count
 from penstock.plans.resources.columnar.count_network_buffers import PROFILES
 from penstock.plans.topology.columnar.find_topology_files import is_pipe
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
-from penstock.plans.vocabulary import Layer, SlotSharingStrategy
+from penstock.plans.vocabulary import Layer, LayerName, NetworkName, SlotSharingName, SlotSharingStrategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.engine.planning.custom_planners import CustomPlanners
+    from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
     from penstock.engine.planning.plan_in_process import PlannedTables
 
 
@@ -177,7 +177,7 @@ def _plan_by_own_planner(
 
     Raises ConfigurationError where topologies are not on this machine, and what planning raises.
     """
-    from penstock.engine.planning.custom_planners import named_custom_planners
+    from penstock.engine.planning.plan_by_custom_planners import named_custom_planners
 
     if isinstance(source, SparkFrames):
         from penstock.engine.library.small_inputs import read_frames
@@ -485,7 +485,7 @@ def _on_spark(
 
     def write(store: str) -> VersionNumber:
         from penstock.engine.spark.session import require_delta
-        from penstock.engine.store.tables_of_spark import tables_of_spark
+        from penstock.engine.store.spark_tables import tables_of_spark
         from penstock.engine.store.write_plan import write_plan
 
         return write_plan(

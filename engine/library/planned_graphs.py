@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.engine.library.check_arguments import one_of
 from penstock.engine.library.given_topologies import is_spark_frame
-from penstock.engine.output.html_table import html_table
+from penstock.engine.output.pieces import html_table
 from penstock.engine.views.draw.graph import import_networkx
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables.column_types import TOPOLOGY

@@ -2,41 +2,161 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
 
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.library import explained, measured, planned_graphs
-from penstock.engine.library.check_arguments import text, whole_number
-from penstock.engine.library.explained import Explained
+from penstock.engine.library import measured, planned_graphs
+from penstock.engine.library.check_arguments import (
+    Config,
+    library_configuration,
+    path,
+    require_store,
+    text,
+    whole_number,
+)
 from penstock.engine.library.given_topologies import is_spark_frame
-from penstock.engine.library.library_configuration import Config, library_configuration
-from penstock.engine.library.measured import Measured
+from penstock.engine.library.measured import PlanMetrics
 from penstock.engine.library.planned_graphs import Graph
-from penstock.engine.library.require_store import require_store
-from penstock.engine.library.store import path_of_store
-from penstock.engine.output.html_table import html_table
-from penstock.engine.output.say import say
-from penstock.engine.store.version_number import VersionNumber
-from penstock.engine.views.size.size_cluster import (
+from penstock.engine.output.pieces import html_table
+from penstock.engine.output.print_line import print_line
+from penstock.engine.store.version_notes import VersionNumber
+from penstock.engine.views.size_cluster import (
     TaskManagers,
     chosen_task_managers,
     jobs_placed,
     size_in_json,
 )
-from penstock.plans.errors import ConfigurationError
+from penstock.plans.custom_planners.find_violations import STAGE, find_violations
+from penstock.plans.errors import BrokenInvariantError, ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.literals import LayerName, TableName
-from penstock.plans.printable import limited, printable
+from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.vocabulary import Layer
+from penstock.plans.vocabulary import Layer, LayerName, TableName
+
+# Why a plan is as it is, as a library call.
+
+
+class Explained(NamedTuple):
+    """Why edges of a topology are chained or not, and where ids, slot sharing groups and slots come from.
+
+    `edges` have source, target, chained, not_chained_because, partitioner, all conditions of chaining with
+    the values found, and the result that they read; `operators` their ids and groups; `slots` one entry for
+    each slot sharing group. `whole`: nothing was chosen.
+    """
+
+    topology: str
+    edges: list[dict[str, Any]]
+    operators: list[dict[str, Any]]
+    slots: list[dict[str, Any]]
+    whole: bool
+
+    def show(self) -> None:
+        """Print it, as `penstock explain` does."""
+        from penstock.engine.views.explain_plan import print_explanation
+
+        print_explanation(self._asdict(), whole=self.whole)
+
+    def __repr__(self) -> str:
+        chained = sum(edge["chained"] for edge in self.edges)
+        name = limited(printable(self.topology))
+        return f"<penstock.Explained {name!r}: {chained:,} of {len(self.edges):,} edges chained>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                edge["source"]["name"],
+                edge["target"]["name"],
+                "yes" if edge["chained"] else "no",
+                edge["not_chained_because"],
+                "" if edge["result"] is None else edge["result"]["type"],
+            )
+            for edge in self.edges
+        ]
+        columns = ("source", "target", "chained", "why not", "result")
+        return html_table(f"Edges of {self.topology}", columns, rows)
+
+
+def explain(
+    tables: Mapping[str, Any], source: str, edge: Any, operator: str | None, topology: str | None
+) -> Explained:
+    """See Plan.explain."""
+    from penstock.engine.views.draw.drawn_plan import plan_of_tables
+    from penstock.engine.views.explain_plan import ExplainedPlan, explain_plan
+
+    wanted = None if topology is None else text("topology", topology, "my job")
+    named = None if operator is None else text("operator", operator, "Sink: alerts")
+    ends = None if edge is None else _ends(edge)
+    if named is not None and ends is not None:
+        raise ConfigurationError("edge and operator: found both", "name one of them")
+    if "stream_edges" not in tables:
+        raise ConfigurationError("explain: the plan ends before the stream graph", "leave until out")
+    plan = ExplainedPlan(plan_of_tables(tables, wanted, source))
+    return Explained(**explain_plan(plan, named, ends), whole=named is None and ends is None)
+
+
+def _ends(edge: Any) -> tuple[str, str]:
+    if not isinstance(edge, list | tuple) or len(edge) != 2 or not all(isinstance(end, str) for end in edge):
+        raise ConfigurationError(
+            "edge: allowed the names of two operators", 'explain(("Source: clicks", "Count"))'
+        )
+    return edge[0], edge[1]
+
+
+# A store of plans, as the library names it.
+
+
+class Version(NamedTuple):
+    """One version of a store: its number, when it was written by which Penstock, and what it holds."""
+
+    number: int
+    published_at: datetime
+    planner_version: str | None
+    topologies: int
+    rejected: int
+    tables: tuple[TableName, ...]
+    options: Mapping[str, str]
+
+
+class Store(NamedTuple):
+    """A store of plans: where it is, and its versions, oldest first, as they were when it was opened."""
+
+    path: str
+    versions: tuple[Version, ...]
+
+    def __repr__(self) -> str:
+        newest = self.versions[-1]
+        return (
+            f"<penstock.Store {shown_path(self.path)}: {len(self.versions):,} versions; the newest, "
+            f"{newest.number}: {newest.topologies:,} planned, {newest.rejected:,} rejected topologies>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (f"{v.number:,}", f"{v.published_at:%Y-%m-%d %H:%M:%S}", f"{v.topologies:,}", f"{v.rejected:,}")
+            for v in reversed(self.versions)
+        ]
+        columns = ("version", "published (UTC)", "planned", "rejected")
+        return html_table(f"Penstock store {shown_path(self.path)}", columns, rows)
+
+
+def path_of_store(store: Any) -> str:
+    """The path of a store that is given by it, or as what open_store gave. Raises ConfigurationError."""
+    return store.path if isinstance(store, Store) else path("store", store)
+
+
+def shown_path(path: str) -> str:
+    """A path as a repr shows it."""
+    return limited(printable(path), MOST_OF_A_NAME)
+
 
 # How many TaskManagers a plan's jobs need, as a library call.
 
 
-class Sized(NamedTuple):
+class ClusterSize(NamedTuple):
     """What jobs need of a cluster.
 
     `task_managers`: their slots, process_bytes and how many are available. `jobs`: an Arrow table with a row
@@ -52,10 +172,10 @@ class Sized(NamedTuple):
 
     def show(self) -> None:
         """Print it, as `penstock size` does."""
-        from penstock.engine.views.size.size_cluster import tell_cluster, tell_fleet
+        from penstock.engine.views.size_cluster import print_cluster, print_fleet_size
 
-        tell_cluster(limited(printable(self.source)), self.task_managers)
-        tell_fleet(from_arrow(self.jobs), self.task_managers)
+        print_cluster(limited(printable(self.source)), self.task_managers)
+        print_fleet_size(from_arrow(self.jobs), self.task_managers)
 
     def __repr__(self) -> str:
         return (
@@ -65,7 +185,7 @@ class Sized(NamedTuple):
         )
 
     def _repr_html_(self) -> str:
-        from penstock.engine.views.size.size_cluster import MODE_WORDS, totals_by_mode
+        from penstock.engine.views.size_cluster import MODE_WORDS, totals_by_mode
 
         totals = totals_by_mode(from_arrow(self.jobs), self.task_managers)
         rows = [(label, *values) for label, values in totals.items()]
@@ -80,7 +200,7 @@ def size(
     task_manager_memory: str | None,
     available: int | None,
     config: Config,
-) -> Sized:
+) -> ClusterSize:
     """See Plan.size."""
     slots = slots_per_task_manager
     task_managers = chosen_task_managers(
@@ -99,7 +219,7 @@ def size(
     )
     sizes = size_in_json(placed, task_managers, None)
     arrow = placed.to_arrow(compat_level=pl.CompatLevel.oldest())
-    return Sized(source, task_managers, arrow, sizes["session_cluster"], sizes["cluster_per_job"])
+    return ClusterSize(source, task_managers, arrow, sizes["session_cluster"], sizes["cluster_per_job"])
 
 
 def _frame(table: Any, *columns: str) -> pl.DataFrame:
@@ -249,7 +369,7 @@ class Plan(Generic[T]):
         are named by name, uid, operator id or node. `topology` may be left out if there is only one. Raises
         ConfigurationError (no such topology, operator or edge; tables that only Spark has).
         """
-        return explained.explain(arrow_tables(self, "explain"), self.source, edge, operator, topology)
+        return explain(arrow_tables(self, "explain"), self.source, edge, operator, topology)
 
     def size(
         self,
@@ -258,7 +378,7 @@ class Plan(Generic[T]):
         task_manager_memory: str | None = None,
         available: int | None = None,
         config: Config = None,
-    ) -> Sized:
+    ) -> ClusterSize:
         """How many TaskManagers the jobs need, in one cluster for all and in one cluster per job.
 
         The first three arguments are the options of `penstock size`; what they leave out is as `config` says
@@ -276,7 +396,7 @@ class Plan(Generic[T]):
                 config,
             )
 
-    def metrics(self, costs: Any = None, constants: Any = None) -> Measured:
+    def metrics(self, costs: Any = None, constants: Any = None) -> PlanMetrics:
         """What plans need, and the rates that they sustain under a cost model.
 
         `costs`: what operators cost: a frame or a file (JSON lines, .csv, .parquet) with the columns topology
@@ -292,13 +412,13 @@ class Plan(Generic[T]):
 
     def show(self, rows: int = 20) -> None:
         """Print what the plan holds, and the first rows of its rejected topologies."""
-        say(f"{self._counted()}; {limited(printable(self.source))}")
-        say(f"tables: {', '.join(self.tables)}")
+        print_line(f"{self._counted()}; {limited(printable(self.source))}")
+        print_line(f"tables: {', '.join(self.tables)}")
         if self.rejected:
             columns = ("name", "error", "message")
             tables, _ = self._at_hand()
             for row in _first_rows(tables["rejected"], columns, rows):
-                say("  " + ": ".join(limited(printable(str(cell))) for cell in row))
+                print_line("  " + ": ".join(limited(printable(str(cell))) for cell in row))
 
     def write(self, store: Any) -> VersionNumber:
         """Write the plan as a new version of a store, a path or what open_store gave, and return its number.
@@ -356,3 +476,42 @@ def _first_rows(table: Any, columns: tuple[str, ...], count: int) -> list[tuple[
     if is_spark_frame(table):
         table = table.select(*columns).limit(count).toArrow()
     return [tuple(row.values()) for row in table.select(list(columns)).slice(0, count).to_pylist()]
+
+
+# The invariants of a plan as a library call, for tests.
+
+
+_SHOWN = 10
+
+
+def check(plan: Plan) -> Plan:
+    """Check that a plan keeps the invariants of every plan, and give it back, for a test of a planner.
+
+    They are the rules of docs/planners-of-your-own.md: every operator is in one vertex, chains are connected,
+    every task is in one slot, ids are unique, edges name what exists, and so on. Topologies that were
+    rejected for what a planner decided break one, too. Raises BrokenInvariantError, which names the first of
+    them with their topologies, and ConfigurationError for tables that only Spark has.
+    """
+    if not isinstance(plan, Plan):
+        raise ConfigurationError(
+            f"plan: found {type(plan).__name__}, allowed what penstock.plan or read_plan gives"
+        )
+    arrow = arrow_tables(plan, "check")
+    for name in arrow.keys() & TABLES.keys():
+        if missing := [column for column in TABLES[name].names if column not in arrow[name].column_names]:
+            raise BrokenInvariantError(f"table {name}: found no column {missing[0]}, allowed are all of it")
+    tables = {name: from_arrow(table) for name, table in arrow.items()}
+    rejected = tables["rejected"]
+    rejected = rejected.filter(rejected["error_stage"] == STAGE).sort("name")
+    names = dict(tables["topologies"].select(TOPOLOGY, "name").iter_rows())
+    violations = [f"{name}: {message}" for name, message in rejected.select("name", "message").iter_rows()]
+    violations += [
+        f"{names.get(row[TOPOLOGY], row[TOPOLOGY])}: {row['error']}: {row['location']}: "
+        f"found {row['found']}, allowed {row['allowed']}"
+        for row in find_violations(tables).iter_rows(named=True)
+    ]
+    if violations:
+        shown = "".join(f"\n  {limited(printable(violation), 500)}" for violation in violations[:_SHOWN])
+        more = f"\n  and {len(violations) - _SHOWN:,} more" if len(violations) > _SHOWN else ""
+        raise BrokenInvariantError(f"{len(violations):,} violations of what every plan keeps:{shown}{more}")
+    return plan

@@ -1,16 +1,72 @@
 """Running scripts as a library call."""
 
-import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
-from penstock.engine.library.check_arguments import path, strings, whole_number
-from penstock.engine.library.library_configuration import Config, library_configuration
-from penstock.engine.library.require_store import require_store
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.library.check_arguments import (
+    Config,
+    library_configuration,
+    one_of,
+    path,
+    require_store,
+    strings,
+    whole_number,
+)
 from penstock.plans.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
+
+    from penstock.engine.pyflink.datastream.data_stream import DataStream
     from penstock.engine.run.runtime.job_monitor import JobResult
+    from penstock.operators.common.time import Duration
+
+
+# A stream between two DataFrames, in one call.
+
+
+def transform(
+    df: DataFrame,
+    build: Callable[[Any], DataStream],
+    *,
+    event_time: str | None = None,
+    watermark: str | timedelta | Duration | None = None,
+    key: str | Sequence[str] | None = None,
+    parallelism: int | None = None,
+    mode: str = "STREAMING",
+    observe: Observation | None = None,
+) -> DataFrame:
+    """The DataFrame of the stream that `build` makes of the stream of the rows of `df`; nothing runs yet.
+
+    `df.transform(penstock.transform, build, key="user")` is the same. `event_time`, `watermark` and `key` are
+    those of `env.from_dataframe`, `observe` is that of `stream.to_dataframe`; `parallelism` is the number of
+    subtasks (None: the environment's default), `mode` STREAMING or BATCH. Raises ConfigurationError for
+    another argument, TypeError for a column whose type no function can get, and what `build` raises.
+    """
+    from penstock.engine.pyflink.common import Configuration
+    from penstock.engine.pyflink.datastream import DataStream, StreamExecutionEnvironment
+
+    runtime_mode = one_of("mode", mode.upper() if isinstance(mode, str) else mode, ("STREAMING", "BATCH"))
+    configuration = Configuration()
+    configuration.set_string("execution.runtime-mode", runtime_mode)
+    env = StreamExecutionEnvironment.get_execution_environment(configuration)
+    if parallelism is not None:
+        env.set_parallelism(whole_number("parallelism", parallelism))
+    if not callable(build):
+        raise ConfigurationError(
+            f"build: found {type(build).__name__}, allowed a function from stream to stream"
+        )
+    keyed: Any = {} if key is None else {"key": key}
+    stream = build(env.from_dataframe(df, event_time=event_time, watermark=watermark, **keyed))
+    if not isinstance(stream, DataStream):
+        raise ConfigurationError(
+            f"build: its result is {type(stream).__name__}, allowed a stream", "return what ends the pipeline"
+        )
+    return stream.to_dataframe(observe)
 
 
 def run(
@@ -24,7 +80,7 @@ def run(
     py_files: Sequence[str | os.PathLike[str]] = (),
     to: str | os.PathLike[str] | None = None,
     real_pyflink: bool = False,
-) -> "list[JobResult]":
+) -> list[JobResult]:
     """Run a PyFlink or Penstock script on Spark as `penstock run` does, and give the result of each of its
     jobs.
 
@@ -42,7 +98,7 @@ def run(
     from penstock.engine.output.redaction import remember_secrets
     from penstock.engine.planning.plan_options import plan_options
     from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
-    from penstock.engine.run.commits.acknowledge_runs import runs_acknowledged_at_end
+    from penstock.engine.run.commits.commit_run import runs_acknowledged_at_end
     from penstock.engine.run.runtime.job_monitor import write_run
     from penstock.engine.run.runtime.receive_results import collects_closed_at_end
     from penstock.engine.run.runtime.run_control import run_listeners
@@ -67,7 +123,7 @@ def run(
         require_store(target)
     results: list[JobResult] = []
 
-    def ended(result: "JobResult") -> None:
+    def ended(result: JobResult) -> None:
         results.append(result)
         if target is not None:
             write_run(target, result)

@@ -8,14 +8,24 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.engine.machine.named_output import is_of_standard_output
+from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.pyflink.datastream.environment_options import (
     EnvironmentSettings,
     JobCaptured,
     use_settings,
 )
-from penstock.engine.run.runtime.transformations import FILE_DELIMITER, PYTHON_FILES, restart_ids
+from penstock.engine.run.runtime.transformations import FILE_DELIMITER, PYTHON_FILES, Job, restart_ids
+from penstock.engine.views.explain_plan import lost_setting_text
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import InputError, PenstockError
+
+# Tells what PyFlink's fusing of Python operators means for the job of a script.
+
+
+def print_lost_settings(job: Job) -> None:
+    """Warn of uids, hashes and names that PyFlink forgets, each with the line that sets it."""
+    for lost in job.lowered.lost_settings:
+        print_beside_output(f"job {job.name!r}: {lost_setting_text(lost)}")
 
 
 class ScriptError(PenstockError):

@@ -13,13 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.library.check_arguments import one_of, text
+from penstock.engine.library.check_arguments import Config, library_configuration, one_of, text
 from penstock.engine.library.given_topologies import Objects, Paths, TablesOfTopologies, given_topologies
-from penstock.engine.library.library_configuration import Config, library_configuration
-from penstock.engine.library.planned_tables import Plan, arrow_tables
-from penstock.engine.library.store import Store, path_of_store
-from penstock.engine.machine.temporary_folders import short_lived_folder
-from penstock.engine.output.html_table import html_table
+from penstock.engine.library.planned_tables import Plan, Store, arrow_tables, path_of_store
+from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.output.pieces import html_table
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
@@ -33,32 +31,33 @@ from penstock.engine.store.plan_source import (
 )
 from penstock.engine.store.plan_versions import complete, read_listed, tables_of
 from penstock.engine.store.store_errors import store_errors
-from penstock.engine.views.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
+from penstock.engine.views.diff.diff_in_text import ShownTopologies, markdown_of_diff, print_diff
 from penstock.engine.views.diff.diff_sides import diff_sides
 from penstock.engine.views.diff.keyed_plans import TOTALS
-from penstock.engine.views.diff.lines_in_both import lines_in_both, parts_without
 from penstock.engine.views.diff.savepoint_verdicts import (
     Counts,
-    Required,
+    RequiredVerdict,
     RestoreFrom,
     TopologyDiff,
     Verdict,
-    Worse,
+    WorseVerdict,
 )
 from penstock.engine.views.diff.side_of_store import (
     Side,
+    lines_in_both,
     only_topology,
+    parts_without,
     side_of_store,
     side_of_tables,
     side_of_topologies,
 )
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.literals import RestoreFromName, VerdictName
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
+from penstock.plans.vocabulary import RestoreFromName, VerdictName
 
 _KEPT = ("penstock", "pyflink")
 
@@ -187,14 +186,14 @@ def _topology_of_script(script: str, options: PlanOptions, scripts: object) -> d
     Modules that it imports from its own folder are forgotten afterwards: the other script may have others of
     the same names.
     """
-    from penstock.engine.library.say_fusing import say_lost_settings
+    from penstock.engine.library.run_script import print_lost_settings
     from penstock.engine.library.what_if_of_script import job_of_script
     from penstock.engine.run.runtime.transformations import topology_of
 
     before = set(sys.modules)
     with redirect_stdout(sys.stderr):
         job = job_of_script(script, [], options, scripts)
-        say_lost_settings(job)
+        print_lost_settings(job)
         topology = topology_of(job)
     own = Path(script).resolve().parent
     for name in set(sys.modules) - before:
@@ -232,7 +231,9 @@ class Diff:
 
     def require(self, verdict: Verdict | VerdictName) -> None:
         """Raise WorseVerdictError if a savepoint verdict is worse, as `penstock diff --require` does."""
-        worse = Worse(Required(one_of("verdict", str(verdict), [str(required) for required in Required])))
+        worse = WorseVerdict(
+            RequiredVerdict(one_of("verdict", str(verdict), [str(required) for required in RequiredVerdict]))
+        )
         for differing in self.topologies:
             worse.add(differing.name, differing.verdict, differing.hint)
         worse.add_unnamed(self.new, self._sides[1].left_out - self._sides[0].left_out)
@@ -240,10 +241,10 @@ class Diff:
 
     def show(self) -> None:
         """Print it, as `penstock diff` does: counts, then the first topologies, worst verdict first."""
-        tell_diff(self._sides, self.counts, self._shown())
+        print_diff(self._sides, self.counts, self._shown())
 
-    def _shown(self) -> Shown:
-        shown = Shown()
+    def _shown(self) -> ShownTopologies:
+        shown = ShownTopologies()
         for differing in self.topologies:
             shown.add(differing)
         return shown

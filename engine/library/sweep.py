@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.library.check_arguments import arguments_of_call, path, require_session, seconds, strings
-from penstock.engine.library.library_configuration import Config
+from penstock.engine.library.check_arguments import (
+    Config,
+    arguments_of_call,
+    path,
+    require_session,
+    seconds,
+    strings,
+)
 from penstock.engine.measure.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
-from penstock.engine.output.html_table import html_table
+from penstock.engine.output.pieces import html_table
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.literals import TableFormatName
 from penstock.plans.printable import limited
+from penstock.plans.vocabulary import TableFormatName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,7 +115,7 @@ def sweep(
     batch of a planner of your own. With `spark`, its workers measure. Raises InputError with all that is
     wrong in a spec, ConfigurationError and StoreError.
     """
-    from penstock.engine.measure.sweep.sweep_grid import prepare_sweep, sweep_grid
+    from penstock.engine.measure.sweep.run_sweep import prepare_sweep, sweep_grid
     from penstock.engine.output.progress import Report
 
     if spark is not None:

@@ -4,9 +4,28 @@ What is said on standard error is lost if that cannot be written: there is nobod
 """
 
 import io
+import os
 import signal
 import sys
 from typing import Any, TextIO
+
+# Standard input, output and error of a process that was started without one of them (`penstock … >&-`).
+
+
+def open_missing_standard_files() -> None:
+    """Open /dev/null as those of the three that are closed.
+
+    Otherwise the next file that is opened would get the number, and what is said would be written into it.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+
 
 NOBODY_READS = 128 + signal.SIGPIPE
 """The exit code of a program that wrote to a pipe without readers, as in `penstock show STORE | head`."""

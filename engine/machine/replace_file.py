@@ -3,12 +3,10 @@
 import errno
 import os
 import re
-import shutil
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from socket import AF_UNIX, socket
 from typing import BinaryIO
 from uuid import uuid4
 
@@ -24,7 +22,7 @@ def replace_file(target: Path) -> Iterator[BinaryIO]:
 
     Until then the old file stays, and it does if this fails or is killed. The new one has the old one's mode
     and owner, as far as this user may set them. Links are followed; where nothing is, the file is made.
-    Devices, FIFOs, sockets and this process's own descriptors (/dev/stdout) are written to as they are.
+    Devices, FIFOs and this process's own descriptors (/dev/stdout) are written to as they are.
     Raises ConfigurationError (a directory, no such directory), MachineError (no space, no permission).
     """
     try:
@@ -36,7 +34,7 @@ def replace_file(target: Path) -> Iterator[BinaryIO]:
         status = _status(target)
         _require_place(target, status)
         if status is not None and not stat.S_ISREG(status.st_mode):
-            with _open_special(target, status) as file:
+            with os.fdopen(os.open(target, os.O_WRONLY | os.O_NOCTTY), "wb") as file:
                 yield file
             return
         with _replace_regular(Path(os.path.realpath(target)), status) as file:
@@ -96,30 +94,15 @@ def _status(target: Path) -> os.stat_result | None:
 
 
 @contextmanager
-def _open_special(target: Path, status: os.stat_result) -> Iterator[BinaryIO]:
-    if stat.S_ISSOCK(status.st_mode):
-        with socket(AF_UNIX) as connection:
-            connection.connect(str(target))
-            with connection.makefile("wb") as file:
-                yield file
-        return
-    with os.fdopen(os.open(target, os.O_WRONLY | os.O_NOCTTY), "wb") as file:
-        yield file
-
-
-@contextmanager
 def _replace_regular(real: Path, old: os.stat_result | None) -> Iterator[BinaryIO]:
     if old is not None and not os.access(real, os.W_OK):
         raise PermissionError(13, "Permission denied", str(real))
     # Short, whatever the name of the file: names have a largest length.
     unfinished = real.with_name(f".{uuid4().hex}.unfinished")
-    anonymous = _open_anonymous(real.parent)
-    descriptor = anonymous
-    if descriptor is None:
-        try:
-            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        except FileNotFoundError as error:
-            raise takes_no_files(str(real.parent), f"cannot write {real}") from error
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileNotFoundError as error:
+        raise takes_no_files(str(real.parent), f"cannot write {real}") from error
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -127,46 +110,11 @@ def _replace_regular(real: Path, old: os.stat_result | None) -> Iterator[BinaryI
             if old is not None:
                 _keep_owner_and_mode(file.fileno(), old)
             sync_descriptor(file.fileno(), str(real))
-            if anonymous is not None:
-                _name(file.fileno(), unfinished)
         os.replace(unfinished, real)
         sync_folder(str(real.parent))
     finally:
         with suppress(FileNotFoundError):
             unfinished.unlink()
-
-
-def _open_anonymous(folder: Path) -> int | None:
-    """A file without a name, of which a killed process leaves nothing; None if the file system has none."""
-    if not hasattr(os, "O_TMPFILE"):
-        return None
-    try:
-        return os.open(folder, os.O_RDWR | os.O_TMPFILE, 0o666)
-    except OSError:  # the file system has none, or refuses what it will refuse again
-        return None
-
-
-def _name(descriptor: int, name: Path) -> None:
-    """Give a durable file without a name this one; where the file system has no hard links, to a copy."""
-    try:
-        _link(descriptor, name)
-    except OSError as error:
-        if error.errno not in NO_HARD_LINKS:
-            raise
-        with open(f"/proc/self/fd/{descriptor}", "rb") as whole, name.open("xb") as copy:
-            shutil.copyfileobj(whole, copy)
-            copy.flush()
-            sync_descriptor(copy.fileno(), str(name))
-            os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(descriptor).st_mode))
-
-
-def _link(descriptor: int, name: Path) -> None:
-    # With a descriptor of the folder, or Python calls link(), which does not follow the link.
-    folder = os.open(name.parent, os.O_RDONLY)
-    try:
-        os.link(f"/proc/self/fd/{descriptor}", name.name, dst_dir_fd=folder, follow_symlinks=True)
-    finally:
-        os.close(folder)
 
 
 def _keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:

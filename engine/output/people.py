@@ -13,14 +13,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from penstock.engine.output.pieces import Piece, Styled, encodable, plain
+from penstock.engine.output.pieces import _GAP, Cell, Piece, Styled, encodable, plain
 from penstock.plans.printable import printable
-
-_GAP = 2
-
-
-Cell = Piece | Sequence[str]
-"""A sequence of strings: lines of one cell."""
 
 
 def print_table(columns: Sequence[Column], *groups: Iterable[Sequence[Cell]]) -> None:
@@ -64,7 +58,7 @@ def printable_text(piece: Piece, stream: TextIO) -> Text:
     return Text(encodable(printable(text), stream), style)
 
 
-def said_on_terminal(stream: TextIO, pieces: Sequence[Piece]) -> bool:
+def print_on_terminal(stream: TextIO, pieces: Sequence[Piece]) -> bool:
     """Print one line, unless `stream` is no terminal; whether it was printed."""
     console = _console(stream)
     if console.is_terminal:

@@ -1,9 +1,29 @@
-"""Pieces of what commands say to people: foreign text, made printable where it is printed."""
+"""Pieces of output, made printable where they are printed: styled text, and tables for notebooks."""
 
 import os
+from collections.abc import Iterable, Sequence
+from html import escape
 from typing import NamedTuple, TextIO
 
 from penstock.plans.printable import printable
+
+# Tables for notebooks. Names are foreign: they are escaped, and hidden characters shown.
+
+
+def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A heading and a table as HTML."""
+    head = "".join(f"<th>{_text(column)}</th>" for column in columns)
+    body = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return (
+        f"<div><p>{_text(title)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
+
+
+# Pieces of what commands say to people: foreign text, made printable where it is printed.
 
 
 class Styled(NamedTuple):
@@ -35,3 +55,10 @@ def encodable(text: str, stream: TextIO) -> str:
     """The text with an escape for each character that the encoding of `stream` lacks."""
     encoding = stream.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+_GAP = 2
+
+
+Cell = Piece | Sequence[str]
+"""A sequence of strings: lines of one cell."""

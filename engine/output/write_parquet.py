@@ -1,4 +1,4 @@
-"""Write Arrow batches to one Parquet file or to standard output, as they come."""
+"""Write rows to one file or to standard output, as they come: Parquet and CSV."""
 
 import csv
 import io
@@ -13,6 +13,8 @@ from penstock.engine.output.pieces import may_be_terminal
 from penstock.engine.output.write_lines import open_target
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.printable import printable
+
+# Write Arrow batches to one Parquet file or to standard output, as they come.
 
 
 def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], target: Path | None) -> None:

@@ -40,7 +40,7 @@ def main() -> None:
     try:
         planners = find_planners_here(name)
     except ConfigurationError as error:
-        _say(answers, {"error": error.message, "hint": error.hint})
+        _send(answers, {"error": error.message, "hint": error.hint})
         return
     described = [
         {
@@ -53,12 +53,12 @@ def main() -> None:
         }
         for planner in planners
     ]
-    _say(answers, {"error": None, "functions": described})
+    _send(answers, {"error": None, "functions": described})
     while line := calls.readline():
         call = json.loads(line)
         tables = {table: read_table(calls) for table in call["tables"]}
         answer, streams = _answer(planners[call["function"]], tables)
-        _say(answers, answer)
+        _send(answers, answer)
         for stream in streams:
             write_table(answers, stream)
         answers.flush()
@@ -135,7 +135,7 @@ def _limit_memory() -> None:
         score.write("1000")
 
 
-def _say(answers: BinaryIO, message: Mapping[str, Any]) -> None:
+def _send(answers: BinaryIO, message: Mapping[str, Any]) -> None:
     answers.write(f"{json.dumps(message)}\n".encode())
     answers.flush()
 

@@ -7,21 +7,25 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import polars as pl
 
-from penstock.engine.planning.changed_metrics import Change, ChangedMetrics, Decided, checked
+from penstock.engine.planning.changed_metrics import (
+    Change,
+    ChangedMetrics,
+    Costs,
+    Decided,
+    Frames,
+    checked_change,
+)
 from penstock.engine.planning.find_custom_planners import find_custom_planners
 from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
 from penstock.plans.custom_planners.decisions import ANSWERS, Decision, decides
 from penstock.plans.errors import BrokenInvariantError
 from penstock.plans.frames.polars_frames import empty, from_arrow
 from penstock.plans.layers import Choices
-from penstock.plans.metrics.neighbours.job_by_arrays import JobByArrays, job_by_arrays
+from penstock.plans.metrics.job_by_arrays import JobByArrays, job_by_arrays
 from penstock.plans.metrics.plan_metrics import METRICS, plan_metrics
 from penstock.plans.metrics.rates_and_loads import Constants
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import TopologyForm
-
-Frames = Mapping[str, pl.DataFrame]
-Costs = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
 
 
 class Setting(NamedTuple):
@@ -44,7 +48,7 @@ class ChangedJob:
 
     def after(self, before: Change, change: Change) -> ChangedMetrics:
         """The metrics with the decisions of `before`, which were evaluated, and then those of `change`."""
-        wanted = checked(change)
+        wanted = checked_change(change)
         decided = dict(cast(Decided, before))
         for name, values in wanted.items():
             decided[name] = {**decided.get(name, {}), **values}

@@ -5,12 +5,47 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict
 
 import numpy as np
+import polars as pl
 
-from penstock.engine.output.html_table import html_table
+from penstock.engine.output.pieces import html_table
 from penstock.plans.custom_planners.decisions import ANSWERS, Decision
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.metrics.neighbours.job_metrics import JobMetrics
 from penstock.plans.printable import printable
+
+
+@dataclass(slots=True)
+class JobMetrics:
+    """The metrics of one job, those of plan_metrics.METRICS (units and meanings stand there)."""
+
+    operators: int
+    vertices: int
+    mean_chain_length: float
+    longest_chain: int
+    tasks: int
+    execution_edges: int
+    channels: int
+    slots: int
+    task_managers: int
+    network_buffers: int
+    network_bytes: int
+    managed_bytes_per_slot: int
+    tasks_of_fullest_slot: int
+    slot_imbalance: float
+    critical_path: int
+    exchanged_bytes_per_second: float
+    shuffled_bytes_per_second: float
+    remote_bytes_per_second: float
+    cpu_load: float
+    exchange_cpu_load: float
+    utilisation: float
+    slot_utilisation: float
+    network_utilisation: float
+    bottleneck: str | None
+    source_records_per_second: float
+    delivered_records_per_second: float
+    sustained_records_per_second: float | None
+    sustained_per_slot: float | None
+    needed_tasks: int
 
 
 class Change(TypedDict, total=False):
@@ -71,7 +106,7 @@ _LARGEST = {Decision.PARALLELISM: 2**31 - 1, Decision.EXECUTION_SLOT_SHARING_GRO
 _LARGEST_ID = 2**31 - 1
 
 
-def checked(change: Any) -> Decided:
+def checked_change(change: Any) -> Decided:
     """A Change with plain Python values in place of NumPy's.
 
     Which edges and vertices there are is not looked at.
@@ -131,3 +166,7 @@ def _is_whole(value: Any, largest: int | None) -> bool:
 
 def _key(keys: tuple[str, ...]) -> str:
     return keys[0] if len(keys) == 1 else f"({', '.join(keys)})"
+
+
+Frames = Mapping[str, pl.DataFrame]
+Costs = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]

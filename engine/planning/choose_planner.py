@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.engine.machine.available_memory import shown_bytes
-from penstock.engine.planning.foresee_memory import (
+from penstock.engine.planning.memory_estimate import (
+    BYTES_OF_A_PLANNED_ROW,
     FleetSize,
     bytes_of_tasks,
     require_memory_to_plan,
     spark_fits,
 )
-from penstock.engine.planning.foresee_spark_memory import BYTES_OF_A_PLANNED_ROW
 from penstock.engine.store.is_local import is_local
 from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows

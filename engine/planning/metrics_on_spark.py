@@ -15,8 +15,8 @@ from penstock.engine.planning.planning_settings import (
     planning_settings,
 )
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.metrics.joins.plan_metrics import Metrics, plan_metrics
 from penstock.plans.metrics.operator_costs import COSTS, LEVEL, PREFIX
+from penstock.plans.metrics.plan_metrics_on_spark import Metrics, plan_metrics
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants
 from penstock.plans.resources.columnar.count_network_buffers import NetworkOptions
 from penstock.plans.resources.divide_memory import TaskManager

@@ -10,22 +10,21 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.flink.plan_with_flink import compiled_planner, flink_jars, plan_with_flink
-from penstock.engine.planning.foresee_memory import require_memory_to_read_on
-from penstock.engine.planning.nothing_lost import require_nothing_lost
+from penstock.engine.planning.memory_estimate import require_memory_to_read_on
 from penstock.engine.planning.plan_in_process import PlannedTables, plan_frames, plan_in_process
+from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.spark.find_java import require_java
-from penstock.plans.error_kinds import INPUT_STAGE
-from penstock.plans.errors import ALLOWED, HINT, ConfigurationError
+from penstock.plans.errors import ALLOWED, HINT, INPUT_STAGE, ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.polars_refusals import without_topologies
 from penstock.plans.layers import Choices
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.planners.plan_as_read import Topologies, read_topologies
 from penstock.plans.printable import limited
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.lines_of_tables import lines_of_tables
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, TopologyForm

@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from penstock.engine.planning.chosen_costs import chosen_costs
 from penstock.engine.planning.find_custom_planners import (
     COSTS,
     CustomPlanner,
+    find_custom_planners,
+    name_of_planner,
     place_of_error,
     place_of_function,
 )
@@ -32,7 +35,7 @@ from penstock.plans.custom_planners.find_violations import (
     reject_violations,
     violations,
 )
-from penstock.plans.errors import SchemaError
+from penstock.plans.errors import ConfigurationError, SchemaError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.polars_refusals import without_topologies
 from penstock.plans.layers import Choices, layers_until
@@ -203,10 +206,10 @@ def _violations(topologies: pl.Series, rule: Invariant, message: str) -> pl.Data
 
 def describe_raised(error: BaseException) -> str:
     """Class, message and place of what a planner has raised."""
-    return f"{_said(error)}{_where(error)}"
+    return f"{_error_text(error)}{_where(error)}"
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     if isinstance(error, ProgramFailedError | PlannerEndedError):
         return str(error)
     try:
@@ -259,7 +262,7 @@ Frames = dict[str, pl.DataFrame]
 Report = Callable[[str], None]
 
 
-class Question(NamedTuple):
+class CallSettings(NamedTuple):
     """How planners are asked: from stream nodes and edges to the operator_costs that they are shown, and
     seconds for a batch. `constants`: of the cost model that measures their plans."""
 
@@ -268,7 +271,7 @@ class Question(NamedTuple):
     constants: Constants = CONSTANTS
 
 
-AS_ASSUMED = Question()
+AS_ASSUMED = CallSettings()
 
 
 def plan_by_custom_planners(
@@ -278,7 +281,7 @@ def plan_by_custom_planners(
     *,
     until: Layer = Layer.SLOTS,
     choices: Choices | None = None,
-    question: Question = AS_ASSUMED,
+    question: CallSettings = AS_ASSUMED,
     report: Report = lambda stage: None,
 ) -> PlannedTables:
     """`plan_frames` of topologies that were read, where `custom_planners` decide in place of Flink's rules.
@@ -334,7 +337,7 @@ def _tables(planned: PlannedTables) -> Frames:
 
 
 def _decide(
-    custom_planner: CustomPlanner, shown: Frames, topologies: pl.Series, question: Question
+    custom_planner: CustomPlanner, shown: Frames, topologies: pl.Series, question: CallSettings
 ) -> tuple[Any, pl.DataFrame]:
     """A planner's answers to all batches, and their faults."""
     if COSTS in custom_planner.reads:
@@ -409,3 +412,42 @@ def _told_apart(
         .otherwise("error"),
         message=pl.when(by_decision).then(said).otherwise("message"),
     )
+
+
+# Custom planners as a command or a call names them, and how they are asked.
+
+
+class CustomPlanners(NamedTuple):
+    """The planner's name and functions, the costs that they are shown, and seconds for a batch."""
+
+    name: str
+    chosen: list[CustomPlanner]
+    costs: str | None
+    seconds: float
+
+    def question(self, topologies: pl.DataFrame, part: bool = False) -> CallSettings:
+        """How to ask about these topologies (see question)."""
+        return call_settings(self.costs, topologies, self.seconds, part)
+
+
+def named_custom_planners(planner: Any, costs: str | None, seconds: float) -> CustomPlanners:
+    """A planner as find_custom_planners takes it. Raises ConfigurationError."""
+    if seconds <= 0:
+        raise ConfigurationError(f"--time-limit {seconds:g}: allowed seconds above 0")
+    # workers of Spark have other working folders
+    source = os.path.abspath(costs) if costs is not None and os.path.exists(costs) else costs
+    return CustomPlanners(name_of_planner(planner), find_custom_planners(planner), source, seconds)
+
+
+def call_settings(
+    costs: str | None,
+    topologies: pl.DataFrame,
+    seconds: float,
+    part: bool = False,
+    constants: Constants = CONSTANTS,
+) -> CallSettings:
+    """How to ask about these topologies, with the costs that --costs chooses.
+
+    `part`: there are other topologies, too. Raises what chosen_costs raises.
+    """
+    return CallSettings(chosen_costs(costs, topologies, part), seconds, constants)

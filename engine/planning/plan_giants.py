@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.engine.planning.foresee_memory import bytes_of_tasks
+from penstock.engine.planning.memory_estimate import bytes_of_tasks
 from penstock.engine.planning.plan_in_workers import Size
 from penstock.engine.planning.planning_settings import ROWS_OF_A_BLOCK, ROWS_PER_PARTITION, planning_settings
 from penstock.plans.blocks.giant import Giant, RowGroups, Write
@@ -33,9 +33,8 @@ from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
 from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.read_topology_tables import row_errors
-from penstock.plans.topology.columnar.settings_of_topologies import settings_of_topologies
-from penstock.plans.topology.columnar.topology_tables import topology_holds
+from penstock.plans.topology.columnar.read_topology_tables import settings_of_topologies
+from penstock.plans.topology.columnar.topologies_of_lines import row_errors, topology_holds
 from penstock.plans.topology.joins.local_transformations import local_transformations
 from penstock.plans.topology.joins.topologies_of_lines import GivenTables, TopologyTables
 from penstock.plans.vocabulary import Layer

@@ -9,14 +9,14 @@ from typing import NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.planning.foresee_memory import (
+from penstock.engine.planning.memory_estimate import (
     FleetSize,
     parts_at_once,
     require_memory_after_reading,
     require_memory_for_tasks,
     require_memory_to_read_on,
 )
-from penstock.engine.planning.nothing_lost import require_nothing_lost
+from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
@@ -31,7 +31,7 @@ from penstock.plans.planners.plan_in_parts import (
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.read_topology_files import read_topology_files_in_parts
 from penstock.plans.topology.columnar.read_topology_tables import holds_tables, read_topology_folder_in_parts
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import Layer

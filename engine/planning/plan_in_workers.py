@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.engine.planning.custom_planners import CustomPlanners
 from penstock.engine.planning.find_custom_planners import send_planners
+from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 from penstock.engine.planning.require_memory_in_worker import require_memory_in_worker
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.frames.packed_blocks import PackedTables

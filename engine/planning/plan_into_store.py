@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.choose_planner import Choice, Planner
-from penstock.engine.planning.nothing_lost import require_nothing_lost
-from penstock.engine.planning.plan_options import PlanOptions
-from penstock.engine.store.version_number import VersionNumber
+from penstock.engine.planning.plan_options import PlanOptions, require_nothing_lost
+from penstock.engine.store.version_notes import VersionNumber
+from penstock.engine.store.write_plan import write_plan
 from penstock.plans.installation import own_version
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from penstock.engine.planning.custom_planners import CustomPlanners
+    from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
     from penstock.engine.planning.plan_in_process import PlannedTables
-    from penstock.plans.topology.columnar.topology_tables import TopologyTables
+    from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 
 
-class Stored(NamedTuple):
+class PlanResult(NamedTuple):
     """What became of an input: the version of the store, topologies counted, and who planned, and why."""
 
     version: VersionNumber
@@ -40,7 +40,7 @@ def plan_into_store_by_columns(
     choice: Choice,
     max_line_bytes: int,
     custom_planners: "CustomPlanners | None" = None,
-) -> Stored:
+) -> PlanResult:
     """By the columnar planner, in this process, without Spark, and by Flink too if that was chosen.
 
     `custom_planners`: custom planners, who decide in place of Flink's rules.
@@ -82,7 +82,9 @@ def plan_into_store_by_columns(
             return _write_giant(frames, count, out, options, report, choice)
         planned = plan_frames(frames, count, options.until, options.choices, report)
     number = _write(out, planned, options, report, {})
-    return Stored(number, planned.inputs, planned.planned, planned.rejected, choice.planner.value, choice.why)
+    return PlanResult(
+        number, planned.inputs, planned.planned, planned.rejected, choice.planner.value, choice.why
+    )
 
 
 def _by_custom_planners(
@@ -92,7 +94,7 @@ def _by_custom_planners(
     report: Report,
     custom_planners: "CustomPlanners",
     max_line_bytes: int,
-) -> Stored:
+) -> PlanResult:
     """All topologies at once: who decides is shown Flink's plan of them first."""
     from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
     from penstock.engine.planning.plan_in_process import read_in_process
@@ -108,14 +110,13 @@ def _by_custom_planners(
         report=report,
     )
     number = _write(out, planned, options, report, {"planner": custom_planners.name})
-    return Stored(number, *planned[1:4], custom_planners.name, "as asked")
+    return PlanResult(number, *planned[1:4], custom_planners.name, "as asked")
 
 
 def _write(
     out: str, planned: "PlannedTables", options: PlanOptions, report: Report, recorded: Mapping[str, str]
 ) -> VersionNumber:
     from penstock.engine.store.delta_rs_tables import DeltaRsTables
-    from penstock.engine.store.write_plan import write_plan
 
     report("write the version")
     return write_plan(
@@ -128,7 +129,7 @@ def _write(
 
 def _write_fleet(
     parts: "Iterator[TopologyTables]", out: str, options: PlanOptions, report: Report, choice: Choice
-) -> Stored:
+) -> PlanResult:
     """Many topologies, planned and written in parts while they are read."""
     from penstock.engine.planning.plan_in_process import plan_parts
     from penstock.engine.store.write_plan import WriteWhilePlanning
@@ -151,7 +152,7 @@ def _write_fleet(
     except BaseException:
         write.discard()
         raise
-    return Stored(number, inputs, planned, rejected, choice.planner.value, choice.why)
+    return PlanResult(number, inputs, planned, rejected, choice.planner.value, choice.why)
 
 
 def _write_giant(
@@ -161,7 +162,7 @@ def _write_giant(
     options: PlanOptions,
     report: Report,
     choice: Choice,
-) -> Stored:
+) -> PlanResult:
     """One topology, each of its tables written as soon as no step reads it; `frames` are emptied."""
     from penstock.engine.planning.plan_in_process import plan_giant
     from penstock.engine.store.write_plan import WriteWhilePlanning
@@ -176,7 +177,7 @@ def _write_giant(
     except BaseException:
         write.discard()
         raise
-    return Stored(number, inputs, planned, rejected, choice.planner.value, choice.why)
+    return PlanResult(number, inputs, planned, rejected, choice.planner.value, choice.why)
 
 
 class WorkOnSpark(NamedTuple):
@@ -192,13 +193,12 @@ class WorkOnSpark(NamedTuple):
     custom_planners: "CustomPlanners | None" = None
 
 
-def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], report: Report) -> Stored:
+def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], report: Report) -> PlanResult:
     """On the Spark that `session` gives: by columns in its workers, or by the passes over DataFrames (see
     choose_on_spark).
     """
-    from penstock.engine.planning.checkpoints_in import checkpoints_in
     from penstock.engine.planning.plan_topologies import plan_read_topologies, read_topologies
-    from penstock.engine.store.write_layers import WriteLayers
+    from penstock.engine.planning.write_layers import WriteLayers, checkpoints_in
 
     options, choice = work.options, work.choice
     report("start Spark")
@@ -235,4 +235,4 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
                 with suppress(Exception):  # Spark may have ended
                     planned.release()
     why = planned.why if planned.why == choice.why else f"{choice.why}; {planned.why}"
-    return Stored(number, planned.inputs, planned.planned, planned.rejected, planned.planner, why)
+    return PlanResult(number, planned.inputs, planned.planned, planned.rejected, planned.planner, why)

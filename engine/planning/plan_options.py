@@ -4,13 +4,38 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.engine.configuration.cluster_options import NO_CLUSTER_SETTINGS, ClusterSettings, size_text
-from penstock.plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError, LostTopologiesError
 from penstock.plans.layers import Choices
 from penstock.plans.resources.columnar.count_network_buffers import PROFILES
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy
+
+# The promise of every run: what came in is planned or rejected, each exactly once, and readers see it so.
+
+
+_HINT = "this is a bug in Penstock: please report it with the input"
+
+
+def require_nothing_lost(inputs: int, planned: int, rejected: int, planned_ids: int) -> None:
+    """LostTopologiesError unless `inputs` is `planned` + `rejected`, and each planned one has its own key.
+
+    In: how many topologies came in; the rows of the plan's tables `topologies` and `rejected`, which are what
+    export, show and rejected list; how many different topology_ids are in `topologies`. A row of `rejected`
+    may have the key of a planned topology (a name that comes twice), so nothing is ever taken out of
+    `topologies` by the key of a rejected row.
+    """
+    if inputs != planned + rejected:
+        raise LostTopologiesError(
+            f"{inputs} topologies came in, but {planned} are planned and {rejected} rejected", _HINT
+        )
+    if planned_ids != planned:
+        raise LostTopologiesError(
+            f"{planned} topologies are planned, but only {planned_ids} different topology_ids",
+            _HINT,
+        )
+
 
 DEFAULT_SLOTS = 1
 DEFAULT_PROCESS_SIZE = "1728m"

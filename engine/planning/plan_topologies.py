@@ -4,25 +4,26 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import polars as pl
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.planning.choose_planner import Choice, Planner, choose_on_spark
-from penstock.engine.planning.custom_planners import CustomPlanners
-from penstock.engine.planning.foresee_spark_memory import (
+from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
     bytes_to_walk,
+    is_local,
+    memory_of_workers,
     require_heap_to_join,
     require_memory_of_workers,
     rows_at_once,
 )
-from penstock.engine.planning.memory_of_workers import is_local, memory_of_workers
-from penstock.engine.planning.nothing_lost import require_nothing_lost
+from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 from penstock.engine.planning.plan_giants import OF_GIANTS, Store, plan_giant
 from penstock.engine.planning.plan_in_workers import RowCounts, Size, count_rows, plan_in_workers
+from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.planning_settings import (
     ROWS_OF_A_BLOCK,
     ROWS_PER_PARTITION,
@@ -30,21 +31,19 @@ from penstock.engine.planning.planning_settings import (
     planning_settings,
     reading_settings,
 )
-from penstock.engine.planning.split_by_size import joined_plans, only_topologies, without_topologies
-from penstock.engine.spark.foresee_spark_memory import heap_bytes
 from penstock.engine.spark.session import any_session, require_delta
+from penstock.engine.spark.spark_memory_estimate import heap_bytes
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
 from penstock.plans.planners.run_joins import Finished, Planned, run_passes
-from penstock.plans.stream_graph.joins.limit_expansion import limit_expansion
+from penstock.plans.stream_graph.joins.resolve_virtual_nodes import limit_expansion
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.lines_of_pipes import lines_of_pipes
+from penstock.plans.topology.columnar.read_topology_files import lines_of_pipes
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, tables_beside_others
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.load_topology_folder import load_topology_folder
 from penstock.plans.topology.joins.local_transformations import is_delta_table
-from penstock.plans.topology.joins.normalized_tables import normalized_tables
+from penstock.plans.topology.joins.normalized_tables import load_topology_folder, normalized_tables
 from penstock.plans.topology.joins.read_topology_files import read_topology_files
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.topology.joins.topologies_of_lines import (
@@ -54,6 +53,59 @@ from penstock.plans.topology.joins.topologies_of_lines import (
     read_topology_rows,
 )
 from penstock.plans.vocabulary import Layer
+
+# Topologies that a worker holds apart from giants, and one plan of the plans of both.
+
+
+Read = TypeVar("Read", TopologyTables, GivenTables)
+
+
+def only_topologies(read: Read, chosen: Sequence[int]) -> Read:
+    """The topologies with these ids, which are few.
+
+    What was rejected, and how many topologies were read, is left to the others.
+    """
+    of_them = _where(read, F.col(TOPOLOGY).isin(list(chosen)))
+    if isinstance(of_them, GivenTables):
+        return of_them
+    none = read.rejected.limit(0)
+    return of_them._replace(rejected=none, inputs=len(chosen), persisted=())
+
+
+def without_topologies(read: Read, chosen: Sequence[int]) -> Read:
+    """The other topologies, rows without an id, what was rejected, and what reading has kept."""
+    is_other = ~F.col(TOPOLOGY).isin(list(chosen)) | F.col(TOPOLOGY).isNull()
+    others = _where(read, is_other)
+    return others if isinstance(others, GivenTables) else others._replace(inputs=read.inputs - len(chosen))
+
+
+def _joined_plans(plans: Sequence[Planned]) -> Planned:
+    """One plan of all: the tables of each after another, and seconds added up.
+
+    Nothing of it is packed: the rows of a table are in one place.
+    """
+    first, *further = plans
+    for plan in further:
+        tables = {name: rows.unionByName(plan.tables[name]) for name, rows in first.tables.items()}
+        names = dict.fromkeys([*first.seconds, *plan.seconds])
+        seconds = {name: first.seconds.get(name, 0.0) + plan.seconds.get(name, 0.0) for name in names}
+        first = Planned(
+            tables,
+            first.inputs + plan.inputs,
+            seconds,
+            [*first.kept, *plan.kept],
+            (*first.persisted, *plan.persisted),
+        )
+    return first
+
+
+def _where(read: Read, chosen: Column) -> Read:
+    tables = ("topologies", "transformations", "stream_nodes", "stream_edges", "job_settings")
+    of_them = {name: rows.filter(chosen) for name, rows in read._asdict().items() if name in tables}
+    if isinstance(read, GivenTables):
+        return read._replace(**of_them, folder=None)
+    return read._replace(**of_them)
+
 
 _GIVEN = ("topologies", "transformations")
 _LOG = logging.getLogger("penstock.planning")
@@ -232,7 +284,7 @@ def _plan_with_giants(
                 plans.append(plan_in_workers(others, until, partitions, report, choices))
         if alone and isinstance(read, TopologyTables):
             plans[0].persisted += read.persisted
-        return joined_plans(plans)
+        return _joined_plans(plans)
 
 
 def _plan_by_joins(

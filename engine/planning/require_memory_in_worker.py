@@ -11,6 +11,6 @@ def require_memory_in_worker(rows: "TaskRows") -> None:
 
     In its own module, because workers import it before they have set how many threads polars may use.
     """
-    from penstock.engine.planning.foresee_memory import require_memory_for_tasks
+    from penstock.engine.planning.memory_estimate import require_memory_for_tasks
 
     require_memory_for_tasks()(rows)

@@ -16,75 +16,201 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
-from penstock.engine.pyflink_names.unsupported_names import unsupported_module, unsupported_name
-from penstock.operators.common.no_java import no_java_attribute
+from penstock.operators.common.arguments import no_java_attribute
 
 #: PyFlink's version that names, signatures and behaviour are of.
 PYFLINK_VERSION = "2.3.0"
 
-_COMMON = (
-    "completable_future",
-    "config_options",
-    "configuration",
-    "constants",
-    "execution_config",
-    "input_dependency_constraint",
-    "io",
-    "job_client",
-    "job_execution_result",
-    "job_id",
-    "job_status",
-    "restart_strategy",
-    "serialization",
-    "serializer",
-    "time",
-    "typeinfo",
-    "types",
-    "watermark_strategy",
-)
-
-_DATASTREAM = (
-    "async_data_stream",
-    "async_retry_predicates",
-    "async_retry_strategies",
-    "checkpoint_config",
-    "checkpoint_storage",
-    "checkpointing_mode",
-    "connectors",
-    "connectors.base",
-    "connectors.file_system",
-    "connectors.number_seq",
-    "data_stream",
-    "execution_mode",
-    "externalized_checkpoint_retention",
-    "formats",
-    "formats.csv",
-    "formats.json",
-    "formats.parquet",
-    "functions",
-    "output_tag",
-    "slot_sharing_group",
-    "state",
-    "state_backend",
-    "stream_execution_environment",
-    "time_domain",
-    "timerservice",
-    "utils",
-    "window",
-)
-
-#: Module of PyFlink to module of Penstock.
-MODULES: dict[str, str] = {
+#: Module of PyFlink to the file that holds it here.
+FILES: dict[str, str] = {
     "pyflink.common": "penstock.engine.pyflink.common",
-    **{f"pyflink.common.{name}": f"penstock.engine.pyflink.common.{name}" for name in _COMMON},
+    "pyflink.common.execution_config": "penstock.engine.pyflink.common.execution_config",
+    "pyflink.common.job_client": "penstock.engine.pyflink.common.job_client",
     "pyflink.datastream": "penstock.engine.pyflink.datastream",
-    **{f"pyflink.datastream.{name}": f"penstock.engine.pyflink.datastream.{name}" for name in _DATASTREAM},
-    "pyflink.metrics": "penstock.engine.pyflink.metrics",
-    "pyflink.metrics.metricbase": "penstock.engine.pyflink.metrics",
-    "pyflink.table": "penstock.engine.pyflink.table",
-    "pyflink.table.types": "penstock.engine.pyflink.table",
-    "pyflink.version": "penstock.engine.pyflink_names.version",
+    "pyflink.datastream.async_data_stream": "penstock.engine.pyflink.datastream.async_data_stream",
+    "pyflink.datastream.checkpoint_config": "penstock.engine.pyflink.datastream.checkpoint_config",
+    "pyflink.datastream.data_stream": "penstock.engine.pyflink.datastream.data_stream",
+    "pyflink.datastream.functions": "penstock.datastream.functions",
+    "pyflink.datastream.slot_sharing_group": "penstock.engine.pyflink.datastream.slot_sharing_group",
+    "pyflink.datastream.state": "penstock.datastream.state",
+    "pyflink.datastream.stream_execution_environment": (
+        "penstock.engine.pyflink.datastream.stream_execution_environment"
+    ),
+    "pyflink.datastream.window": "penstock.datastream.window",
 }
+
+#: Module of PyFlink without a file here: modules of Penstock, each with the names that it takes from them.
+GATHERED: dict[str, dict[str, str]] = {
+    "pyflink.common.completable_future": {
+        "engine.pyflink.common.job_client": "CompletableFuture",
+    },
+    "pyflink.common.config_options": {
+        "operators.common.configuration": "ConfigOption ConfigOptions",
+    },
+    "pyflink.common.configuration": {
+        "operators.common.configuration": "Configuration",
+    },
+    "pyflink.common.constants": {},
+    "pyflink.common.input_dependency_constraint": {
+        "engine.pyflink.common.execution_config": "InputDependencyConstraint",
+    },
+    "pyflink.common.io": {
+        "engine.pyflink.datastream.environment_sources": "InputFormat",
+    },
+    "pyflink.common.job_execution_result": {
+        "engine.pyflink.common.job_client": "JobExecutionResult",
+    },
+    "pyflink.common.job_id": {
+        "engine.pyflink.common.job_client": "JobID",
+    },
+    "pyflink.common.job_status": {
+        "engine.pyflink.common.job_client": "JobStatus",
+    },
+    "pyflink.common.restart_strategy": {
+        "engine.pyflink.common.execution_config": "RestartStrategies RestartStrategyConfiguration",
+    },
+    "pyflink.common.serialization": {
+        "operators.formats.part_formats": (
+            "BulkWriterFactory ByteArraySchema DeserializationSchema Encoder RowDataBulkWriterFactory "
+            "RowFieldExtractorSchema SerializationSchema SimpleStringSchema"
+        ),
+    },
+    "pyflink.common.serializer": {
+        "operators.common.basic_types": "TypeSerializer VoidNamespaceSerializer",
+    },
+    "pyflink.common.time": {
+        "operators.common.time": "Duration Instant Time",
+    },
+    "pyflink.common.typeinfo": {
+        "operators.common.typeinfo": (
+            "BasicArrayTypeInfo BasicType BasicTypeInfo DateTypeInfo ExternalTypeInfo InstantTypeInfo "
+            "ListTypeInfo LocalTimeTypeInfo MapTypeInfo ObjectArrayTypeInfo PickledBytesTypeInfo "
+            "PrimitiveArrayTypeInfo RowTypeInfo SqlTimeTypeInfo TimestampTypeInfo TimeTypeInfo "
+            "TupleTypeInfo TypeInformation Types"
+        ),
+    },
+    "pyflink.common.types": {
+        "operators.common.row": "Row RowKind",
+    },
+    "pyflink.common.watermark_strategy": {
+        "operators.common.time": "AssignerWithPeriodicWatermarksWrapper TimestampAssigner WatermarkStrategy",
+    },
+    "pyflink.datastream.async_retry_predicates": {
+        "operators.functions.async_functions": (
+            "empty_result_predicate exception_type_predicate has_exception_predicate"
+        ),
+    },
+    "pyflink.datastream.async_retry_strategies": {
+        "operators.functions.async_functions": (
+            "NO_RETRY_STRATEGY ExponentialBackoffDelayRetryStrategy FixedDelayRetryStrategy "
+            "NoRetryStrategy RetryPredicate"
+        ),
+    },
+    "pyflink.datastream.checkpoint_storage": {
+        "engine.pyflink.datastream.checkpoint_config": (
+            "CheckpointStorage CustomCheckpointStorage FileSystemCheckpointStorage "
+            "JobManagerCheckpointStorage"
+        ),
+    },
+    "pyflink.datastream.checkpointing_mode": {
+        "engine.pyflink.datastream.checkpoint_config": "CheckpointingMode",
+    },
+    "pyflink.datastream.connectors": {
+        "operators.connectors.sink": "DeliveryGuarantee Sink",
+        "operators.connectors.source": "Source NumberSequenceSource",
+        "operators.connectors.file_sinks.file_sink_settings": (
+            "BucketAssigner OutputFileConfig RollingPolicy"
+        ),
+        "operators.connectors.file_source": (
+            "FileEnumeratorProvider FileSource FileSourceBuilder FileSplitAssignerProvider"
+        ),
+        "operators.connectors.file_sinks.file_sink": "FileSink StreamingFileSink",
+        "operators.formats.csv_files": "StreamFormat",
+    },
+    "pyflink.datastream.connectors.base": {
+        "operators.connectors.sink": "DeliveryGuarantee Sink StreamTransformer SupportsPreprocessing",
+        "operators.connectors.source": "Source",
+    },
+    "pyflink.datastream.connectors.file_system": {
+        "operators.connectors.file_sinks.file_sink": "FileSink StreamingFileSink",
+        "operators.connectors.file_sinks.file_sink_settings": (
+            "BucketAssigner DefaultRollingPolicy FileCompactor FileCompactStrategy "
+            "OnCheckpointRollingPolicy OutputFileConfig RollingPolicy"
+        ),
+        "operators.connectors.file_source": (
+            "FileEnumeratorProvider FileSource FileSourceBuilder FileSplitAssignerProvider"
+        ),
+        "operators.formats.csv_files": "BulkFormat StreamFormat",
+    },
+    "pyflink.datastream.connectors.number_seq": {
+        "operators.connectors.source": "NumberSequenceSource",
+    },
+    "pyflink.datastream.execution_mode": {
+        "engine.pyflink.datastream.environment_options": "RuntimeExecutionMode",
+    },
+    "pyflink.datastream.externalized_checkpoint_retention": {
+        "engine.pyflink.datastream.checkpoint_config": "ExternalizedCheckpointRetention",
+    },
+    "pyflink.datastream.formats": {},
+    "pyflink.datastream.formats.csv": {
+        "operators.formats.csv_files": "CsvBulkWriters CsvReaderFormat",
+        "operators.formats.csv_rows": "CsvSchema CsvSchemaBuilder",
+        "operators.formats.csv_schemas": "CsvRowDeserializationSchema CsvRowSerializationSchema",
+    },
+    "pyflink.datastream.formats.json": {
+        "operators.formats.json_values": "JsonRowDeserializationSchema JsonRowSerializationSchema",
+    },
+    "pyflink.datastream.formats.parquet": {
+        "operators.formats.parquet_files": (
+            "AvroParquetReaders AvroParquetWriters ParquetBulkWriters ParquetColumnarRowInputFormat"
+        ),
+    },
+    "pyflink.datastream.output_tag": {
+        "operators.common.output_tag": "OutputTag",
+    },
+    "pyflink.datastream.state_backend": {
+        "engine.pyflink.datastream.checkpoint_config": (
+            "CustomStateBackend EmbeddedRocksDBStateBackend HashMapStateBackend PredefinedOptions "
+            "StateBackend"
+        ),
+    },
+    "pyflink.datastream.time_domain": {
+        "operators.functions.functions": "TimeDomain",
+    },
+    "pyflink.datastream.timerservice": {
+        "operators.functions.functions": "TimerService",
+    },
+    "pyflink.datastream.utils": {
+        "operators.connectors.source": "ResultTypeQueryable",
+    },
+    "pyflink.metrics": {
+        "operators.functions.runtime_context": "Counter Distribution Meter Metric MetricGroup",
+    },
+    "pyflink.metrics.metricbase": {
+        "operators.functions.runtime_context": "Counter Distribution Meter Metric MetricGroup",
+    },
+    "pyflink.table": {
+        "operators.formats.data_types": "DataTypes",
+    },
+    "pyflink.table.types": {
+        "operators.formats.data_types": "DataTypes",
+    },
+    "pyflink.version": {},
+}
+
+#: Values that modules of GATHERED have besides.
+_VALUES: dict[str, dict[str, Any]] = {
+    "pyflink.common.constants": {
+        "MAX_LONG_VALUE": 2**63 - 1,
+        "MIN_LONG_VALUE": -(2**63),
+        "DEFAULT_OUTPUT_TAG": "",
+    },
+    "pyflink.common.serializer": {"void": b""},
+    "pyflink.version": {"__version__": PYFLINK_VERSION},
+}
+
+#: The modules of PyFlink that Penstock has.
+MODULES: tuple[str, ...] = (*FILES, *GATHERED)
 
 _CAPTURE = "`penstock capture` plans such a script"
 _TABLE = f"the Table API is not part of Penstock; Spark SQL runs queries, and {_CAPTURE}"
@@ -121,6 +247,32 @@ REFUSED_MODULES: dict[str, str] = {
     "pyflink.shell": "there is no shell; use python",
     "pyflink.examples": "copy an example to a file of your own and run that",
 }
+
+
+class UnsupportedNameError(ImportError):
+    """A name of PyFlink's API that Penstock does not support."""
+
+
+class UnsupportedModuleError(UnsupportedNameError, ModuleNotFoundError):
+    """A module of PyFlink's that Penstock does not support."""
+
+
+def unsupported_name(name: str, reason: str = "") -> UnsupportedNameError:
+    """The error for `name`, such as "pyflink.common.X"; `reason` is a clause that says why."""
+    return UnsupportedNameError(_message(name, reason), name=name)
+
+
+def unsupported_module(name: str, reason: str = "") -> UnsupportedModuleError:
+    """The error for the module `name`; `reason` is a clause that says why."""
+    return UnsupportedModuleError(_message(name, reason), name=name)
+
+
+def _message(name: str, reason: str) -> str:
+    why = f" ({reason})" if reason else ""
+    return (
+        f"PyFlink's {name} is not supported{why}. `penstock info --api` and Penstock's README list what is "
+        "supported."
+    )
 
 
 def refusal(module: str) -> str | None:
@@ -165,7 +317,7 @@ def missing_names(lines: Iterable[str]) -> list[str]:
     """Names of `lines`, of the form of API_FILE, that Penstock lacks, as module.Class.member."""
     missing: list[str] = []
     for line in _parsed(lines):
-        attributes = _attribute(_module(line.module), line.name)
+        attributes = _attribute(penstock_module(line.module), line.name)
         if attributes is None:
             missing.append(f"{line.module}.{line.name}")
             continue
@@ -224,8 +376,25 @@ def _parsed(lines: Iterable[str]) -> Iterator[ApiLine]:
             yield ApiLine(module, name.removesuffix("()"), tuple(members.split()))
 
 
-def _module(name: str) -> ModuleType | None:
-    return importlib.import_module(MODULES[name]) if name in MODULES else None
+@cache
+def penstock_module(name: str) -> ModuleType | None:
+    """Penstock's module for the module `name` of PyFlink, or None if there is none.
+
+    The same object each time, so that classes and changed attributes are the same under either name.
+    """
+    if name in FILES:
+        return importlib.import_module(FILES[name])
+    if name not in GATHERED:
+        return None
+    module = ModuleType(name, f"The names of PyFlink's `{name}`.")
+    if any(other.startswith(f"{name}.") for other in (*MODULES, *REFUSED_MODULES)):
+        module.__path__ = []  # a package
+    for home, names in GATHERED[name].items():
+        source = importlib.import_module(f"penstock.{home}")
+        vars(module).update((public, getattr(source, public)) for public in names.split())
+    vars(module).update(_VALUES.get(name, {}))
+    vars(module)["__all__"] = sorted(public for public in vars(module) if not public.startswith("_"))
+    return module
 
 
 def _attribute(thing: Any, path: str) -> tuple[Any] | None:
@@ -272,6 +441,8 @@ def other_name(module: str, name: str) -> Any:
     """
     origin = pyflink_names().get(module, {}).get(name)
     if origin is None:
+        if module in REFUSED_MODULES and not name.startswith("_"):
+            raise unsupported_name(f"{module}.{name}", REFUSED_MODULES[module])
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     if origin == _TYPE_VARIABLE:
         return TypeVar(name)  # named when the script asks for it
@@ -286,8 +457,8 @@ def other_name(module: str, name: str) -> Any:
 
 
 def _named_module(name: str, wanted: str) -> ModuleType:
-    if name in MODULES:
-        return importlib.import_module(MODULES[name])
+    if (module := penstock_module(name)) is not None:
+        return module
     if name.partition(".")[0] in sys.stdlib_module_names:
         return importlib.import_module(name)
     raise unsupported_name(wanted, refusal(name) or _JAVA_REASON)
@@ -295,8 +466,8 @@ def _named_module(name: str, wanted: str) -> ModuleType:
 
 # Makes `pyflink` and its public modules resolve to Penstock's, whether or not PyFlink is installed.
 #
-# `import pyflink.common.typeinfo` gives the module object engine.common.typeinfo itself, so that its classes
-# are the same whichever name they are imported by. What Penstock lacks raises ModuleNotFoundError (a module)
+# `import pyflink.datastream.data_stream` gives the module object of Penstock itself, so that its classes are
+# the same whichever name they are imported by. What Penstock lacks raises ModuleNotFoundError (a module)
 # or
 # ImportError (a name), which say why; attributes that hold a Java object in PyFlink (`_j_…`) raise
 # NoJavaError.
@@ -355,12 +526,12 @@ class PyflinkFinder(DistributionFinder, Loader):
             module.__version__ = PYFLINK_VERSION  # type: ignore[attr-defined]
             module.__doc__ = "Penstock instead of PyFlink."
             return
-        if name not in MODULES:
+        ours = penstock_module(name)
+        if ours is None:
             raise unsupported_module(name, refusal(name) or "")
-        ours = importlib.import_module(MODULES[name])
         if name not in _served:
             _served.add(name)
-            _tell_that_there_is_no_java(ours)
+            _refuse_java_attributes(ours)
             ours.__getattr__ = _with_other_names(name, ours)  # type: ignore[method-assign]
         # importlib gives the importer what stands here when this returns
         sys.modules[name] = ours
@@ -399,7 +570,7 @@ def _forget() -> None:
         del sys.modules[name]
 
 
-def _tell_that_there_is_no_java(ours: ModuleType) -> None:
+def _refuse_java_attributes(ours: ModuleType) -> None:
     """Give the classes of a module attributes `_j_…` that raise, which hold Java objects in PyFlink."""
     for value in vars(ours).values():
         of_penstock = isinstance(value, type) and value.__module__.startswith("penstock.")

@@ -17,15 +17,18 @@ from pathlib import Path
 from urllib.parse import unquote, urlparse
 from uuid import uuid4
 
+from penstock.engine.machine.available_memory import import_root
 from penstock.engine.machine.replace_file import make_durable, replace_file, sync_folder
 from penstock.engine.machine.state_folder import cache_folder
 from penstock.engine.machine.stop_on_signals import handles_signals
+from penstock.engine.output.print_line import print_error
 from penstock.engine.output.redaction import redact
-from penstock.engine.output.say import complain
 from penstock.engine.spark.find_java import Java
 from penstock.engine.spark.spark_conf import offline_jars, spark_conf_dir, spark_conf_dir_in_use
+from penstock.engine.spark.submitted_driver import WHEEL_FOLDER
 from penstock.operators.files.durable_files import NotOwnError
 from penstock.plans.errors import PenstockError
+from penstock.plans.installation import DISTRIBUTION, own_version
 
 _ADDS_CLASSES = (
     "HADOOP_CONF_DIR",
@@ -114,7 +117,7 @@ def archived_start(
 def _refuse_cache(why: str) -> None:
     """Tell who called a command, once: each start of Spark takes longer without the cache."""
     if handles_signals():
-        complain(f"penstock: {why}")
+        print_error(f"penstock: {why}")
 
 
 def remember_written(start: ArchivedStart) -> None:
@@ -242,3 +245,42 @@ def remember_jars(settings: Mapping[str, str], resolved: str) -> None:
 def _note(settings: Mapping[str, str]) -> Path:
     asked = json.dumps([settings.get(key, "") for key in _KEYS])
     return cache_folder() / f"jars-{hashlib.sha256(asked.encode()).hexdigest()[:16]}.json"
+
+
+# Penstock itself, for machines of a cluster: what its wheel holds, in a zip that Spark unpacks.
+
+
+_ARCHIVES, _ARCHIVES_ON_YARN = "spark.archives", "spark.yarn.dist.archives"
+_PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
+_SPARK_CONF = "penstock/engine/spark-conf"
+
+
+def write_wheel(target: Path) -> None:
+    """Write this installation as `target`, whether it comes from a wheel or is a checkout.
+
+    What Penstock needs is not in it: the Python of the cluster has to have that.
+    """
+    root = import_root()
+    entries: dict[str, Path | str] = {
+        f"penstock/{part.name}": part.resolve()  # a checkout has links to the packages
+        for part in (root / "penstock").iterdir()
+        if part.name != "__pycache__"
+    }
+    if not (root / _SPARK_CONF).is_dir():  # a checkout
+        entries[_SPARK_CONF] = spark_conf_dir()
+    name = f"{DISTRIBUTION.replace('-', '_')}-{own_version()}"
+    entries[f"{name}.dist-info/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {own_version()}\n"
+    )
+    write_archive(target, entries)
+
+
+def archive_settings(master: str, settings: Mapping[str, str], wheel: Path, *others: str) -> dict[str, str]:
+    """Settings over `settings` that unpack `wheel`, and `others` (PATH#FOLDER), where workers find them.
+
+    YARN unpacks archives itself; where spark.archives names them, Spark's driver would do so once more.
+    """
+    key = _ARCHIVES_ON_YARN if master == "yarn" else _ARCHIVES
+    archives = [f"{wheel}#{WHEEL_FOLDER}", *others, *filter(None, [settings.get(key)])]
+    paths = [WHEEL_FOLDER, *filter(None, [settings.get(_PYTHON_PATH)])]
+    return {key: ",".join(archives), _PYTHON_PATH: ":".join(paths)}

@@ -2,19 +2,125 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext, cloudpickle
 from pyspark.errors import PySparkException
 
 from penstock.engine.machine.machine_error import hint_of, refusal_in_text
 from penstock.engine.output.redaction import redact
-from penstock.engine.spark.local_folders import HINT, said_of_local_folders
-from penstock.engine.spark.worker_function import TOLD, describe_other_penstock
+from penstock.engine.spark.start_settings import HINT, describe_local_folders
+from penstock.operators.common.pickles import dumps_for_workers
 from penstock.operators.task.keep_rows import CANNOT_KEEP
 from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
+from penstock.plans.installation import own_version
+
+# Functions for Spark's Python workers, and what is said where these have no Penstock, or another one.
+
+
+# Broadcast variables of Spark in functions that are pickled before Spark asks for them.
+#
+# PySpark notes which variables it has seen in a pickle, and sends those that it has noted to the workers with
+# the next function that it wraps, whichever that is. So each pickle keeps the variables in it, and notes them
+# again where it becomes a part of another one.
+
+
+def pickle_with_broadcasts(thing: Any) -> tuple[bytes, list[Any]]:
+    """The pickle of `thing`, and the broadcast variables in it, which are noted no more."""
+    registry: Any = getattr(SparkContext._active_spark_context, "_pickled_broadcast_vars", None)
+    if registry is None:
+        return dumps_for_workers(thing), []
+    before = list(registry)
+    registry.clear()
+    try:
+        return dumps_for_workers(thing), list(registry)
+    finally:
+        registry.clear()
+        note_broadcasts(before)
+
+
+def note_broadcasts(variables: Iterable[Any]) -> None:
+    """Let Spark send these variables to the workers, with the function that it wraps next."""
+    for variable in variables:
+        variable._pickle_registry.add(variable)
+
+
+Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_NEEDED = (
+    "Spark's Python workers need Penstock {}: set PYSPARK_PYTHON (or spark.pyspark.python) to a Python that "
+    "has it, or install it on the machines of the workers"
+)
+_NOT_THERE = re.compile(
+    r"ModuleNotFoundError: No module named '(?:penstock\b|pyarrow').*"
+    r"|AttributeError: .*\bmodule 'penstock\b.*|ImportError: cannot import name .* from 'penstock\b.*"
+)
+_TOLD = re.compile(re.escape(_NEEDED.partition("{")[0]) + ".*")
+
+
+class WorkerFunction:
+    """`function` of batches, as mapInArrow takes it: a worker that cannot load it says in a sentence why.
+
+    The worker's Python may lack Penstock and Arrow, so what it loads first is Python's own. `broadcasts`: the
+    broadcast variables in pickles that the function holds.
+    """
+
+    def __init__(self, function: Rows, broadcasts: Sequence[Any] = ()) -> None:
+        pickled = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+        self._broadcasts = broadcasts
+        self._sent = pickled, own_version(), _NEEDED
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function's batches. Spark asks that there be such a method; a worker has what it loads."""
+        return _loader()(*self._sent)(batches)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        note_broadcasts(self._broadcasts)
+        return _loader(), self._sent
+
+
+def _loader() -> Callable[[bytes, str, str], Rows]:
+    def load(pickled, wanted, needed):  # type: ignore[no-untyped-def]  # annotations would be pickled, too
+        # a function in another is pickled as code: to load it takes no module of Penstock's
+        import pickle
+        import sys
+        from importlib import metadata
+
+        try:
+            try:
+                there = metadata.version("penstock-spark")
+            except metadata.PackageNotFoundError:  # it may be on the path all the same
+                there = wanted
+            if there != wanted:
+                raise ImportError(f"Penstock {there}")
+            loaded = pickle.loads(pickled)
+            from penstock.operators.chain.describe_error import author_first
+        except ImportError as error:
+            said = f"{needed.format(wanted)}; found {sys.executable}: {error}"
+            # Spark waits forever for a message with a lone surrogate, as a path may have one
+            raise RuntimeError(said.encode("utf-8", "backslashreplace").decode()) from None
+
+        def run(batches):  # type: ignore[no-untyped-def]
+            return author_first(loaded(batches))
+
+        return run
+
+    return load
+
+
+def _describe_other_penstock(lines: list[str]) -> str | None:
+    """The sentence for the last lines of workers' tracebacks if a worker has no Penstock, or another one."""
+    for line in lines:
+        if told := _TOLD.search(line):
+            return told[0]
+        if _NOT_THERE.match(line):
+            return f"{_NEEDED.format(own_version())}; found {line}"
+    return None
+
 
 _WORKER_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\s*\n)+(?P<last>\S.*)")
 
@@ -35,7 +141,7 @@ def _described(error: BaseException) -> str:
     else:
         text = f"{type(error).__name__}: {error}"
     worker = [m.group("last") for m in _WORKER_TRACEBACK.finditer(text)]
-    told = describe_other_penstock(worker)
+    told = _describe_other_penstock(worker)
     if told is not None:
         return told
     if worker:
@@ -50,7 +156,7 @@ def penstock_in_workers() -> Iterator[None]:
         yield
     except (Py4JError, PySparkException) as error:
         said = describe_spark_error(error)
-        if not TOLD.match(said):
+        if not _TOLD.match(said):
             raise
         raise ConfigurationError(said) from None
 
@@ -87,7 +193,7 @@ def disk_error_of_spark(
     if store is not None and CANNOT_WRITE_TO_STORE in text:
         return MachineError(f"writing {store}: {os.strerror(number)}", hint_of(number))
     if _IN_LOCAL_FOLDERS.search(text) or (store is None and not _IN_FILE.search(text)):
-        folders = said_of_local_folders(_settings() if settings is None else settings)
+        folders = describe_local_folders(_settings() if settings is None else settings)
         return MachineError(f"writing Spark's local files to {folders}: {os.strerror(number)}", HINT)
     where = store or next(match["path"] for match in _IN_FILE.finditer(text))
     return MachineError(f"writing {where}: {os.strerror(number)}", hint_of(number))

@@ -25,8 +25,6 @@ from penstock.engine.spark.class_archive import (
 )
 from penstock.engine.spark.describe_spark_error import describe_spark_error, disk_error_of_spark
 from penstock.engine.spark.find_java import require_java
-from penstock.engine.spark.foresee_spark_memory import require_memory_for_spark
-from penstock.engine.spark.local_folders import require_local_folders
 from penstock.engine.spark.spark_conf import (
     DELTA_CATALOG,
     DELTA_EXTENSION,
@@ -35,8 +33,9 @@ from penstock.engine.spark.spark_conf import (
     spark_conf_dir_in_use,
     spark_settings,
 )
+from penstock.engine.spark.spark_memory_estimate import require_memory_for_spark
 from penstock.engine.spark.start_jvm import end_early, forget_jvm, spawn_early, starting_jvm
-from penstock.engine.spark.start_settings import start_settings
+from penstock.engine.spark.start_settings import require_local_folders, start_settings
 from penstock.plans.errors import ConfigurationError, PenstockError
 
 _STOPPING_SECONDS = 10.0

@@ -33,8 +33,7 @@ from penstock.engine.spark.class_archive import (
 )
 from penstock.engine.spark.describe_memory_error import is_said_of_memory
 from penstock.engine.spark.spark_conf import delta_coordinates
-from penstock.engine.spark.start_settings import ivy_dir
-from penstock.engine.spark.submit_settings import submit_arguments
+from penstock.engine.spark.start_settings import ivy_dir, submit_arguments
 from penstock.plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError
 from penstock.plans.printable import printable_lines
 

@@ -1,25 +1,147 @@
 """The settings that a new Spark gets beside its spark-defaults.conf."""
 
+import os
+import re
 import secrets
-from collections.abc import Mapping
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 from penstock.engine.machine.available_memory import import_root, is_checkout
-from penstock.engine.machine.state_folder import home_folder
-from penstock.engine.machine.temporary_folders import temporary_folder
-from penstock.engine.output.redaction import remember_secrets
-from penstock.engine.spark.foresee_spark_memory import heap_mebibytes
-from penstock.engine.spark.local_folders import is_local_folder_set
-from penstock.engine.spark.penstock_wheel import archive_settings, write_wheel
+from penstock.engine.machine.machine_error import machine_error
+from penstock.engine.machine.state_folder import home_folder, short_lived_folder, temporary_folder
+from penstock.engine.output.redaction import redact_value, remember_secrets
+from penstock.engine.spark.class_archive import archive_settings, write_wheel
 from penstock.engine.spark.spark_conf import (
     offline_jars,
     spark_conf_dir,
     spark_conf_dir_in_use,
     spark_settings,
 )
-from penstock.engine.spark.submit_settings import JAVA_OPTIONS
-from penstock.plans.errors import ConfigurationError
+from penstock.engine.spark.spark_memory_estimate import heap_mebibytes
+from penstock.plans.errors import ConfigurationError, MachineError
+
+# Settings on their way to Spark's JVM: in a file that only its owner reads, never on a command line.
+#
+# Every user of a machine sees the arguments of every process.
+
+
+_JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+"""Settings that Spark puts on the JVM's command line."""
+
+
+@contextmanager
+def submit_arguments(settings: Mapping[str, str]) -> Iterator[str]:
+    """Arguments of spark-submit, quoted, for `settings`, which override those of its spark-defaults.conf.
+
+    They are in files of mode 600 in a directory of mode 700 that goes with the block: a JVM that has started
+    does not need them any more. PYSPARK_SUBMIT_ARGS follow, as PySpark takes them.
+    """
+    with short_lived_folder("settings") as folder:
+        own = {
+            key: _java_options(Path(folder), key, value) if key in _JAVA_OPTIONS else value
+            for key, value in settings.items()
+        }
+        properties = Path(folder) / "spark.properties"
+        write_properties(properties, own)
+        submitted = os.environ.get("PYSPARK_SUBMIT_ARGS") or "pyspark-shell"
+        yield f"--properties-file {shlex.quote(str(properties))} --load-spark-defaults {submitted}"
+
+
+def write_properties(path: Path, settings: Mapping[str, str]) -> None:
+    """Write `settings` as spark-submit's --properties-file, readable by this user only."""
+    _write_private(path, "".join(f"{_key(key)}={_value(value)}\n" for key, value in settings.items()))
+
+
+def _java_options(folder: Path, key: str, value: str) -> str:
+    """`value`, or if it holds a secret, an option that makes Java read it from a file."""
+    if redact_value(key, value) == value:
+        return value
+    file = folder / f"{key}.options"
+    _write_private(file, value)
+    return f"-XX:VMOptionsFile={file}"
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _key(text: str) -> str:
+    """A key as java.util.Properties reads it."""
+    return re.sub(r"[=:#!\s]", lambda match: "\\" + match.group(), _value(text))
+
+
+def _value(text: str) -> str:
+    """A value as java.util.Properties reads it; Spark itself takes white space off both ends."""
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return re.sub(r"^ ", r"\\ ", escaped.replace("\f", "\\f"))
+
+
+# The folders in which a local Spark keeps shuffles, spills, blocks and jars.
+
+
+HINT = (
+    "free some space there, or name folders on a larger disk by SPARK_LOCAL_DIRS=DIR or --conf "
+    "spark.local.dir=DIR"
+)
+
+
+def local_folders(settings: Mapping[str, str]) -> list[str]:
+    """The paths of these folders. Source: org.apache.spark.util.Utils.getConfiguredLocalDirs."""
+    folders = (
+        os.environ.get("SPARK_EXECUTOR_DIRS")
+        or os.environ.get("SPARK_LOCAL_DIRS")
+        or settings.get("spark.local.dir", "/tmp")
+    )
+    return [folder.strip() for folder in folders.split(",") if folder.strip()]
+
+
+def _is_local_folder_set(settings: Mapping[str, str]) -> bool:
+    """Whether the user has named folders."""
+    named = any(os.environ.get(name) for name in ("SPARK_EXECUTOR_DIRS", "SPARK_LOCAL_DIRS"))
+    return named or "spark.local.dir" in settings
+
+
+def require_local_folders(settings: Mapping[str, str]) -> None:
+    """Raise MachineError if nothing can be written to any of them: Spark's JVM would end without a word."""
+    refused = [_refusal(folder) for folder in local_folders(settings)]
+    if refused and all(refused):
+        raise next(filter(None, refused))
+
+
+def describe_local_folders(settings: Mapping[str, str]) -> str:
+    """The folders with their size and free space, as a text for people."""
+    return ", ".join(f"{folder}{_space(folder)}" for folder in local_folders(settings))
+
+
+def _refusal(folder: str) -> MachineError | None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(4096))
+            file.flush()
+    except OSError as error:
+        known = machine_error(error, f"writing Spark's local files to {folder}")
+        message = (
+            f"writing Spark's local files to {folder}: {error.strerror}" if known is None else known.message
+        )
+        return MachineError(message, HINT)
+    return None
+
+
+def _space(folder: str) -> str:
+    try:
+        status = os.statvfs(folder)
+    except OSError:
+        return ""
+    size, free = (blocks * status.f_frsize / 2**20 for blocks in (status.f_blocks, status.f_bavail))
+    return f" ({size:,.0f} MiB, of which {free:,.0f} MiB are free now)"
+
 
 _DEPLOY_MODE = "spark.submit.deployMode"
 _WITHOUT_PENSTOCK = ("yarn", "k8s://")
@@ -53,7 +175,9 @@ def start_settings(master: str | None, settings: Mapping[str, str], app_name: st
             f"{_DEPLOY_MODE}: found {chosen[_DEPLOY_MODE]}, allowed client: the driver is this process",
             "penstock run --deploy-mode cluster runs a script whose driver is on the cluster",
         )
-    merged |= {key: chosen[key] for key in JAVA_OPTIONS if key in chosen}  # not by Spark: onto a command line
+    merged |= {
+        key: chosen[key] for key in _JAVA_OPTIONS if key in chosen
+    }  # not by Spark: onto a command line
     merged["spark.master"] = master or chosen.get("spark.master", "local[*]")
     if jars := offline_jars():
         merged |= {"spark.jars": ",".join(map(str, jars)), "spark.jars.packages": ""}
@@ -67,7 +191,7 @@ def start_settings(master: str | None, settings: Mapping[str, str], app_name: st
     if merged["spark.master"].startswith("local"):
         if "spark.driver.memory" not in chosen:
             merged["spark.driver.memory"] = f"{heap_mebibytes()}m"
-        if not is_local_folder_set(chosen) and (folder := _private_local_folder()) is not None:
+        if not _is_local_folder_set(chosen) and (folder := _private_local_folder()) is not None:
             merged["spark.local.dir"] = folder
         if _NO_HEARTBEATS not in chosen:
             merged[_NO_HEARTBEATS] = "7d"

@@ -1,20 +1,40 @@
 """The Delta tables of a store through delta-rs (the `deltalake` package): Arrow tables, without a JVM."""
 
 import os
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
+from itertools import chain, count
+from typing import Any, Literal
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
 
-from penstock.engine.store.delta_rs_logs import DeltaRsLogs, once
-from penstock.engine.store.delta_rs_table import create_table, to_table
+from penstock.engine.store.data_files import DataFile, add_action, make_log_durable, write_file
+from penstock.engine.store.delta_rs_table import (
+    STRICT,
+    create_table,
+    delta_rs_schema,
+    open_log_tail,
+    open_newest,
+    open_table,
+    share_log_tail,
+    to_table,
+)
 from penstock.engine.store.is_local import is_local, local_folder, table_path
+from penstock.engine.store.log_tail import COMMITS_OF_A_CHECKPOINT, commit_files
 from penstock.engine.store.store_tables import (
+    TRANSACTION_VERSION,
     WRITE_ID,
+    ManifestRead,
     Result,
     append_side_by_side,
     application_id,
@@ -22,9 +42,321 @@ from penstock.engine.store.store_tables import (
     require_rows,
     retry_conflicts,
 )
-from penstock.engine.store.write_file import make_log_durable, write_file
+from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS, ManifestRow
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.tables import TABLES
+
+# Delta tables and their logs through delta-rs (the `deltalake` package), without a JVM.
+#
+# delta-rs repeats by itself a commit that came second, even that of a new table: every commit that must be
+# the
+# next one, or none, is made with STRICT.
+
+
+# Rows of a manifest read straight from its few files: a scan by delta-rs takes ten times as long.
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _listed_writes(store: str, table: DeltaTable) -> list[ManifestRow]:
+    """The writes that the manifest lists, in no order."""
+    paths = _paths(store, table)
+    if paths is None:
+        rows = to_table(table.scan(list(ManifestRow._fields)))
+        return _listed(rows)
+    return [listed for path in paths for listed in _listed_in_file(path, _identity(path))]
+
+
+def _manifest_rows(store: str, table: DeltaTable, write_ids: Collection[str] | None = None) -> pa.Table:
+    """Rows of the manifest with the columns that it has: those of some writes, or all (None)."""
+    known = [field.name for field in table.schema().fields if field.name in PLAN_VERSIONS.names]
+    paths = _paths(store, table)
+    if paths is None:
+        return to_table(table.scan(known, None if write_ids is None else _among(write_ids)))
+    schema = in_files(MANIFEST, known)
+    if write_ids is not None:
+        paths = [
+            path
+            for path in paths
+            if any(w.write_id in write_ids for w in _listed_in_file(path, _identity(path)))
+        ]
+    parts = [_read(path, schema) for path in paths]
+    none = pa.Table.from_batches([], schema)  # not empty_table, which imports pandas
+    rows = pa.concat_tables([none, *parts])
+    if write_ids is None:
+        return rows
+    # Not a filter by an array: to make one of Python's values imports pandas.
+    wanted = [place for place, of_write in enumerate(rows[WRITE_ID].to_pylist()) if of_write in write_ids]
+    return pa.concat_tables([none, *(rows.slice(place, 1) for place in wanted)])
+
+
+def whole_rows(store: str, table: DeltaTable, write_ids: Collection[str] | None) -> list[Mapping[str, Any]]:
+    """As manifest_rows, as values."""
+    rows = _manifest_rows(store, table, write_ids)
+    # Not to_pylist: where there are timestamps, it imports pandas.
+    written = [_EPOCH + timedelta(microseconds=t) for t in rows["published_at"].cast(pa.int64()).to_pylist()]
+    others = rows.drop_columns(["published_at"]).to_pylist()
+    return [{**row, "published_at": at} for row, at in zip(others, written, strict=True)]
+
+
+def _rows_of_files(table: DeltaTable) -> dict[str, int | None]:
+    """The files of a table's newest state, and how many rows each has, if the log says it."""
+    actions = to_table(table.get_add_actions(flatten=True))
+    if not len(actions):
+        return {}
+    return dict(zip(actions["path"].to_pylist(), actions["num_records"].to_pylist(), strict=True))
+
+
+def _paths(store: str, table: DeltaTable) -> list[str] | None:
+    """The files of a local manifest; None where its log says more than that (deletion vectors)."""
+    if not is_local(store) or table.protocol().min_reader_version > 1:
+        return None
+    folder = local_folder(store, MANIFEST)
+    return [os.path.join(folder, unquote(file)) for file in _rows_of_files(table)]
+
+
+def _read(path: str, schema: pa.Schema) -> pa.Table:
+    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+        names = [name for name in schema.names if name in file.schema_arrow.names]
+        rows = file.read(names)
+    for field in schema:
+        if field.name not in names:
+            rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+    return rows.select(schema.names).cast(schema)
+
+
+def _identity(path: str) -> tuple[int, ...]:
+    status = os.stat(path)
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+@lru_cache(maxsize=256)
+def _listed_in_file(path: str, identity: tuple[int, ...]) -> list[ManifestRow]:
+    """Files never change; `identity` tells those that were damaged or replaced."""
+    return _listed(_read(path, in_files(MANIFEST, ManifestRow._fields)))
+
+
+def _listed(rows: pa.Table) -> list[ManifestRow]:
+    columns = (rows[name].to_pylist() for name in ManifestRow._fields)
+    return list(map(ManifestRow._make, zip(*columns, strict=True)))
+
+
+def _among(write_ids: Collection[str]) -> str:
+    quoted = ", ".join("'" + write_id.replace("'", "''") + "'" for write_id in sorted(write_ids))
+    return f"{WRITE_ID} in ({quoted})"
+
+
+_FORBIDDEN = ("Unsupported table features", "Delta table is append-only")
+"""Parts of the messages of commits that fail again however often they are repeated."""
+
+FILES_OF_A_LEVEL = 16
+"""See files_to_merge."""
+
+
+@dataclass(frozen=True)
+class DeltaRsLogs:
+    """The operations of StoreTables that do not depend on the kind of rows: on tables, logs, the manifest."""
+
+    store: str
+    errors: tuple[type[Exception], ...] = (DeltaError, pa.ArrowException, OSError)
+
+    def is_conflict(self, error: Exception) -> bool:
+        """Whether another commit came first; deltalake raises the same for what a table forbids."""
+        return isinstance(error, CommitFailedError) and not any(text in str(error) for text in _FORBIDDEN)
+
+    def has(self, table: str) -> bool:
+        """Whether there is such a table."""
+        path = table_path(self.store, table)
+        return open_log_tail(path) is not None or open_table(path) is not None
+
+    def create(self, table: str) -> None:
+        """Make the table empty unless it is there, and add to the manifest the columns that it lacks."""
+        path = table_path(self.store, table)
+        tail = open_log_tail(path)
+        if tail is None:
+            create_table(path, table)
+        if table == MANIFEST and (tail is None or not tail.columns.keys() >= set(PLAN_VERSIONS.names)):
+            retry_conflicts(self, self._add_missing_columns, f"adding columns to {self.store}")
+
+    def before_write(self, table: str, write_id: str) -> tuple[int, bool]:
+        """The version of the table, made unless it is there, and whether it has its part of the write."""
+        path = table_path(self.store, table)
+        tail = open_log_tail(path)
+        if tail is not None and (known := tail.has_write(write_id)) is not None:
+            return tail.version, known
+        delta_table = create_table(path, table)
+        return delta_table.version(), delta_table.transaction_version(application_id(write_id)) is not None
+
+    def commit_files(self, table: str, files: Mapping[str, int], write_id: str) -> None:
+        """Make files of a local store a part of the table, unless this write has some there.
+
+        `files`: their paths in the table's folder, and how many rows each has.
+        """
+        path, folder = table_path(self.store, table), local_folder(self.store, table)
+        tail = commit_files(folder, files, write_id, open_log_tail(path))
+        if tail is not None:
+            share_log_tail(path, tail)
+            return
+        actions: list[AddAction | RemoveAction] = [
+            add_action(folder, file, rows, {WRITE_ID: write_id}) for file, rows in files.items()
+        ]
+
+        def commit() -> None:
+            delta = DeltaTable(path)
+            if delta.transaction_version(application_id(write_id)) is None:
+                delta.create_write_transaction(
+                    actions, "append", delta.schema(), [WRITE_ID], commit_properties=once(write_id)
+                )
+
+        retry_conflicts(self, commit, f"writing {path}")
+
+    def delete(self, table: str, write_ids: Collection[str]) -> None:
+        """Delete what these writes left in `table`."""
+        if not write_ids:
+            return
+        path = table_path(self.store, table)
+        before = open_table(path)
+        if before is None:
+            return
+        listed = ", ".join(f"'{write_id}'" for write_id in sorted(write_ids))
+        retry_conflicts(
+            self, lambda: DeltaTable(path).delete(f"{WRITE_ID} in ({listed})"), f"deleting from {path}"
+        )
+        if is_local(self.store):
+            make_log_durable(local_folder(self.store, table), since=before.version())
+
+    def write_ids(self, table: str) -> set[str]:
+        """The writes that have files in `table`, by its log."""
+        delta_table = open_table(table_path(self.store, table))
+        if delta_table is None:
+            return set()
+        actions = to_table(delta_table.get_add_actions(flatten=True))
+        return set(actions[f"partition.{WRITE_ID}"].to_pylist()) if len(actions) else set()
+
+    def listed_files(self, table: str, write_id: str) -> list[DataFile] | None:
+        """The files of a write that the table's log lists; None if there is no table. Raises DeltaError."""
+        path = table_path(self.store, table)
+        tail = open_log_tail(path)
+        recent = None if tail is None else tail.files(table, write_id)
+        if recent is not None:
+            return recent
+        delta_table = open_table(path)
+        if delta_table is None:
+            return None
+        actions = to_table(delta_table.get_add_actions(flatten=True))
+        if not len(actions):
+            return []
+        own = actions.filter(pc.equal(actions[f"partition.{WRITE_ID}"], write_id))
+        rows = zip(*(own[name].to_pylist() for name in ("path", "num_records", "size_bytes")), strict=True)
+        return [DataFile(table, unquote(path), count, size) for path, count, size in rows]
+
+    def read_manifest(self) -> ManifestRead | None:
+        """The manifest as it is now; None if there is none."""
+        table = open_newest(table_path(self.store, MANIFEST))
+        if table is None:
+            return None
+        return ManifestRead(_listed_writes(self.store, table), partial(whole_rows, self.store, table), table)
+
+    @without_pandas()
+    def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
+        """Insert a row in the commit after the one that was `seen`; another commit there is a conflict.
+
+        In a local store, the commit also puts many small files of the manifest together.
+        """
+        options = list(row["options"].items())
+        rows = pa.Table.from_pylist([{**row, "options": options}], in_files(MANIFEST))
+        merged = files_to_merge(_rows_of_files(seen.state)) if is_local(self.store) else []
+        if merged:
+            folder = local_folder(self.store, MANIFEST)
+            paths = [os.path.join(folder, unquote(file)) for file in merged]
+            tables = [pq.ParquetFile(path).read() for path in paths]
+            rows = pa.concat_tables([*tables, rows], promote_options="default").cast(rows.schema)
+        self._commit(seen.state, rows, "append", merged)
+
+    @without_pandas()
+    def set_state(self, write_id: str, state: str) -> None:
+        """Write the manifest again with another state of one write."""
+        table = DeltaTable(table_path(self.store, MANIFEST))
+        rows = _manifest_rows(self.store, table)
+        states = [
+            state if of == write_id else was
+            for of, was in zip(rows["write_id"].to_pylist(), rows["state"].to_pylist(), strict=True)
+        ]
+        place = rows.column_names.index("state")
+        changed = rows.set_column(place, "state", pa.array(states, pa.string()))
+        self._commit(table, changed.cast(in_files(MANIFEST, rows.column_names)), "overwrite")
+
+    def _commit(
+        self,
+        table: DeltaTable,
+        rows: pa.Table,
+        mode: Literal["append", "overwrite"],
+        merged: Sequence[str] = (),
+    ) -> None:
+        """One commit after the state of `table`, with a file that is durable before; `merged` files leave."""
+        if not is_local(self.store):
+            write_deltalake(table, rows, mode=mode, commit_properties=STRICT)
+            return
+        folder = local_folder(self.store, MANIFEST)
+        since = table.version()
+        file = write_file(folder, "", iter([rows]), rows.schema)
+        now = time.time_ns() // 1_000_000
+        actions: list[AddAction | RemoveAction] = [RemoveAction(path, False, now) for path in merged]
+        actions.append(add_action(folder, file, len(rows), {}))
+        try:
+            table.create_write_transaction(
+                actions,
+                mode,
+                table.schema(),
+                commit_properties=STRICT,
+                post_commithook_properties=PostCommitHookProperties(
+                    # which lists the whole log
+                    cleanup_expired_logs=(since + 1) % COMMITS_OF_A_CHECKPOINT == 0
+                ),
+            )
+        except CommitFailedError:
+            os.unlink(os.path.join(folder, file))
+            raise
+        make_log_durable(folder, since)
+
+    def _add_missing_columns(self) -> None:
+        table = DeltaTable(table_path(self.store, MANIFEST))
+        names = {field.name for field in table.schema().fields}
+        lacking = [f for f in delta_rs_schema(MANIFEST).fields if f.name not in names]
+        if lacking:
+            table.alter.add_columns(lacking, commit_properties=STRICT)
+
+
+def once(write_id: str) -> CommitProperties:
+    """Properties of a commit by which Delta remembers a table's part of a write."""
+    now = time.time_ns() // 1_000_000  # Spark forgets a transaction without a time
+    return CommitProperties(
+        app_transactions=[Transaction(application_id(write_id), TRANSACTION_VERSION, now)]
+    )
+
+
+def files_to_merge(rows_of: Mapping[str, int | None]) -> list[str]:
+    """Files that the next row of the manifest is to be written together with; most often none.
+
+    Files are counted as digits are: once there are FILES_OF_A_LEVEL - 1 of those with fewer rows than
+    FILES_OF_A_LEVEL, the next row and they become one file, which counts among the larger ones, and so on.
+    So a manifest of N rows has about log N files, and a row is written again about log N times.
+    """
+    levels: dict[int, list[str]] = {}
+    for path, rows in rows_of.items():
+        level = 0
+        while rows is not None and rows >= FILES_OF_A_LEVEL ** (level + 1):
+            level += 1
+        levels.setdefault(level, []).append(path)
+    merged: list[str] = []
+    for level in count():
+        files = levels.get(level, [])
+        if len(files) < FILES_OF_A_LEVEL - 1:
+            return merged
+        merged += files
+    return merged
+
 
 _ROWS_AT_A_TIME = 250_000
 

@@ -27,7 +27,7 @@ from deltalake.exceptions import DeltaError
 from penstock.engine.machine.replace_file import sync_descriptor
 from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.store_tables import ATTEMPTS, TRANSACTION_VERSION, WRITE_ID, application_id
-from penstock.engine.store.version_number import began_at
+from penstock.engine.store.version_notes import began_at
 from penstock.operators.connectors.delta.table_columns import has_rules
 
 COMMITS_OF_A_CHECKPOINT = 100

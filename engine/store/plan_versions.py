@@ -19,7 +19,7 @@ from penstock.engine.store.store_errors import first_line
 from penstock.engine.store.store_tables import ManifestRead, Rows, StoreTables, retry_conflicts
 from penstock.engine.store.version_notes import (
     MANIFEST,
-    Listed,
+    ManifestRow,
     PlanVersion,
     VersionState,
     given_up,
@@ -139,14 +139,14 @@ def require_not_dropped(delta: StoreTables[Rows], version: PlanVersion) -> None:
         raise _dropped(delta.store, version.version, known)
 
 
-def _dropped(store: str, version: int, known: Sequence[Listed]) -> StoreError:
+def _dropped(store: str, version: int, known: Sequence[ManifestRow]) -> StoreError:
     return StoreError(
         f"version {version} of {store} has been dropped; found {_newest_numbers(known)}",
         "penstock plan of the same input writes it anew",
     )
 
 
-def _newest_numbers(known: Sequence[Listed]) -> str:
+def _newest_numbers(known: Sequence[ManifestRow]) -> str:
     return ", ".join(str(listed.version) for listed in known[-20:]) or "none"
 
 
@@ -159,7 +159,7 @@ def all_writes(delta: StoreTables[Rows]) -> list[PlanVersion]:
     return require_as_noted(delta.store, _versions(delta, read_listed(delta), None))
 
 
-def version_of(delta: StoreTables[Rows], seen: ManifestRead, listed: Listed) -> PlanVersion:
+def version_of(delta: StoreTables[Rows], seen: ManifestRead, listed: ManifestRow) -> PlanVersion:
     """The whole row of a write that is listed. Raises StoreError if it is not as it was written."""
     return require_as_noted(delta.store, _versions(delta, seen, [listed.write_id]))[-1]
 
@@ -180,13 +180,13 @@ def read_listed(delta: StoreTables[Rows]) -> ManifestRead:
     return manifest
 
 
-def complete(seen: ManifestRead) -> list[Listed]:
+def complete(seen: ManifestRead) -> list[ManifestRow]:
     """The versions that can be read, oldest first."""
     completed = (listed for listed in seen.listed if listed.state == VersionState.COMPLETE)
     return sorted(completed, key=lambda listed: (listed.version or 0, listed.write_id))
 
 
-def versions_with(delta: StoreTables[Rows], seen: ManifestRead, table: str) -> list[Listed]:
+def versions_with(delta: StoreTables[Rows], seen: ManifestRead, table: str) -> list[ManifestRow]:
     """The versions that can be read and may have that table, oldest first.
 
     All rows of the manifest are read, but not compared with their notes. Raises StoreError if they cannot be.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import pyarrow as pa
 
 from penstock.engine.store.data_files import DataFile
-from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS, Listed
+from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS, ManifestRow
 from penstock.plans.errors import SchemaError, StoreError
 from penstock.plans.tables import TABLES, require_schema
 from penstock.plans.tables.column_types import BOOL, COMMENT, DOUBLE, INT, LONG, STR, TIMESTAMP, type_name
@@ -109,7 +109,7 @@ class ManifestRead(NamedTuple):
     (None). A row names the files of its version, so all of them are much in a store of many versions.
     """
 
-    listed: list[Listed]
+    listed: list[ManifestRow]
     rows: Callable[[Collection[str] | None], list[Mapping[str, Any]]]
     state: Any
 

@@ -6,6 +6,7 @@ and a manifest that can no longer be read is made again from them (see repair_ma
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from uuid import uuid4
 
 import pyarrow as pa
@@ -22,9 +23,53 @@ from xxhash import xxh3_128_hexdigest
 from penstock.engine.machine.replace_file import sync_descriptor, sync_folder
 from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.version_number import is_write_id
 from penstock.plans.errors import StoreError
 from penstock.plans.tables.column_types import INT, LONG, STR, STRINGS, TIMESTAMP, list_of, map_of, table
+
+# The number of a version, as a write gives it.
+
+
+class VersionNumber(int):
+    """The number of the version that holds what was to be written.
+
+    `unchanged`: the store held it already, and nothing was written.
+    """
+
+    unchanged: bool
+
+    def __new__(cls, number: int, unchanged: bool = False) -> Self:
+        """`number`, which stays a number in every other way."""
+        version_number = super().__new__(cls, number)
+        version_number.unchanged = unchanged
+        return version_number
+
+    def __str__(self) -> str:
+        return str(int(self))
+
+    def __repr__(self) -> str:
+        return f"{int(self)} (unchanged)" if self.unchanged else str(int(self))
+
+
+# Ids of writes, which become parts of paths: a store that others have written may say anything.
+
+
+_WRITE_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{12}")
+
+
+def is_write_id(text: str) -> bool:
+    """Whether it has the form of `write_plan.new_write_id`."""
+    return _WRITE_ID.fullmatch(text) is not None
+
+
+def began_at(write_id: str) -> datetime | None:
+    """When a write began; None where this is no id of one."""
+    if not is_write_id(write_id):
+        return None
+    try:
+        return datetime.strptime(write_id.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
 
 # The manifest of a store, table `plan_versions`: one row for each write that was published or given up.
 
@@ -62,7 +107,7 @@ class VersionState(StrEnum):
     ABANDONED = "abandoned"  #: given up by `remove_unfinished`; can never be published
 
 
-class Listed(NamedTuple):
+class ManifestRow(NamedTuple):
     """What the manifest has to say of every write before a version is chosen."""
 
     version: int | None
@@ -191,7 +236,7 @@ _NANOSECONDS_OF_A_TICK = 100_000_000
 """File systems note times coarsely: a folder that has just changed may change again and look the same."""
 
 
-Row = PlanVersion | Listed
+Row = PlanVersion | ManifestRow
 
 
 def newest_version(store: str, versions: Iterable[Row] = ()) -> int:

@@ -11,13 +11,10 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.store.data_files import Damage, DataFile, compare_files
+from penstock.engine.store.data_files import Damage, DataFile, OpenFile, compare_files, make_log_durable
 from penstock.engine.store.delta_rs_table import shared_tables
 from penstock.engine.store.delta_rs_tables import DeltaRsTables, as_stored
-from penstock.engine.store.discard import discard, set_aside_unreadable
-from penstock.engine.store.find_damage import find_damage
 from penstock.engine.store.is_local import local_folder
-from penstock.engine.store.open_file import OpenFile
 from penstock.engine.store.plan_versions import (
     complete,
     is_store,
@@ -27,7 +24,7 @@ from penstock.engine.store.plan_versions import (
     start_manifest,
     version_of,
 )
-from penstock.engine.store.repair_manifest import mend_manifest
+from penstock.engine.store.repair_manifest import find_damage, mend_manifest
 from penstock.engine.store.require_target import require_target
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import (
@@ -39,21 +36,21 @@ from penstock.engine.store.store_tables import (
     in_files,
     require_rows,
 )
+from penstock.engine.store.vacuum_store import discard, set_aside_unreadable
 from penstock.engine.store.version_notes import (
     PlanVersion,
+    VersionNumber,
     VersionState,
     has_lost_newest,
     noted_numbers,
     require_whole,
 )
-from penstock.engine.store.version_number import VersionNumber
-from penstock.engine.store.write_file import make_log_durable
 from penstock.plans.errors import StoreError
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 
 
-class Begun(NamedTuple):
+class WriteInProgress(NamedTuple):
     """A write in which `tables` have their rows already, in `files`."""
 
     write_id: str
@@ -69,7 +66,7 @@ def write_plan(
     planner_version: str,
     options: Mapping[str, str],
     rows: Mapping[str, int] | None = None,
-    begun: Begun | None = None,
+    begun: WriteInProgress | None = None,
 ) -> VersionNumber:
     """The number of the version that holds `tables` (names of plans.tables.TABLES to their rows).
 
@@ -107,26 +104,26 @@ def write_version(
     planner_version: str,
     options: Mapping[str, str],
     rows: Mapping[str, int] | None = None,
-    begun: Begun | None = None,
+    begun: WriteInProgress | None = None,
 ) -> VersionNumber:
     """As write_plan, but a new version in any case: a run is one even where its plan is not new."""
     _require_plan(tables)
     require_target(delta.store)
-    write_id, written, files = begun or Begun(new_write_id())
+    write_id, written, files = begun or WriteInProgress(new_write_id())
     unwritten = {table: of_table for table, of_table in tables.items() if table not in written}
     with store_errors(delta.store, "writing"):
         try:
             start_manifest(delta)
             set_aside_unreadable(delta.store, unwritten)
             delta.append_all(unwritten, write_id, rows or {})
-            _require_unchanged(delta, Begun(write_id, written, files))
+            _require_unchanged(delta, WriteInProgress(write_id, written, files))
             return _publish_write(delta, tables, write_id, planner_version=planner_version, options=options)
         except BaseException:
             discard(delta, tables, write_id)
             raise
 
 
-def _require_unchanged(delta: StoreTables[Rows], begun: Begun) -> None:
+def _require_unchanged(delta: StoreTables[Rows], begun: WriteInProgress) -> None:
     """StoreError unless the tables have the files that were written to them some time ago."""
     for table in begun.tables:
         written, listed = (

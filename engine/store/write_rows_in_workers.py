@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.spark.describe_spark_error import CANNOT_WRITE_TO_STORE
-from penstock.engine.store.open_file import OpenFile
+from penstock.engine.store.data_files import OpenFile
 from penstock.engine.store.store_tables import in_files, require_rows
 from penstock.plans.frames.packed_blocks import Batches, PackedTables, Parts
 from penstock.plans.frames.spark_frames import with_null_lists, without_null_lists

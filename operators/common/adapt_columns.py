@@ -7,7 +7,45 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from penstock.operators.common.relabel import relabelled_array
+# The same bytes under other names, time zones and nullability.
+
+
+class _Relabelled:
+    def __init__(self, data: Any, label: Any) -> None:
+        self._data, self._label = data, label
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self._label.__arrow_c_schema__(), self._data.__arrow_c_array__()[1]
+
+
+def relabelled_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """`batch`, without a copy, as one of `schema`, which has the same layout."""
+    return pa.record_batch(_Relabelled(batch, schema))
+
+
+def _relabelled_array(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """`column`, without a copy, as one of type `kind`, which has the same layout."""
+    return pa.array(_Relabelled(column, kind))
+
+
+def same_layout(first: pa.Schema, second: pa.Schema) -> bool:
+    """Whether columns of both have the same bytes: names, time zones and nullability do not count."""
+    return len(first) == len(second) and all(
+        same_type_layout(a.type, b.type) for a, b in zip(first, second, strict=True)
+    )
+
+
+def same_type_layout(first: pa.DataType, second: pa.DataType) -> bool:
+    """As `same_layout`, for two types."""
+    if kinds.is_timestamp(first) and kinds.is_timestamp(second):
+        return bool(first.unit == second.unit)
+    if first.id != second.id:
+        return False
+    if not kinds.is_nested(first):
+        return bool(first == second)
+    return first.num_fields == second.num_fields and all(
+        same_type_layout(first.field(at).type, second.field(at).type) for at in range(first.num_fields)
+    )
 
 
 def as_arrow_type(column: pa.Array | pa.ChunkedArray, expected: pa.DataType) -> pa.Array:
@@ -45,7 +83,7 @@ def _nested(column: pa.Array, expected: Any) -> pa.Array:
     items = as_arrow_type(column.items, expected.item_type)
     maps = pa.MapArray.from_arrays(_offsets(column), keys, items, mask=_mask(column))
     relabels = keys.type == expected.key_type and items.type == expected.item_type
-    return relabelled_array(maps, expected) if relabels and maps.type != expected else maps
+    return _relabelled_array(maps, expected) if relabels and maps.type != expected else maps
 
 
 def require_values(column: pa.Array, field: pa.Field, path: str = "") -> None:

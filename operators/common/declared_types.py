@@ -8,7 +8,6 @@ from typing import Any
 from penstock.operators.common.arguments import described
 from penstock.operators.common.basic_types import TypeInformation
 
-#: A TypeInformation, a type of Spark's (text or a DataType) or a pyarrow Schema: `declared_type` says which.
 DeclaredType = Any
 
 

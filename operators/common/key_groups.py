@@ -63,23 +63,6 @@ def operator_index(key_group: int, max_parallelism: int, parallelism: int) -> in
     return key_group * parallelism // max_parallelism
 
 
-def key_group_range(max_parallelism: int, parallelism: int, subtask: int) -> range:
-    """The key groups of a subtask."""
-    start = (subtask * max_parallelism + parallelism - 1) // parallelism
-    return range(start, ((subtask + 1) * max_parallelism - 1) // parallelism + 1)
-
-
-def default_max_parallelism(parallelism: int) -> int:
-    """Number of key groups of an operator that does not say: one and a half times the subtasks, rounded up.
-
-    A power of two from 128 to 32768. ValueError for a parallelism outside 1 to 32768.
-    """
-    if not 0 < parallelism <= UPPER_BOUND_MAX_PARALLELISM:
-        raise ValueError(f"parallelism {parallelism}: 1 to {UPPER_BOUND_MAX_PARALLELISM}")
-    rounded = 1 << (parallelism + parallelism // 2 - 1).bit_length()
-    return min(max(rounded, DEFAULT_LOWER_BOUND_MAX_PARALLELISM), UPPER_BOUND_MAX_PARALLELISM)
-
-
 def _group_pickles(keys: Sequence[Any], max_parallelism: int) -> KeyGroups:
     return _group_hashes(pickled_key_hashes(keys), max_parallelism)
 

@@ -2,9 +2,9 @@
 
 from typing import Any, NoReturn
 
+from penstock.operators.common.arguments import no_java
 from penstock.operators.common.basic_types import RowTypeInfo, TypeInformation
 from penstock.operators.common.declared_types import declared_type
-from penstock.operators.common.no_java import no_java
 from penstock.operators.common.typeinfo import Types
 
 

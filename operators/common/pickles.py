@@ -1,12 +1,27 @@
 """Python objects as bytes that another process can read."""
 
+from __future__ import annotations
+
+import copyreg
 import functools
+import hashlib
 import pickle
-from collections.abc import Callable, Iterator
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from io import BytesIO
 from itertools import islice
-from types import CodeType, FunctionType, MethodType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 from penstock.operators.common.typeinfo import PickledBytesTypeInfo, TypeInformation
@@ -200,3 +215,218 @@ def _name(function: Any) -> str:
 def is_pickled(type_info: TypeInformation | None) -> bool:
     """Whether records of this type travel as pickles."""
     return type_info is None or isinstance(type_info, PickledBytesTypeInfo)
+
+
+# A digest of a value that is the same in another process where the value is.
+#
+# Pickles are not: they differ by the order of sets, by what cloudpickle makes up for classes of a script, and
+# by which constants are one object, which a compiled module and its bytecode file do not agree in.
+
+
+_PLAIN = (type(None), bool, int, float, complex, str, type(Ellipsis), type(NotImplemented), range)
+_MOST_NESTED = 200
+_MOST_OBJECTS = 5_000_000
+
+
+class UnidentifiableError(Exception):
+    """Nobody can tell whether a value is the same as that of another process."""
+
+
+def identify_value(value: Any) -> str:
+    """SHA-256 over the content of `value`, in hex digits.
+
+    That is: plain values, what containers hold, the state of objects (as pickle sees it), and of the user's
+    functions and classes their code and the values that they refer to. What an installed package defines is
+    known by its name. UnidentifiableError if an object's state cannot be had.
+    """
+    try:
+        return _Walk([0]).digest(value).hex()
+    except RecursionError:
+        raise UnidentifiableError("a value is nested too deep") from None
+
+
+def is_installed(file: str | None) -> bool:
+    """Whether a module's file is the standard library's or an installed package's."""
+    if file is None:
+        return True
+    return any(file.startswith(folder) for folder in _installed_folders()) or "-packages/" in file
+
+
+@cache
+def _installed_folders() -> tuple[str, ...]:
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    # Penstock's own modules, whose place differs in a checkout
+    own = __file__.removesuffix("operators/common/pickles.py")
+    own_folders = (f"{own}{name}/" for name in ("operators", "plans", "engine", "penstock"))
+    return (*(f"{sysconfig.get_path(name)}/" for name in names), *own_folders)
+
+
+class _Walk:
+    """One walk over a value; an object that is met again is named by when it was met first."""
+
+    def __init__(self, walked: list[int], depth: int = 0) -> None:
+        self._met: dict[int, tuple[int, Any]] = {}
+        self._walked, self._depth = walked, depth
+
+    def digest(self, value: Any) -> bytes:
+        if type(value) in _PLAIN:
+            return _digest(type(value).__name__, repr(value))
+        if type(value) in (bytes, bytearray, memoryview):
+            return _digest(type(value).__name__, bytes(value))
+        if id(value) in self._met:
+            return _digest("again", str(self._met[id(value)][0]))
+        # Which tuples are one object differs between code out of a source file and out of its bytecode.
+        if type(value) is not tuple:
+            self._met[id(value)] = len(self._met), value
+        self._depth += 1
+        self._walked[0] += 1
+        try:
+            if self._depth > _MOST_NESTED or self._walked[0] > _MOST_OBJECTS:
+                raise UnidentifiableError("a value is nested too deep, or has too many parts")
+            return self._digest_object(value)
+        finally:
+            self._depth -= 1
+
+    def _digest_object(self, value: Any) -> bytes:
+        for kinds, known in _KNOWN:
+            if isinstance(value, kinds):
+                return known(self, value)
+        container = _CONTAINERS.get(type(value))
+        return self._digest_state(value) if container is None else container(self, value)
+
+    def _digest_sequence(self, value: Any) -> bytes:
+        return _digest(type(value).__name__, *map(self.digest, value))
+
+    def _digest_set(self, value: Any) -> bytes:
+        # each by itself: what was met before depends on the order, which differs
+        alone = (_Walk(self._walked, self._depth).digest(element) for element in value)
+        return _digest(type(value).__name__, *sorted(alone))
+
+    def _digest_mapping(self, value: Any) -> bytes:
+        return _digest("dict", *(self.digest(part) for pair in value.items() for part in pair))
+
+    def _digest_module(self, value: ModuleType) -> bytes:
+        return _digest("module", value.__name__)
+
+    def _digest_method(self, value: MethodType) -> bytes:
+        return _digest("method", self.digest(value.__self__), value.__name__)
+
+    def _digest_wrapper(self, value: Any) -> bytes:
+        return _digest(type(value).__name__, self.digest(value.__func__))
+
+    def _digest_property(self, value: property) -> bytes:
+        return _digest("property", *map(self.digest, (value.fget, value.fset, value.fdel)))
+
+    def _digest_descriptor(self, value: GetSetDescriptorType | MemberDescriptorType) -> bytes:
+        return _digest("descriptor", value.__objclass__.__qualname__, value.__name__)
+
+    def _digest_builtin(self, value: BuiltinFunctionType) -> bytes:
+        owner = value.__self__
+        of_owner = b"" if owner is None or isinstance(owner, ModuleType) else self.digest(owner)
+        return _digest("builtin", value.__qualname__, of_owner)
+
+    def _digest_state(self, value: Any) -> bytes:
+        try:
+            reducer = copyreg.dispatch_table.get(type(value))
+            reduced = value.__reduce_ex__(4) if reducer is None else reducer(value)
+        except Exception as error:
+            raise UnidentifiableError(f"{type(value).__qualname__}: {error}") from error
+        if isinstance(reduced, str):
+            return _digest("global", getattr(value, "__module__", None) or "", reduced)
+        function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+        if function is pickle.loads or function is load_function:  # the pickles themselves differ, see above
+            return self.digest(function(*arguments))
+        more = [*(items or ()), *(part for pair in pairs or () for part in pair)]
+        return _digest("object", *map(self.digest, (function, arguments, state)), *map(self.digest, more))
+
+    def _digest_class(self, value: type) -> bytes:
+        name = f"{value.__module__}.{value.__qualname__}"
+        if not _is_users(value.__module__):
+            return _digest("class", name)
+        skipped = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "_abc_impl")
+        members = [(key, member) for key, member in sorted(vars(value).items()) if key not in skipped]
+        slots = [(key, member) for key, member in members if type(member).__name__ not in _DESCRIPTORS]
+        return _digest("class", name, *map(self.digest, value.__bases__), self.digest(slots))
+
+    def _digest_function(self, value: FunctionType) -> bytes:
+        name = f"{value.__module__}.{value.__qualname__}"
+        if not _is_users(value.__module__):
+            if "<locals>" not in value.__qualname__:
+                return _digest("function", name)
+            cells = [cell.cell_contents for cell in value.__closure__ or ()]
+            return _digest("function", name, self.digest(cells), self.digest(value.__defaults__))
+        referred = [
+            (global_name, value.__globals__[global_name])
+            for global_name in _names(value.__code__)
+            if global_name in value.__globals__
+        ]
+        cells = []
+        for cell in value.__closure__ or ():
+            try:
+                cells.append(cell.cell_contents)
+            except ValueError:  # a variable that was not assigned yet
+                cells.append(...)
+        parts = (value.__code__, cells, value.__defaults__, value.__kwdefaults__, referred)
+        return _digest("function", name, *map(self.digest, parts))
+
+    def _digest_code(self, value: CodeType) -> bytes:
+        parts = (value.co_consts, value.co_names, value.co_varnames)
+        return _digest("code", value.co_code, *map(self._digest_constant, parts))
+
+    def _digest_constant(self, value: Any) -> bytes:
+        """By content alone: which constants are one object differs between source and its bytecode file."""
+        if isinstance(value, CodeType):
+            return self._digest_code(value)
+        if isinstance(value, tuple):
+            return _digest("tuple", *map(self._digest_constant, value))
+        return _Walk(self._walked, self._depth).digest(value)
+
+
+_KNOWN: tuple[tuple[Any, Callable[[_Walk, Any], bytes]], ...] = (
+    (ModuleType, _Walk._digest_module),
+    (type, _Walk._digest_class),
+    (FunctionType, _Walk._digest_function),
+    (CodeType, _Walk._digest_code),
+    (MethodType, _Walk._digest_method),
+    ((staticmethod, classmethod), _Walk._digest_wrapper),
+    (property, _Walk._digest_property),
+    (BuiltinFunctionType, _Walk._digest_builtin),
+    ((GetSetDescriptorType, MemberDescriptorType), _Walk._digest_descriptor),
+)
+
+_CONTAINERS: dict[type, Callable[[_Walk, Any], bytes]] = {
+    list: _Walk._digest_sequence,
+    tuple: _Walk._digest_sequence,
+    set: _Walk._digest_set,
+    frozenset: _Walk._digest_set,
+    dict: _Walk._digest_mapping,
+    MappingProxyType: _Walk._digest_mapping,
+}
+
+_DESCRIPTORS = ("getset_descriptor", "member_descriptor")
+
+
+def _is_users(module: str | None) -> bool:
+    if module == "__main__":
+        return True
+    return not is_installed(getattr(sys.modules.get(module or ""), "__file__", None))
+
+
+def _names(code: CodeType) -> list[str]:
+    """Names of globals that a function, or one within it, may use."""
+    inner = (name for const in code.co_consts if isinstance(const, CodeType) for name in _names(const))
+    return sorted({*code.co_names, *inner})
+
+
+def _digest(kind: str, *parts: str | bytes) -> bytes:
+    hasher = hashlib.sha256(kind.encode())
+    for part in _sized(parts):
+        hasher.update(part)
+    return hasher.digest()
+
+
+def _sized(parts: Iterable[str | bytes]) -> Iterable[bytes]:
+    for part in parts:
+        data = part.encode(errors="surrogatepass") if isinstance(part, str) else part
+        yield len(data).to_bytes(8, "big")
+        yield data

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Any, NoReturn
 
-from penstock.operators.common.no_java import no_java
+from penstock.operators.common.arguments import no_java
 
 
 class RowKind(Enum):

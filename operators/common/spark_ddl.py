@@ -1,8 +1,4 @@
-"""Reads Spark's types as text, such as `a int, b array<string>`, without a session.
-
-Source: org.apache.spark.sql.types.DataType.fromDDL, which parses a list of columns, else one type. Here,
-`timestamp` has a time zone whatever `spark.sql.timestampType` is.
-"""
+"""Reads Spark's types as text, such as `a int, b array<string>`, without a session."""
 
 from __future__ import annotations
 
@@ -41,6 +37,12 @@ from pyspark.sql.types import (
     VariantType,
     YearMonthIntervalType,
 )
+
+# Reads Spark's types as text, such as `a int, b array<string>`, without a session.
+#
+# Source: org.apache.spark.sql.types.DataType.fromDDL, which parses a list of columns, else one type. Here,
+# `timestamp` has a time zone whatever `spark.sql.timestampType` is.
+
 
 #: Between tokens: space, and SQL's comments.
 _SPACE = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
@@ -352,3 +354,6 @@ _READERS: dict[str, Callable[[_Tokens], DataType]] = {
     "geometry": _on_a_globe(GeometryType),
     "geography": _on_a_globe(GeographyType),
 }
+
+
+#: A TypeInformation, a type of Spark's (text or a DataType) or a pyarrow Schema: `declared_type` says which.

@@ -11,13 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.operators.chain.operator import OperatorContext, Values
-from penstock.operators.chain.results import never_change
+from penstock.operators.chain.operator import OperatorContext, Values, never_change
 from penstock.operators.common.arrow_columns import from_arrow, to_arrow
 from penstock.operators.common.basic_types import BasicType
 from penstock.operators.common.composite_codecs import INTEGER_BITS, mismatch
-from penstock.operators.common.identify_value import UnidentifiableError, identify_value
-from penstock.operators.common.pickles import dumps
+from penstock.operators.common.pickles import UnidentifiableError, dumps, identify_value
 from penstock.operators.common.typeinfo import (
     BasicTypeInfo,
     Convert,

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from penstock.operators.chain.operator import MIN_WATERMARK, OperatorContext
-from penstock.operators.common.adapt_columns import as_arrow_type
-from penstock.operators.common.relabel import relabelled_batch, same_layout
+from penstock.operators.common.adapt_columns import as_arrow_type, relabelled_batch, same_layout
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.source import Source

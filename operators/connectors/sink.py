@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import copy
 import uuid
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
 from penstock.operators.chain.operator import OperatorContext, Timestamps, Values
-from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.formats.java_text import printed_text
 
@@ -205,3 +207,30 @@ class PrintSink(Sink):
         prefix = self.prefix(context)
         text = printed_text(self.type_info)
         return [prefix + text(value) for value in values]
+
+
+# The common base of the connectors of PyFlink's API. Source: pyflink.datastream.connectors.base.
+
+
+class DeliveryGuarantee(Enum):
+    """How often a record may arrive. Every sink here delivers exactly once, by its one commit."""
+
+    EXACTLY_ONCE = (0,)
+    AT_LEAST_ONCE = (1,)
+    NONE = 2
+
+
+class StreamTransformer(ABC):
+    """Does something to a stream before a sink takes it."""
+
+    @abstractmethod
+    def apply(self, ds: Any) -> Any:
+        """The stream that the sink takes, of the DataStream `ds`."""
+
+
+class SupportsPreprocessing(ABC):
+    """A sink that wants something done to the stream before."""
+
+    @abstractmethod
+    def get_transformer(self) -> StreamTransformer | None:
+        """The transformation to apply; None for nothing."""

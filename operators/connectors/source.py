@@ -16,10 +16,20 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.operators.chain.operator import OperatorContext
-from penstock.operators.common.arguments import require_integer
-from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.arguments import NoJavaError, require_integer
 from penstock.operators.common.typeinfo import TypeInformation, Types
 from penstock.operators.formats.csv_files import CHUNK_VALUES, Chunk, StampedBatch
+
+# What PyFlink keeps in pyflink.datastream.utils and scripts can use without Flink's JVM.
+
+
+class ResultTypeQueryable(ABC):
+    """Something, such as a source, that knows the type of what it produces."""
+
+    @abstractmethod
+    def get_produced_type(self) -> TypeInformation:
+        """The type."""
+
 
 _NO_JAVA = (
     "Source: Penstock runs without Flink's JVM, so there are no sources of Java classes; supported are "

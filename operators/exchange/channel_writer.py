@@ -12,13 +12,11 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from penstock.operators.chain.describe_error import NO_RECORD, misfit
+from penstock.operators.chain.describe_error import NO_RECORD, EnoughResults, misfit
 from penstock.operators.chain.operator import MIN_WATERMARK, OperatorContext, Timestamps, Values, failure
-from penstock.operators.chain.user_errors import EnoughResults
 from penstock.operators.common.entry_size import value_bytes
 from penstock.operators.common.key_groups import key_groups, key_groups_of_column, operator_index
-from penstock.operators.exchange.blocks import encode_batch, encode_values, values_of_batch
-from penstock.operators.exchange.output_spec import OutputSpec
+from penstock.operators.exchange.blocks import OutputSpec, encode_batch, encode_values, values_of_batch
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.records.key_selection import keys_of_records, opened_functions
 

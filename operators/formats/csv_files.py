@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from penstock.operators.chain.operator import Timestamps, Values
-from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.row import Row, create_row, rows_of_columns
 from penstock.operators.common.typeinfo import (
     BasicType,
@@ -157,9 +157,8 @@ def _values(column: pa.ChunkedArray, as_they_are: bool, parse: Parse) -> list[An
 # Records on their way from a source to its operator, some at a time.
 
 
-#: Values in a chunk, about; sources whose values may be large also keep chunks below CHUNK_BYTES.
+#: Values in a chunk, about.
 CHUNK_VALUES = 4096
-CHUNK_BYTES = 1 << 20
 
 
 class Chunk(NamedTuple):

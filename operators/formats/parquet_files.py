@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
 from penstock.operators.common.adapt_columns import as_arrow_type, match_fields, share_fields
+from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.arrow_types import arrow_type, type_info_of_arrow
-from penstock.operators.common.no_java import NoJavaError
 from penstock.operators.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.operators.files.filesystem import FileEntry, filesystem_of
 from penstock.operators.files.lines import FileSplit

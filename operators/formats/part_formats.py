@@ -17,10 +17,10 @@ import pyarrow.types as kinds
 
 from penstock.operators.chain.operator import Values
 from penstock.operators.common.adapt_columns import as_arrow_type
+from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.arrow_columns import to_arrow
 from penstock.operators.common.arrow_types import arrow_type, element_type, is_bytes
 from penstock.operators.common.basic_types import ForeignTypeInfo
-from penstock.operators.common.no_java import NoJavaError
 from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,

@@ -12,8 +12,14 @@ from itertools import repeat
 from typing import Any, ClassVar, NoReturn
 
 from penstock.operators.chain.describe_error import NO_RECORD, DescribedError, describe_record, misfit
-from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
-from penstock.operators.chain.results import Results
+from penstock.operators.chain.operator import (
+    MAX_WATERMARK,
+    MIN_WATERMARK,
+    Operator,
+    Results,
+    Timestamps,
+    Values,
+)
 from penstock.operators.common.serialized_keys import dictionary_key, dictionary_keys
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.records.key_selection import KEY_SELECTOR, keys_of_records, opened_functions

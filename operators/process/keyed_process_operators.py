@@ -3,19 +3,28 @@
 Source: org.apache.flink.streaming.api.operators.{KeyedProcessOperator,co.KeyedCoProcessOperator}.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any
 
 from penstock.operators.chain.describe_error import NO_RECORD
-from penstock.operators.chain.operator import MAX_WATERMARK, Timestamps, Values
-from penstock.operators.chain.results import UNCHANGING, PieceSize, frozen
+from penstock.operators.chain.operator import MAX_WATERMARK, UNCHANGING, PieceSize, Timestamps, Values, frozen
 from penstock.operators.common.basic_types import TypeInformation
-from penstock.operators.functions.process_functions import TimeDomain
+from penstock.operators.functions.functions import TimeDomain
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.process.keyed_operator import KeyedOperator
-from penstock.operators.process.process_operators import KeyedContext, call_function
+from penstock.operators.process.process_operators import (
+    KeyedContext,
+    KeyedReadOnlyBroadcastContext,
+    ReadOnlyBroadcastContext,
+    UnkeyedOperator,
+    UnkeyedTimerService,
+    WritableBroadcastContext,
+    call_function,
+)
 from penstock.operators.records.map_records import close_function, current, has_method, method, span
+from penstock.operators.state.broadcast_states import BroadcastStates
+from penstock.operators.state.interfaces import MapStateDescriptor
 from penstock.operators.state.value_check import record_check
 
 
@@ -273,3 +282,64 @@ class KeyedCoFlatMapOperator(_TwoInputs):
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         function = self.function.flat_map1 if number == 1 else self.function.flat_map2
         self.handle_with(lambda value, _: function(value), _NO_CONTEXT, values, timestamps, keys)
+
+
+# Functions on a stream and a broadcast stream, without and with keys. The second input is the broadcast one.
+#
+# Source: org.apache.flink.streaming.api.operators.co.{CoBroadcastWithNonKeyedOperator,
+# CoBroadcastWithKeyedOperator}.
+
+
+class BroadcastProcessOperator(UnkeyedOperator):
+    """A BroadcastProcessFunction."""
+
+    def __init__(self, function: Any, descriptors: Sequence[MapStateDescriptor]) -> None:
+        super().__init__(function)
+        self.descriptors = descriptors
+
+    def open(self) -> None:
+        """Make state and contexts, open the function."""
+        super().open()
+        states, times = BroadcastStates(), UnkeyedTimerService(self)
+        self._writable = WritableBroadcastContext(times, states)
+        self._read_only = ReadOnlyBroadcastContext(times, states)
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle records that are not broadcast."""
+        self.handle_with(self.function.process_element, self._read_only, values, timestamps)
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle broadcast records."""
+        self.handle_with(self.function.process_broadcast_element, self._writable, values, timestamps)
+
+
+class KeyedBroadcastProcessOperator(TimedFunctionOperator):
+    """A KeyedBroadcastProcessFunction."""
+
+    def __init__(
+        self,
+        function: Any,
+        key_selector: Callable[[Any], Any],
+        descriptors: Sequence[MapStateDescriptor],
+    ) -> None:
+        super().__init__(function, key_selector)
+        self.descriptors = descriptors
+
+    def open(self) -> None:
+        """Make state and contexts, open the function."""
+        super().open()
+        states = BroadcastStates()
+        self._writable = WritableBroadcastContext(UnkeyedTimerService(self), states)
+        self._timer_context = self._read_only = KeyedReadOnlyBroadcastContext(self, states)
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        self.handle_with(self.function.process_element, self._read_only, values, timestamps, keys)
+
+    def process_second(self, values: Values, timestamps: Timestamps) -> None:
+        """Handle broadcast records, which have no key."""
+        self.handle_with(
+            self.function.process_broadcast_element, self._writable, values, timestamps, [None] * len(values)
+        )
+        self.results.flush()
+        if not self.context.batch:
+            self.fire_processing_time()

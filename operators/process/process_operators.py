@@ -8,9 +8,16 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.operators.chain.describe_error import NO_RECORD
-from penstock.operators.chain.operator import MIN_WATERMARK, Operator, Timestamps, Values
-from penstock.operators.chain.results import UNCHANGING, Results, close_iterator
-from penstock.operators.functions.process_functions import (
+from penstock.operators.chain.operator import (
+    MIN_WATERMARK,
+    UNCHANGING,
+    Operator,
+    Results,
+    Timestamps,
+    Values,
+    close_iterator,
+)
+from penstock.operators.functions.functions import (
     BroadcastProcessFunction,
     CoProcessFunction,
     KeyedBroadcastProcessFunction,

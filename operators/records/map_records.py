@@ -7,8 +7,17 @@ from itertools import islice
 from sys import getrefcount
 from typing import Any, ClassVar, NamedTuple, TypeGuard
 
-from penstock.operators.chain.operator import Operator, OperatorContext, Timestamps, Values
-from penstock.operators.chain.results import UNCHANGING, PieceSize, close_iterator, frozen, own
+from penstock.operators.chain.operator import (
+    UNCHANGING,
+    Operator,
+    OperatorContext,
+    PieceSize,
+    Timestamps,
+    Values,
+    close_iterator,
+    frozen,
+    own,
+)
 from penstock.operators.common.row import Row
 from penstock.operators.functions.functions import Function
 from penstock.operators.functions.runtime_context import RuntimeContext
@@ -27,7 +36,7 @@ class LoopStep(StrEnum):
     FLAT_MAP = "flat_map"
 
 
-class Settle(StrEnum):
+class CopyPolicy(StrEnum):
     """What happens to a result that its function could change before it goes on; read by `_loop_of`."""
 
     NOTHING = "nothing"  #: results are the records themselves, or the caller looks at them
@@ -68,7 +77,7 @@ _NAMES = {
 
 
 @lru_cache(256)
-def _loop_of(steps: tuple[LoopStep, ...], stamped: bool, settle: Settle) -> Loop:
+def _loop_of(steps: tuple[LoopStep, ...], stamped: bool, settle: CopyPolicy) -> Loop:
     """The loop over records for functions that do `steps`.
 
     `stamped`: each result gets its record's timestamp. The loop adds to `of.results` (and `of.stamps`), calls
@@ -86,7 +95,7 @@ def _loop_of(steps: tuple[LoopStep, ...], stamped: bool, settle: Settle) -> Loop
 class _Writer:
     """The lines of a loop, while they are written."""
 
-    def __init__(self, steps: Sequence[LoopStep], stamped: bool, settle: Settle) -> None:
+    def __init__(self, steps: Sequence[LoopStep], stamped: bool, settle: CopyPolicy) -> None:
         self._kinds, self._stamped, self._settle = steps, stamped, settle
         self._flat = LoopStep.FLAT_MAP in steps
         self._lines: list[str] = []
@@ -132,7 +141,7 @@ class _Writer:
                     self._take_list(f"s{level}")
                 self._add(f"for r{level} in s{level}:", 1, line)
                 record = self._known(f"r{level}")
-        if self._settle is not Settle.NOTHING:
+        if self._settle is not CopyPolicy.NOTHING:
             self._write_settling(record)
         self._add(f"append({record})")
         if self._stamped:
@@ -142,7 +151,7 @@ class _Writer:
 
     def _take_list(self, variable: str) -> None:
         """Results that are a list of constant values, as a whole: calls are quicker than a loop over many."""
-        test = "all_constant" if self._settle is Settle.PLAIN else "all_unchanging"
+        test = "all_constant" if self._settle is CopyPolicy.PLAIN else "all_unchanging"
         self._add(
             f"if type({variable}) is list and len({variable}) > 4 and {test}(map(type, {variable})):", 1
         )
@@ -155,7 +164,7 @@ class _Writer:
         self._depth -= 1
 
     def _write_settling(self, record: str) -> None:
-        if self._settle is Settle.PLAIN:
+        if self._settle is CopyPolicy.PLAIN:
             self._add(f"if type({record}) not in CONSTANT: {record} = frozen({record})")
             return
         self._add(f"kind = type({record})")
@@ -339,13 +348,15 @@ class FunctionRun:
         self._flat = LoopStep.FLAT_MAP in self._steps
         self._one_each = set(self._steps) == {LoopStep.MAP}
         if set(self._steps) == {LoopStep.FILTER}:
-            self._settle = Settle.NOTHING
+            self._settle = CopyPolicy.NOTHING
             self._looks = False
         else:
             # undeclared types say nothing of the next result
             plain = self._last.context.plain_results
             self._looks = plain and not self._flat
-            self._settle = (Settle.NOTHING if self._looks else Settle.PLAIN) if plain else Settle.ALL
+            self._settle = (
+                (CopyPolicy.NOTHING if self._looks else CopyPolicy.PLAIN) if plain else CopyPolicy.ALL
+            )
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Call the functions with all values, and put all results out."""
@@ -384,7 +395,7 @@ class FunctionRun:
         if self._looks and not CONSTANT.issuperset(map(type, islice(self.results, before, None))):
             # not the declared type: from here on each result is checked before the next call
             self.results[before:] = map(frozen, self.results[before:])
-            self._looks, self._settle = False, Settle.ALL
+            self._looks, self._settle = False, CopyPolicy.ALL
 
     def _put_out(self, timestamps: Timestamps) -> None:
         """Hand on all results; `timestamps`: theirs, where each record has one result."""

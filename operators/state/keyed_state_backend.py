@@ -3,14 +3,17 @@
 Source: org.apache.flink.runtime.state.heap.HeapKeyedStateBackend for what state means; spilling is our own.
 """
 
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from operator import concat
+from typing import Any, Protocol
 
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.serialized_keys import original_key
+from penstock.operators.state.broadcast_states import removing_items, removing_keys, removing_values
 from penstock.operators.state.interfaces import (
     AggregatingState,
     AggregatingStateDescriptor,
+    Aggregator,
     KeyedStateStore,
     ListState,
     ListStateDescriptor,
@@ -23,17 +26,378 @@ from penstock.operators.state.interfaces import (
     ValueState,
     ValueStateDescriptor,
 )
-from penstock.operators.state.keyed_states import (
-    KeyedAggregatingState,
-    KeyedListState,
-    KeyedMapState,
-    KeyedReducingState,
-    KeyedValueState,
-    Lifetime,
-    Scope,
-)
 from penstock.operators.state.state_table import SpilledEntries, StateTable
-from penstock.operators.state.value_check import Check, value_check
+from penstock.operators.state.ttl_config import StateTtlConfig
+from penstock.operators.state.value_check import Check, entry_check, no_check, value_check
+
+# Keyed state over plain dictionaries, which may expire and takes only what its declared types can hold.
+#
+# A handle finds its value under the key of its scope: the backend (whose key is that of the record at hand),
+# or
+# the backend's namespace scope (whose key is that and a window).
+#
+# PyFlink encodes what a function has put into state at the end of a bundle, and fails where a value is not of
+# the declared type. Here state mostly stays in memory as Python objects. Elements of lists and entries of
+# maps
+# are checked when they are put in. Of a single value (value, reducing and aggregating state) the last one
+# counts: the table checks it about as often as PyFlink ends a bundle, so that `update(None)` is an error
+# unless
+# another value or `clear` follows.
+#
+# Source: pyflink.fn_execution.state_impl; org.apache.flink.runtime.state.{heap,ttl}.
+
+
+# Lifetime of state entries: each value is stored with the time of the write (or access) that it counts from.
+#
+# A value written at w with time to live t has expired at w + t. Lists and maps expire element by element.
+#
+# Source: org.apache.flink.runtime.state.ttl.{TtlUtils,AbstractTtlDecorator}.
+
+
+#: A value and the time (milliseconds) it lives from.
+Stamped = tuple[Any, int]
+Merge = Callable[[Any, Any], Any]
+
+
+class Lifetime:
+    """Stamps values with the time of a clock (milliseconds), and tells those that have expired."""
+
+    def __init__(self, config: StateTtlConfig, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._milliseconds = config.get_ttl().to_milliseconds()
+        self._renews = config.get_update_type() is StateTtlConfig.UpdateType.OnReadAndWrite
+        visibility = config.get_state_visibility()
+        self._shows_expired = visibility is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
+
+    def stamp(self, value: Any) -> Stamped:
+        """The value, which lives from now on."""
+        return value, self._clock()
+
+    def read(self, entries: dict[Any, Any], key: Any) -> Any:
+        """The value of `key`, None if there is none; drops it if it has expired."""
+        stamped: Stamped | None = entries.get(key)
+        if stamped is None:
+            return None
+        now = self._clock()
+        if stamped[1] + self._milliseconds <= now:
+            del entries[key]
+            return stamped[0] if self._shows_expired else None
+        if self._renews:
+            entries[key] = (stamped[0], now)
+        return stamped[0]
+
+    def read_list(self, entries: dict[Any, Any], key: Any) -> list[Any]:
+        """The elements of the list of `key` that may be seen; drops the list once all have expired."""
+        stamped: list[Stamped] = entries.get(key, [])
+        now = self._clock()
+        alive = [element for element, since in stamped if since + self._milliseconds > now]
+        if stamped and not alive:
+            del entries[key]
+        elif self._renews and stamped:
+            entries[key] = [(element, now) for element in alive]
+        return [element for element, _ in stamped] if self._shows_expired else alive
+
+    def read_items(self, entries: dict[Any, Any]) -> list[tuple[Any, Any]]:
+        """The items of a map that may be seen; drops those that have expired."""
+        now = self._clock()
+        seen = []
+        for key, (value, since) in list(entries.items()):
+            if since + self._milliseconds <= now:
+                del entries[key]
+                if self._shows_expired:
+                    seen.append((key, value))
+            else:
+                if self._renews:
+                    entries[key] = (value, now)
+                seen.append((key, value))
+        return seen
+
+    def merge(self, merge: Merge) -> Merge:
+        """`merge`, of two values, for stamped ones: what has expired has no part in it."""
+        now = self._clock()
+
+        def merge_stamped(first: Stamped, second: Stamped) -> Stamped:
+            alive = [
+                value
+                for value, since in (first, second)
+                if self._shows_expired or since + self._milliseconds > now
+            ]
+            if not alive:
+                return second
+            return (merge(*alive) if len(alive) > 1 else alive[0]), now
+
+        return merge_stamped
+
+
+class Scope(Protocol):
+    """Knows the key, and perhaps the namespace, whose state is meant."""
+
+    key: Any
+
+    def key_of(self, namespace: Any) -> Any:
+        """The key of another namespace of the same stream key, its state loaded."""
+
+
+class _KeyedState:
+    """Table, scope and lifetime (None: for ever) of a state."""
+
+    def __init__(self, table: StateTable, scope: Scope, lifetime: Lifetime | None = None) -> None:
+        self._table, self._scope, self._lifetime = table, scope, lifetime
+
+    def clear(self) -> None:
+        """Forget what is kept for the current key."""
+        self._table.entries.pop(self._scope.key, None)
+
+    def _read(self) -> Any:
+        """The current key's value, or None."""
+        if self._lifetime is None:
+            return self._table.entries.get(self._scope.key)
+        return self._lifetime.read(self._table.entries, self._scope.key)
+
+    def _read_checked(self) -> Any:
+        """As `_read`. Values of windows are checked before, as most are cleared before the next commit."""
+        if self._table.namespaced and self._table.check is not None:
+            self._table.commit()
+        return self._read()
+
+    def _write(self, value: Any) -> None:
+        """Keep `value` for the current key, and have the table check it where it checks values."""
+        table, key = self._table, self._scope.key
+        table.entries[key] = value if self._lifetime is None else self._lifetime.stamp(value)
+        if table.check is not None:
+            table.written.add(key)
+
+    def _merge(self, target: Any, sources: Iterable[Any], merge: Callable[[Any, Any], Any]) -> None:
+        """Move what is kept in the namespaces `sources` of the current key into the namespace `target`.
+
+        `merge` makes one value of two. The sources are merged with one another first, as in Flink.
+        """
+        keys = [self._scope.key_of(namespace) for namespace in sources]
+        into = self._scope.key_of(target)
+        entries = self._table.entries
+        merged = None
+        for key in keys:
+            value = entries.pop(key, None)
+            if value is not None:
+                merged = value if merged is None else merge(merged, value)
+        if merged is not None:
+            current = entries.get(into)
+            entries[into] = merged if current is None else merge(current, merged)
+        if self._table.check is not None:
+            self._table.written.add(into)
+
+    def _merge_values(self, target: Any, sources: Iterable[Any], merge: Callable[[Any, Any], Any]) -> None:
+        self._merge(target, sources, merge if self._lifetime is None else self._lifetime.merge(merge))
+
+
+class KeyedValueState(_KeyedState, ValueState[Any]):
+    """One value. Source: HeapValueState, TtlValueState."""
+
+    def value(self) -> Any:
+        """The current key's value, or None."""
+        if self._lifetime is None:  # `_read` in one call: it is made for each record
+            return self._table.entries.get(self._scope.key)
+        return self._lifetime.read(self._table.entries, self._scope.key)
+
+    def update(self, value: Any) -> None:
+        """Keep `value`; None forgets, unless None is to be checked as other values are."""
+        table, key = self._table, self._scope.key
+        if table.check is not None:
+            table.written.add(key)
+        elif value is None:
+            table.entries.pop(key, None)
+            return
+        table.entries[key] = value if self._lifetime is None else self._lifetime.stamp(value)
+
+
+class KeyedListState(_KeyedState, ListState[Any]):
+    """A list. Source: HeapListState, TtlListState."""
+
+    def __init__(
+        self, table: StateTable, scope: Scope, lifetime: Lifetime | None = None, check: Check | None = None
+    ) -> None:
+        super().__init__(table, scope, lifetime)
+        self._check = check
+
+    def get(self) -> Iterable[Any]:
+        """A copy of the current key's list."""
+        if self._lifetime is not None:
+            return self._lifetime.read_list(self._table.entries, self._scope.key)
+        elements = self._table.entries.get(self._scope.key)
+        return elements.copy() if elements else []
+
+    def add(self, value: Any) -> None:
+        """Append one element. Raises where it is not of the declared type."""
+        if self._check is not None:
+            self._check(value)
+        entry = value if self._lifetime is None else self._lifetime.stamp(value)
+        elements = self._table.entries.get(self._scope.key)
+        if elements is None:
+            self._table.entries[self._scope.key] = [entry]
+        else:
+            elements.append(entry)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append all elements. Raises where one is not of the declared type."""
+        new = self._checked(values)
+        if new:
+            self._table.entries.setdefault(self._scope.key, []).extend(new)
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replace the list. Raises where an element is not of the declared type."""
+        new = self._checked(values)
+        if new:
+            self._table.entries[self._scope.key] = new
+        else:
+            self.clear()
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Append the lists of the namespaces `sources`, which lose them, to that of `target`."""
+        self._merge(target, sources, concat)
+
+    def _checked(self, values: Iterable[Any]) -> list[Any]:
+        elements = list(values)
+        if self._check is not None:
+            for element in elements:
+                self._check(element)
+        return elements if self._lifetime is None else list(map(self._lifetime.stamp, elements))
+
+
+class KeyedReducingState(_KeyedState, ReducingState[Any]):
+    """The reduced value. Source: HeapReducingState, TtlReducingState."""
+
+    def __init__(
+        self, table: StateTable, scope: Scope, lifetime: Lifetime | None, reduce_function: Any
+    ) -> None:
+        super().__init__(table, scope, lifetime)
+        self._reduce = reduce_function.reduce
+
+    def get(self) -> Any:
+        return self._read_checked()
+
+    def add(self, value: Any) -> None:
+        current = self._read()
+        self._write(value if current is None else self._reduce(current, value))
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Reduce the values of the namespaces `sources`, which lose them, into that of `target`."""
+        self._merge_values(target, sources, self._reduce)
+
+
+class KeyedAggregatingState(_KeyedState, AggregatingState[Any, Any]):
+    """An accumulator. Source: HeapAggregatingState, TtlAggregatingState."""
+
+    def __init__(
+        self, table: StateTable, scope: Scope, lifetime: Lifetime | None, agg_function: Aggregator
+    ) -> None:
+        super().__init__(table, scope, lifetime)
+        self._function = agg_function
+
+    def get(self) -> Any:
+        """The function's result, or None if nothing was added."""
+        accumulator = self._read_checked()
+        return None if accumulator is None else self._function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        """Add `value`; None forgets what was added."""
+        if value is None:
+            self.clear()
+            return
+        accumulator = self._read()
+        if accumulator is None:
+            accumulator = self._function.create_accumulator()
+        self._write(self._function.add(value, accumulator))
+
+    def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
+        """Merge the accumulators of the namespaces `sources`, which lose them, into that of `target`."""
+        self._merge_values(target, sources, self._function.merge)
+
+
+class KeyedMapState(_KeyedState, MapState[Any, Any]):
+    """A dictionary. Source: HeapMapState, TtlMapState."""
+
+    def __init__(
+        self,
+        table: StateTable,
+        scope: Scope,
+        lifetime: Lifetime | None = None,
+        check_key: Check | None = None,
+        check_item: Check | None = None,
+    ) -> None:
+        super().__init__(table, scope, lifetime)
+        self._check_key = check_key or no_check
+        self._check_entry = entry_check(check_key, check_item)
+
+    def get(self, key: Any) -> Any:
+        """The value of `key`, or None. Raises where the key is not of the declared type."""
+        self._check_key(key)
+        entries = self._table.entries.get(self._scope.key)
+        if entries is None:
+            return None
+        if self._lifetime is None:
+            return entries.get(key)
+        value = self._lifetime.read(entries, key)
+        if not entries:
+            self.clear()
+        return value
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of `key`. Raises where one of them is not of the declared type."""
+        self._check_entry(key, value)
+        entry = value if self._lifetime is None else self._lifetime.stamp(value)
+        entries = self._table.entries.get(self._scope.key)
+        if entries is None:
+            self._table.entries[self._scope.key] = {key: entry}
+        else:
+            entries[key] = entry
+
+    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+        """Set several values. Raises where one is not of the declared type."""
+        new = dict(dict_value)
+        for key, value in new.items():
+            self._check_entry(key, value)
+        if self._lifetime is not None:
+            new = {key: self._lifetime.stamp(value) for key, value in new.items()}
+        if new:
+            self._table.entries.setdefault(self._scope.key, {}).update(new)
+
+    def remove(self, key: Any) -> None:
+        """Forget `key`, if it is there. Raises where it is not of the declared type."""
+        self._check_key(key)
+        entries = self._table.entries.get(self._scope.key)
+        if entries is not None and key in entries:
+            del entries[key]
+            if not entries:
+                self.clear()
+
+    def contains(self, key: Any) -> bool:
+        """Whether `key` has a value other than None (as PyFlink has it)."""
+        return self.get(key) is not None
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        return removing_items(self._seen(), self.remove)
+
+    def keys(self) -> Iterator[Any]:
+        return removing_keys([key for key, _ in self._seen()], self.remove)
+
+    def values(self) -> Iterator[Any]:
+        return removing_values(self._seen(), self.remove)
+
+    def is_empty(self) -> bool:
+        """Whether there is no entry, expired ones that nobody has read included (as in Flink)."""
+        return self._scope.key not in self._table.entries
+
+    def _seen(self) -> Iterable[tuple[Any, Any]]:
+        entries: dict[Any, Any] | None = self._table.entries.get(self._scope.key)
+        if entries is None:
+            return ()
+        if self._lifetime is None:
+            return entries.items()
+        seen = self._lifetime.read_items(entries)
+        if not entries:
+            self.clear()
+        return seen
+
 
 #: Records handled before the size of state is first measured, and at most between later measurements.
 _RECORDS_FIRST, _RECORDS_A_CHECK = 1 << 7, 1 << 16

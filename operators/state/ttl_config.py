@@ -1,9 +1,90 @@
 """The lifetime of state. Source: pyflink.datastream.state.StateTtlConfig."""
 
+from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
-from penstock.operators.common.time import Time
-from penstock.operators.state.ttl_cleanup import CleanupStrategies as _CleanupStrategies
+from penstock.operators.common.time import Duration, Time
+
+# Settings for the clean-up of expired state.
+#
+# Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies.
+
+
+class CleanupStrategies:
+    """The ways to clean up that were asked for, with Flink's defaults for those in the background."""
+
+    class Strategies(Enum):
+        """The kinds of clean-up."""
+
+        FULL_STATE_SCAN_SNAPSHOT = 0
+        INCREMENTAL_CLEANUP = 1
+        ROCKSDB_COMPACTION_FILTER = 2
+
+    class CleanupStrategy:
+        """The settings of one way to clean up."""
+
+    class EmptyCleanupStrategy(CleanupStrategy):
+        """A way to clean up that has no settings."""
+
+    class IncrementalCleanupStrategy(CleanupStrategy):
+        """Some keys are checked at each access."""
+
+        def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
+            self._cleanup_size = cleanup_size
+            self._run_cleanup_for_every_record = run_cleanup_for_every_record
+
+        def get_cleanup_size(self) -> int:
+            """The number of keys checked at once."""
+            return self._cleanup_size
+
+        def run_cleanup_for_every_record(self) -> bool:
+            """Whether keys are checked at each record, too."""
+            return self._run_cleanup_for_every_record
+
+    class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
+        """RocksDB drops what has expired when it compacts."""
+
+        def __init__(self, query_time_after_num_entries: int, periodic_compaction_time: Any = None) -> None:
+            self._query_time_after_num_entries = query_time_after_num_entries
+            self._periodic_compaction_time = periodic_compaction_time or Duration.of_days(30)
+
+        def get_query_time_after_num_entries(self) -> int:
+            """After how many entries the clock is read again."""
+            return self._query_time_after_num_entries
+
+        def get_periodic_compaction_time(self) -> Any:
+            """The age (a Duration) at which a file is compacted in any case."""
+            return self._periodic_compaction_time
+
+    EMPTY_STRATEGY = EmptyCleanupStrategy()
+
+    def __init__(
+        self, strategies: Mapping[Strategies, CleanupStrategy], is_cleanup_in_background: bool
+    ) -> None:
+        self._strategies = strategies
+        self._is_cleanup_in_background = is_cleanup_in_background
+
+    def is_cleanup_in_background(self) -> bool:
+        """Whether the defaults for clean-up in the background hold."""
+        return self._is_cleanup_in_background
+
+    def in_full_snapshot(self) -> bool:
+        """Whether full snapshots leave out what has expired."""
+        return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
+
+    def get_incremental_cleanup_strategy(self) -> Any:
+        """The settings for clean-up at access; None: there is none."""
+        default = self.IncrementalCleanupStrategy(5, False) if self._is_cleanup_in_background else None
+        return self._strategies.get(self.Strategies.INCREMENTAL_CLEANUP, default)
+
+    def get_rocksdb_compact_filter_cleanup_strategy(self) -> Any:
+        """The settings for clean-up in RocksDB; None: there is none."""
+        default = self.RocksdbCompactFilterCleanupStrategy(1000) if self._is_cleanup_in_background else None
+        return self._strategies.get(self.Strategies.ROCKSDB_COMPACTION_FILTER, default)
+
+
+_CleanupStrategies = CleanupStrategies  # which an attribute of the class below hides
 
 
 class StateTtlConfig:
@@ -31,7 +112,7 @@ class StateTtlConfig:
 
         ProcessingTime = 0
 
-    CleanupStrategies = _CleanupStrategies
+    CleanupStrategies = CleanupStrategies
 
     def __init__(
         self,
@@ -91,7 +172,7 @@ class StateTtlConfig:
             self._state_visibility = StateTtlConfig.StateVisibility.NeverReturnExpired
             self._ttl_time_characteristic = StateTtlConfig.TtlTimeCharacteristic.ProcessingTime
             self._is_cleanup_in_background = True
-            self._strategies: dict[_CleanupStrategies.Strategies, _CleanupStrategies.CleanupStrategy] = {}
+            self._strategies: dict[CleanupStrategies.Strategies, CleanupStrategies.CleanupStrategy] = {}
 
         def set_update_type(self, update_type: "StateTtlConfig.UpdateType") -> "StateTtlConfig.Builder":
             """Set what prolongs the life."""
@@ -134,16 +215,16 @@ class StateTtlConfig:
 
         def cleanup_full_snapshot(self) -> "StateTtlConfig.Builder":
             """Leave what has expired out of full snapshots."""
-            strategies = _CleanupStrategies.Strategies
-            self._strategies[strategies.FULL_STATE_SCAN_SNAPSHOT] = _CleanupStrategies.EMPTY_STRATEGY
+            strategies = CleanupStrategies.Strategies
+            self._strategies[strategies.FULL_STATE_SCAN_SNAPSHOT] = CleanupStrategies.EMPTY_STRATEGY
             return self
 
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool
         ) -> "StateTtlConfig.Builder":
             """Check `cleanup_size` keys for expiry at each access, or even at each record."""
-            strategies = _CleanupStrategies.Strategies
-            self._strategies[strategies.INCREMENTAL_CLEANUP] = _CleanupStrategies.IncrementalCleanupStrategy(
+            strategies = CleanupStrategies.Strategies
+            self._strategies[strategies.INCREMENTAL_CLEANUP] = CleanupStrategies.IncrementalCleanupStrategy(
                 cleanup_size, run_cleanup_for_every_record
             )
             return self
@@ -152,9 +233,9 @@ class StateTtlConfig:
             self, query_time_after_num_entries: int, periodic_compaction_time: object = None
         ) -> "StateTtlConfig.Builder":
             """Drop what has expired when RocksDB compacts its files."""
-            strategies = _CleanupStrategies.Strategies
+            strategies = CleanupStrategies.Strategies
             self._strategies[strategies.ROCKSDB_COMPACTION_FILTER] = (
-                _CleanupStrategies.RocksdbCompactFilterCleanupStrategy(
+                CleanupStrategies.RocksdbCompactFilterCleanupStrategy(
                     query_time_after_num_entries, periodic_compaction_time
                 )
             )
@@ -177,5 +258,5 @@ class StateTtlConfig:
                 self._state_visibility,
                 self._ttl_time_characteristic,
                 self._ttl,
-                _CleanupStrategies(self._strategies, self._is_cleanup_in_background),
+                CleanupStrategies(self._strategies, self._is_cleanup_in_background),
             )

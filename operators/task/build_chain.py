@@ -12,14 +12,20 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.operators.chain.describe_error import NO_RECORD, misfit
-from penstock.operators.chain.operator import Operator, OperatorContext, Timestamps, Values, failure
-from penstock.operators.chain.results import copies, is_plain
+from penstock.operators.chain.operator import (
+    Operator,
+    OperatorContext,
+    Timestamps,
+    Values,
+    copies,
+    failure,
+    is_plain,
+)
 from penstock.operators.common.arrow_columns import coerce
 from penstock.operators.common.pickles import is_pickled
 from penstock.operators.common.typeinfo import TypeInformation
-from penstock.operators.exchange.blocks import batch_of_values, values_of_batch
+from penstock.operators.exchange.blocks import GateSpec, OutputSpec, batch_of_values, values_of_batch
 from penstock.operators.exchange.channel_writer import MISFIT, ChannelWriter
-from penstock.operators.exchange.output_spec import GateSpec, OutputSpec
 from penstock.operators.records.map_records import MOST_FLAT_MAPS, LoopStep, RecordFunctionOperator
 
 # The content of one JobVertex, as data that a Spark task receives.

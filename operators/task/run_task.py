@@ -19,18 +19,23 @@ from typing import NoReturn
 import pyarrow as pa
 from pyspark import SparkFiles, TaskContext, cloudpickle
 
-from penstock.operators.chain.describe_error import NO_RECORD, describe_error, encodable, shortened
+from penstock.operators.chain.describe_error import (
+    NO_RECORD,
+    EnoughResults,
+    UserFunctionError,
+    describe_error,
+    encodable,
+    shortened,
+    user_frames,
+)
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, OperatorContext
-from penstock.operators.chain.user_errors import EnoughResults, UserFunctionError, user_frames
 from penstock.operators.common.pickles import UnloadableFunctionError
-from penstock.operators.exchange.blocks import Block, decode, values_of_batch
+from penstock.operators.exchange.blocks import Block, GateSpec, OutputSpec, decode, values_of_batch
 from penstock.operators.exchange.channel_writer import CUT_OFF, FIRST_OF_ALL, ChannelRow, ChannelWriter
-from penstock.operators.exchange.output_spec import GateSpec, OutputSpec
 from penstock.operators.exchange.sort_by_key import KeySorter, Portion
 from penstock.operators.functions.add_up_metrics import metrics_of_subtask
 from penstock.operators.process.keyed_operator import KeyedOperator
 from penstock.operators.task.build_chain import Chain, OperatorSpec
-from penstock.operators.task.dataframe_operators import DataFrameOperator
 from penstock.operators.task.pulled import pulled, read_sources
 from penstock.operators.task.python_dependencies import (
     NO_DEPENDENCIES,
@@ -38,6 +43,7 @@ from penstock.operators.task.python_dependencies import (
     python_dependencies,
 )
 from penstock.operators.task.report import ATTEMPT_EDGE, OutgoingRows, Reporter, ResultSender, TaskSpec
+from penstock.operators.task.sink_operators import DataFrameOperator
 
 # The input gates of a subtask: blocks in, records and watermarks into the heads of the chain.
 #

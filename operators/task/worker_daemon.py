@@ -12,13 +12,12 @@ from zipimport import zipimporter
 
 import pyspark.daemon
 
-import penstock.operators.async_io
 import penstock.operators.connectors.source
-import penstock.operators.process
+import penstock.operators.process.keyed_process_operators
 import penstock.operators.records.map_records
 import penstock.operators.task.run_task
 import penstock.operators.task.sink_operators
-import penstock.operators.windows  # noqa: F401 that it is loaded is the point
+import penstock.operators.windows.window_operator  # noqa: F401 that it is loaded is the point
 from penstock.operators.common.without_pandas import without_pandas
 
 _worker = pyspark.daemon.worker

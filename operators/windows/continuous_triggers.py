@@ -1,19 +1,18 @@
-"""The triggers that fire again and again while a window fills.
+"""The triggers that fire again and again while a window fills."""
 
-Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.triggers.
-{ContinuousEventTimeTrigger,ContinuousProcessingTimeTrigger}.
-"""
-
-from typing import Any, TypeVar
+from typing import Any
 
 from penstock.operators.common.time import Time
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import ReduceFunction
 from penstock.operators.state.interfaces import ReducingStateDescriptor
-from penstock.operators.windows.trigger import Trigger, TriggerResult
+from penstock.operators.windows.trigger import T, Trigger, TriggerResult
 from penstock.operators.windows.window import TimeWindow
 
-T = TypeVar("T")
+# The triggers that fire again and again while a window fills.
+#
+# Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.triggers.
+# {ContinuousEventTimeTrigger,ContinuousProcessingTimeTrigger}.
 
 
 class Min(ReduceFunction):

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 from penstock.operators.chain.operator import Timestamps, Values
 from penstock.operators.common.output_tag import OutputTag
-from penstock.operators.functions.functions import Function
+from penstock.operators.functions.functions import Function, WindowFunction
 from penstock.operators.functions.runtime_context import RuntimeContext
-from penstock.operators.functions.window_functions import WindowFunction
 from penstock.operators.process.keyed_operator import KeyedOperator
 from penstock.operators.records.map_records import close_function, has_method, method
 from penstock.operators.state.state_table import StateTable

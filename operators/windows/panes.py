@@ -16,8 +16,7 @@ from operator import concat
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple, Protocol
 
-from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
-from penstock.operators.chain.results import frozen
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, frozen
 from penstock.operators.common.entry_size import entry_bytes
 from penstock.operators.state.interfaces import (
     AggregatingStateDescriptor,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from penstock.operators.common.serializer import TypeSerializer
+from penstock.operators.common.basic_types import TypeSerializer
 from penstock.operators.functions.runtime_context import MetricGroup, RuntimeContext
 from penstock.operators.state.interfaces import StateDescriptor
 

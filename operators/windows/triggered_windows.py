@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
-from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
-from penstock.operators.chain.results import copies, frozen
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values, copies, frozen
 from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.process.keyed_operator import KeyedOperator
 from penstock.operators.state.interfaces import ListStateDescriptor, ReducingStateDescriptor
-from penstock.operators.windows.count_windows import (
+from penstock.operators.windows.fixed_windows import (
     CountSlidingWindowAssigner,
     CountTrigger,
     CountTumblingWindowAssigner,
+    EventTimeTrigger,
+    ProcessingTimeTrigger,
 )
-from penstock.operators.windows.fixed_windows import EventTimeTrigger, ProcessingTimeTrigger
 from penstock.operators.windows.trigger import (
     MergingWindowAssigner,
     Trigger,

@@ -10,7 +10,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from penstock.operators.chain.operator import MAX_WATERMARK
-from penstock.operators.common.serializer import TypeSerializer
+from penstock.operators.common.basic_types import TypeSerializer
 
 if TYPE_CHECKING:
     from penstock.operators.windows.trigger import MergingWindowAssigner

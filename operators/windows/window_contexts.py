@@ -7,8 +7,8 @@ PerWindowStateStore,MergingWindowStateStore}.
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+from penstock.operators.common.basic_types import TypeSerializer
 from penstock.operators.common.output_tag import OutputTag
-from penstock.operators.common.serializer import TypeSerializer
 from penstock.operators.functions.runtime_context import MetricGroup, RuntimeContext
 from penstock.operators.process.keyed_operator import KeyedOperator
 from penstock.operators.state.interfaces import KeyedStateStore, StateDescriptor

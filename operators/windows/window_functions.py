@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from penstock.operators.common.typeinfo import TypeInformation, Types
-from penstock.operators.functions.functions import AggregateFunction, Function, ReduceFunction
-from penstock.operators.functions.runtime_context import RuntimeContext
-from penstock.operators.functions.window_functions import (
+from penstock.operators.functions.functions import (
+    AggregateFunction,
     AllWindowFunction,
+    Function,
     PassThroughWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
+    ReduceFunction,
     WindowFunction,
 )
+from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.state.interfaces import (
     AggregatingStateDescriptor,
     KeyedStateStore,

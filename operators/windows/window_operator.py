@@ -9,10 +9,9 @@ from itertools import islice, repeat
 from typing import Any
 
 from penstock.operators.chain.describe_error import DescribedError, describe_record
-from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
-from penstock.operators.chain.results import copies
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values, copies
 from penstock.operators.common.serialized_keys import original_key
-from penstock.operators.functions.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
+from penstock.operators.functions.functions import ProcessAllWindowFunction, ProcessWindowFunction
 from penstock.operators.state.interfaces import ListStateDescriptor
 from penstock.operators.windows.fixed_windows import (
     DynamicEventTimeSessionWindows,

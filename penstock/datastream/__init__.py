@@ -3,7 +3,7 @@
 The names of PyFlink's `pyflink.datastream` and of its modules functions, state and window.
 """
 
+from penstock.datastream.functions import *
+from penstock.datastream.state import *
+from penstock.datastream.window import *
 from penstock.engine.pyflink.datastream import *
-from penstock.engine.pyflink.datastream.functions import *
-from penstock.engine.pyflink.datastream.state import *
-from penstock.engine.pyflink.datastream.window import *

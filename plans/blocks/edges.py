@@ -9,24 +9,25 @@ import polars as pl
 from penstock.plans.blocks.giant import Giant, reasons
 from penstock.plans.blocks.messages import WALK, Inbox, Message
 from penstock.plans.blocks.nodes import ATTRIBUTES
-from penstock.plans.frames.arrow_walks import Halves, Ints
+from penstock.plans.frames.counts import Halves, Ints
 from penstock.plans.job_graph.columnar.choose_result_partition_types import OF_EDGES
 from penstock.plans.job_graph.columnar.create_vertices import NODE_COLUMNS
 from penstock.plans.job_graph.columnar.mark_chainable_edges import (
+    StreamGraphRows,
     chain_pointers,
     edges_to_yielding,
     mark_local_reasons,
     settle_edges,
+    walk_rows,
 )
 from penstock.plans.job_graph.columnar.refuse_job_graphs import unaligned_custom_partitioners
-from penstock.plans.job_graph.columnar.walk_stream_graph import StreamGraphRows, walk_rows
 from penstock.plans.job_graph.java_hashes import java_string_hashes
 from penstock.plans.job_graph.order_depth_first import find_heads
 from penstock.plans.job_graph.stream_graph_arrays import GraphEdges
 from penstock.plans.job_graph.uid_hashes import UidHashes, uid_hashes
 from penstock.plans.stream_graph.choose_partitioners import SOURCE_ATTRIBUTES
-from penstock.plans.stream_graph.columnar.choose_partitioners import choose_partitioners
 from penstock.plans.stream_graph.columnar.refuse_stream_graphs import forward_changes
+from penstock.plans.stream_graph.columnar.translate_nodes import choose_partitioners
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 

@@ -9,27 +9,29 @@ import pyarrow as pa
 
 from penstock.plans.blocks.giant import SUMMARY, WAYS, Giant, other_way, reasons
 from penstock.plans.blocks.messages import DRIVER, WALK, Inbox, Message
-from penstock.plans.frames.arrow_walks import Flags, Ints
 from penstock.plans.frames.compiled import run_loop
-from penstock.plans.frames.polars_groups import count_in_groups
+from penstock.plans.frames.counts import Flags, Ints
+from penstock.plans.frames.polars_frames import count_in_groups
 from penstock.plans.job_graph.columnar.create_vertices import NODE_COLUMNS
 from penstock.plans.stream_graph.choose_partitioners import SOURCE_ATTRIBUTES, TARGET_ATTRIBUTES
 from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
-from penstock.plans.stream_graph.columnar.limit_expansion import UNCOUNTED, count_ways, most_edges
 from penstock.plans.stream_graph.columnar.refuse_stream_graphs import refuse_transformations
 from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
     FIRST_VIRTUAL,
     KINDS,
     LABELLED,
+    UNCOUNTED,
     InputRows,
+    count_expanded_ways,
+    most_edges,
     offsets,
     resolve_inputs,
 )
 from penstock.plans.stream_graph.columnar.translate_nodes import translate_nodes
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.digest_blocks import digest_blocks
 from penstock.plans.topology.columnar.normalized_tables import given_columns, normalized_transformations
+from penstock.plans.topology.columnar.read_topology_tables import digest_blocks
 from penstock.plans.vocabulary import SOURCE_KINDS, Kind
 
 ATTRIBUTES = tuple(dict.fromkeys((*SOURCE_ATTRIBUTES, *TARGET_ATTRIBUTES)))
@@ -238,7 +240,7 @@ def make_nodes(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
         ways = np.zeros(len(rows), np.int64)
         virtual, sinks = links.kinds >= FIRST_VIRTUAL, links.kinds == _SINK
         run_loop(
-            count_ways,
+            count_expanded_ways,
             len(rows) + len(links.rows),
             (links.order, links.bounds, links.rows, virtual, sinks),
             (ways,),

@@ -22,10 +22,9 @@ from penstock.plans.blocks.vertices import (
     walk_vertices,
 )
 from penstock.plans.frames.polars_refusals import first_refusals, first_refused
-from penstock.plans.job_graph.columnar.set_dynamic_parallelism import parallelism_overrides
+from penstock.plans.job_graph.columnar.create_vertices import parallelism_overrides
 from penstock.plans.layers import Choices, layers_until
-from penstock.plans.stream_graph.columnar.limit_expansion import most_edges
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import FIRST_VIRTUAL, KINDS
+from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import FIRST_VIRTUAL, KINDS, most_edges
 from penstock.plans.topology.columnar.canonical_texts import canonical_headers
 from penstock.plans.topology.fingerprint import BLOCK, fingerprint
 from penstock.plans.topology.job_settings import may_run_as_batch

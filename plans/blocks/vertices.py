@@ -25,22 +25,32 @@ from penstock.plans.execution_graph.columnar.refuse_execution_graphs import (
     out_of_bounds,
     split_co_locations,
 )
-from penstock.plans.frames.arrow_walks import Flags, Ints
-from penstock.plans.frames.polars_groups import count_in_groups
-from penstock.plans.job_graph.columnar.choose_result_partition_types import global_modes, types_of_edges
+from penstock.plans.frames.counts import Flags, Ints
+from penstock.plans.frames.polars_frames import count_in_groups
+from penstock.plans.job_graph.columnar.choose_result_partition_types import (
+    global_modes,
+    reuse_data_sets,
+    types_of_edges,
+)
 from penstock.plans.job_graph.columnar.create_vertices import (
     CONNECTED,
     assign_operators_to_vertices,
     connect_vertices,
     create_data_sets,
     create_vertices,
+    find_forward_groups,
+    set_dynamic_parallelism,
 )
 from penstock.plans.job_graph.columnar.number_slot_sharing_groups import (
+    MemoryUses,
+    chained_operators,
     co_location_groups,
+    memory_uses,
     number_co_locations,
     number_groups,
     slot_sharing_groups,
     sort_vertices_topologically,
+    uses_together,
     with_index_prefix,
 )
 from penstock.plans.job_graph.columnar.refuse_job_graphs import (
@@ -49,17 +59,6 @@ from penstock.plans.job_graph.columnar.refuse_job_graphs import (
     forward_groups_refused,
     incompatible_data_sets,
     uid_collisions,
-)
-from penstock.plans.job_graph.columnar.reuse_data_sets import reuse_data_sets
-from penstock.plans.job_graph.columnar.set_dynamic_parallelism import (
-    find_forward_groups,
-    set_dynamic_parallelism,
-)
-from penstock.plans.job_graph.columnar.set_managed_memory_fractions import (
-    MemoryUses,
-    chained_operators,
-    memory_uses,
-    uses_together,
 )
 from penstock.plans.job_graph.refuse_job_graphs import MAX_INT
 from penstock.plans.job_graph.walk_stream_graph import data_set_ids

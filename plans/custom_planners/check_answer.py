@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.custom_planners.decisions import ANSWERS, Decision
+from penstock.plans.custom_planners.decisions import ANSWERS, Decision, Tables
 from penstock.plans.custom_planners.find_violations import NO_VIOLATION, Invariant, violations
 from penstock.plans.errors import SchemaError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
@@ -17,8 +17,6 @@ from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.vocabulary import Layer, Partitioner
-
-Tables = Mapping[str, pl.DataFrame]
 
 _SPREADING = [
     str(p).upper()

@@ -1,14 +1,16 @@
 """The decisions that a custom planner may make, and the tables that hold them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.literals import DecisionName
-from penstock.plans.vocabulary import Layer
+from penstock.plans.vocabulary import DecisionName, Layer
+
+# The decisions that a custom planner may make, and the tables that hold them.
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -81,3 +83,6 @@ def decides(decision: DecisionName | Decision) -> Callable[[Function], Function]
         return function
 
     return mark
+
+
+Tables = Mapping[str, pl.DataFrame]

@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from penstock.plans.execution_graph.columnar.create_intermediate_results import (
+    partitions_of_subtask,
+    subtasks_of_partition,
+)
 from penstock.plans.execution_graph.columnar.job_graph_arrays import JobGraphArrays
-from penstock.plans.execution_graph.pointwise_edges import partitions_of_subtask, subtasks_of_partition
-from penstock.plans.frames.arrow_walks import Flags, Ints
-from penstock.plans.frames.counts import counts_up, smallest_in_component, sums_before
+from penstock.plans.frames.counts import Flags, Ints, counts_up, smallest_in_component, sums_before
 
 
 def regions_of_tasks(graph: JobGraphArrays) -> Ints:

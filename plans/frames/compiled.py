@@ -87,7 +87,7 @@ def compiled(loop: Loop) -> Loop:
 def _compile(loop: Callable[..., Any]) -> Any:
     from numba import njit
 
-    _tell_of_compilation()
+    _report_compilation()
     try:
         fast: Any = njit(cache=True, nogil=True)(loop)
     except RuntimeError:  # no folder in which compiled code could be cached
@@ -112,14 +112,14 @@ def _is_trusted(folder: Path, source: Path) -> bool:
 
 
 @cache
-def _tell_of_compilation() -> None:
+def _report_compilation() -> None:
     """Have numba tell of the first loop that it compiles in this process."""
     from numba.core import event
 
     class Compilation(event.Listener):
         def on_start(self, event: Any) -> None:
             if event.data["dispatcher"].py_func.__module__.startswith("penstock."):
-                _say_compiling()
+                _print_compiling()
 
         def on_end(self, event: Any) -> None:
             pass
@@ -128,7 +128,7 @@ def _tell_of_compilation() -> None:
 
 
 @cache
-def _say_compiling() -> None:
+def _print_compiling() -> None:
     if compiling_listeners:
         compiling_listeners[-1](COMPILING)
     elif _is_watched() and not _is_worker():

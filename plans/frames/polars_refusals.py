@@ -3,10 +3,15 @@
 import numpy as np
 import polars as pl
 
-from penstock.plans.error_kinds import ErrorKind
-from penstock.plans.errors import ALLOWED, HINT, ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
-from penstock.plans.frames.arrow_walks import Ints
-from penstock.plans.frames.counts import ALLOWED_TASKS, AROUND_FOUND, HINT_TASKS, TOO_MANY_TASKS, runs
+from penstock.plans.errors import (
+    ALLOWED,
+    HINT,
+    ILLEGAL_ARGUMENT,
+    ILLEGAL_STATE,
+    UNSUPPORTED_OPERATION,
+    ErrorKind,
+)
+from penstock.plans.frames.counts import ALLOWED_TASKS, AROUND_FOUND, HINT_TASKS, TOO_MANY_TASKS, Ints, runs
 from penstock.plans.frames.polars_frames import empty, join_topology
 from penstock.plans.printable import limited
 from penstock.plans.tables import REJECTED

@@ -11,9 +11,9 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.plan_json.columnar.to_topology_lines import in_list, json_object, quoted
+from penstock.plans.plan_json.to_topology_lines import in_list, json_object, quoted
 from penstock.plans.tables import TABLES, TRANSFORMATIONS
-from penstock.plans.topology.columnar.topology_tables import XXHASH64_SEED, topology_id
+from penstock.plans.topology.columnar.topologies_of_lines import XXHASH64_SEED, topology_id
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.vocabulary import (
     VIRTUAL_KINDS,

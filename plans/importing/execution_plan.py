@@ -6,8 +6,7 @@ Source: org.apache.flink.streaming.api.graph.JSONGenerator.
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.plans.error_kinds import ErrorKind
-from penstock.plans.errors import TopologyError
+from penstock.plans.errors import ErrorKind, TopologyError
 from penstock.plans.importing.given_graph import Imported, errors_of_known, ignored_keys, with_notes
 from penstock.plans.importing.node_errors import errors_of_inputs, errors_of_links, errors_of_nodes
 from penstock.plans.importing.stream_graph_form import (

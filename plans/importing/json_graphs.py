@@ -7,8 +7,7 @@ vis.js, the force layouts of d3, elements of Cytoscape.js, the JSON Graph Format
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from penstock.plans.error_kinds import ErrorKind
-from penstock.plans.errors import TopologyError
+from penstock.plans.errors import ErrorKind, TopologyError
 from penstock.plans.importing.bounds import MOST_EDGES, MOST_NODES, require_at_most
 from penstock.plans.importing.given_graph import (
     GivenEdge,

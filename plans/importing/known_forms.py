@@ -4,8 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.plans.error_kinds import ErrorKind
-from penstock.plans.errors import TopologyError
+from penstock.plans.errors import ErrorKind, TopologyError
 from penstock.plans.importing.execution_plan import from_execution_plan, is_execution_plan
 from penstock.plans.importing.given_graph import (
     AS_GIVEN,
@@ -21,7 +20,7 @@ from penstock.plans.importing.json_graphs import from_json_graph
 from penstock.plans.importing.node_errors import errors_of_nodes
 from penstock.plans.importing.plan_json import from_plan_json, is_plan_json, is_refusal
 from penstock.plans.importing.stream_graph_form import DEFAULT_GROUP, from_flink_plan, is_flink_plan
-from penstock.plans.importing.wfformat import from_wfformat, is_wfformat
+from penstock.plans.importing.task_graphs import from_wfformat, is_wfformat
 from penstock.plans.printable import first_and_count
 from penstock.plans.topology.operator_rules import UID_HASH
 from penstock.plans.topology.rules import INT32_MAX, Rules, integer, text

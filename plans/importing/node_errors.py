@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.plans.error_kinds import ErrorKind
-from penstock.plans.errors import TopologyError
+from penstock.plans.errors import ErrorKind, TopologyError
 from penstock.plans.importing.given_graph import errors_of_known
-from penstock.plans.plan_json.columnar.to_plan_lines import EDGE_KEYS, NODE_KEYS
+from penstock.plans.plan_json.to_plan_lines import EDGE_KEYS, NODE_KEYS
 from penstock.plans.topology.operator_rules import EDGE_RULES, NODE_RULES
 from penstock.plans.topology.rules import INT32_MAX, Rules, integer, shorten, text, wrong_type
 from penstock.plans.topology.validate_topology import validate_topology

@@ -10,14 +10,14 @@ from penstock.plans.importing.stream_graph_form import (
     DEFAULT_GROUP,
     Vertex,
     VertexInput,
+    memory_weights,
     sources_as_read,
     stream_edge,
     stream_graph,
     stream_node,
     topology_of_vertices,
 )
-from penstock.plans.importing.vertex_order import memory_weights
-from penstock.plans.plan_json.columnar.to_plan_lines import EDGE_KEYS, NODE_KEYS
+from penstock.plans.plan_json.to_plan_lines import EDGE_KEYS, NODE_KEYS
 from penstock.plans.stream_graph.choose_partitioners import CONSECUTIVE_HASH, UNSPECIFIED_FORWARD
 from penstock.plans.topology.operator_rules import OPERATOR_SCOPE, SLOT_SCOPE
 from penstock.plans.vocabulary import (

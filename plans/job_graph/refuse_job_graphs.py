@@ -1,6 +1,6 @@
 """The messages of both planners for topologies whose JobGraph Flink refuses, and the order of its checks."""
 
-from penstock.plans.topology.setting_refusals import SettingStep
+from penstock.plans.topology.job_settings import SettingStep
 
 (
     LOCAL_RECOVERY,

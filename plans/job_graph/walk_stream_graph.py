@@ -1,6 +1,6 @@
 """The ids of data sets, computed the same way by both planners."""
 
-from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.counts import Ints
 from penstock.plans.job_graph.java_hashes import Hashes
 
 

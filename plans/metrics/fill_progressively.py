@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.plans.frames.arrow_walks import Ints
 from penstock.plans.frames.compiled import run_loop
+from penstock.plans.frames.counts import Ints
 from penstock.plans.metrics.plan_arrays import Floats
 
 # Arrays that the loop of fill_progressively reads and writes.

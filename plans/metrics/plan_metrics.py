@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from penstock.plans.frames.polars_frames import look_up
-from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
+from penstock.plans.job_graph.columnar.choose_result_partition_types import IS_CHAINED
 from penstock.plans.metrics.operator_costs import ASSUMED, LEVEL
 from penstock.plans.metrics.plan_arrays import (
     NO_VERTEX,

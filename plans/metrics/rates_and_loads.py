@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.plans.errors import InputError
-from penstock.plans.frames.arrow_walks import Flags, Ints, positions
-from penstock.plans.frames.counts import sums_before
+from penstock.plans.frames.counts import Flags, Ints, positions, sums_before
 from penstock.plans.metrics.fill_progressively import (
     MOST_ROUNDS,
     TOLERANCE,

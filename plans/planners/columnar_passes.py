@@ -1,11 +1,14 @@
 """The passes over columns, in one process."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 
+import numpy as np
 import polars as pl
 
+from penstock.plans.custom_planners.decisions import ANSWERS, Decision
 from penstock.plans.execution_graph.columnar.create_intermediate_results import (
     execution_edges,
     execution_vertices,
@@ -18,36 +21,37 @@ from penstock.plans.execution_graph.columnar.find_pipelined_regions import (
 )
 from penstock.plans.execution_graph.columnar.job_graph_arrays import order_job_vertices, place_job_edges
 from penstock.plans.execution_graph.columnar.refuse_execution_graphs import refuse_execution_graphs
-from penstock.plans.job_graph.columnar.choose_result_partition_types import choose_result_partition_types
+from penstock.plans.frames.counts import runs
+from penstock.plans.frames.polars_frames import groups, number_in_turn
+from penstock.plans.job_graph.columnar.choose_result_partition_types import (
+    choose_result_partition_types,
+    reuse_data_sets,
+)
 from penstock.plans.job_graph.columnar.create_vertices import (
     assign_operators_to_vertices,
     connect_vertices,
     create_data_sets,
     create_vertices,
+    find_forward_groups,
+    set_dynamic_parallelism,
 )
 from penstock.plans.job_graph.columnar.mark_chainable_edges import (
     find_chain_heads,
     mark_chainable_edges,
     mark_local_reasons,
+    walk_stream_graph,
 )
 from penstock.plans.job_graph.columnar.number_slot_sharing_groups import (
     co_location_groups,
     number_co_location_groups,
     number_slot_sharing_groups,
+    set_managed_memory_fractions,
     slot_sharing_groups,
     sort_vertices_topologically,
 )
 from penstock.plans.job_graph.columnar.refuse_job_graphs import refuse_job_graphs, refuse_stream_graphs_walked
-from penstock.plans.job_graph.columnar.reuse_data_sets import reuse_data_sets
-from penstock.plans.job_graph.columnar.set_dynamic_parallelism import (
-    find_forward_groups,
-    set_dynamic_parallelism,
-)
-from penstock.plans.job_graph.columnar.set_managed_memory_fractions import set_managed_memory_fractions
-from penstock.plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
 from penstock.plans.layers import Choices
 from penstock.plans.passes import in_order, produced_by_layer
-from penstock.plans.planners.with_decisions import Decided, with_decisions
 from penstock.plans.resources.columnar.count_network_buffers import count_network_buffers
 from penstock.plans.resources.columnar.size_managed_memory import size_managed_memory
 from penstock.plans.slots.columnar.create_slot_sharing_groups import (
@@ -56,16 +60,192 @@ from penstock.plans.slots.columnar.create_slot_sharing_groups import (
     share_slots,
 )
 from penstock.plans.slots.strategies import STRATEGIES
-from penstock.plans.stream_graph.columnar.choose_partitioners import choose_partitioners
+from penstock.plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, POINTWISE
 from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
-from penstock.plans.stream_graph.columnar.inherit_slot_sharing_groups import inherit_slot_sharing_groups
 from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
     refuse_stream_graphs,
     refuse_transformations,
 )
 from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import find_edge_ends, resolve_virtual_nodes
-from penstock.plans.stream_graph.columnar.translate_nodes import translate_nodes
-from penstock.plans.vocabulary import Layer
+from penstock.plans.stream_graph.columnar.translate_nodes import (
+    choose_partitioners,
+    inherit_slot_sharing_groups,
+    translate_nodes,
+)
+from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import FORWARD_CLASSES, Layer, Partitioner
+
+# Passes of the columnar planner that follow what others have decided in place of Flink's rules.
+
+
+Step = Callable[..., pl.DataFrame]
+"""A pass of the columnar planner (plans.columnar.passes.Derive)."""
+
+Answer = pl.DataFrame
+Follow = Callable[..., pl.DataFrame]
+"""(what the pass made, the answer, tables that are read beside) to what the pass should have made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A pass whose table is changed afterwards by a planner's answer.
+
+    `takes` are the tables that the pass reads, `reads` those that the change needs in addition.
+    """
+
+    derive: Step
+    takes: tuple[str, ...]
+    follow: Follow
+    answer: Answer
+    reads: tuple[str, ...] = ()
+
+    def __call__(self, **tables: pl.DataFrame) -> pl.DataFrame:
+        """The table that follows from those of `takes` and `reads`."""
+        beside = {name: tables[name] for name in self.reads}
+        own = {name: tables[name] for name in self.takes}
+        return self.follow(self.derive(**own), self.answer, **beside)
+
+
+def _with_decisions(
+    implemented: Mapping[str, Step],
+    decided: Iterable[tuple[Decision, Answer]],
+    inputs_of: Callable[[Step], tuple[str, ...]],
+) -> dict[str, Step]:
+    """`implemented` (table to pass), where passes that a decision is about follow it.
+
+    `inputs_of` says which tables a pass reads.
+    """
+    changed = dict(implemented)
+    for decision, answer in decided:
+        for produced, follow, reads in _FOLLOWED[decision]:
+            changed[produced] = Decided(
+                changed[produced], inputs_of(changed[produced]), follow, answer, reads
+            )
+    return changed
+
+
+def _parallelism(stream_nodes: pl.DataFrame, answer: Answer) -> pl.DataFrame:
+    decided_parallelism = _look_up_decision(stream_nodes, answer, Decision.PARALLELISM)
+    return stream_nodes.with_columns(
+        parallelism=pl.coalesce(decided_parallelism, "parallelism"),
+        parallelism_configured=decided_parallelism.is_not_null() | stream_nodes["parallelism_configured"],
+    )
+
+
+def _partitioners(edges_with_ends: pl.DataFrame, answer: Answer) -> pl.DataFrame:
+    decided_partitioners = _look_up_decision(edges_with_ends, answer, Decision.PARTITIONERS)
+    edges = edges_with_ends.with_columns(decided=decided_partitioners)
+    changes = (pl.col("decided").is_not_null()) & (pl.col("decided") != pl.col("partitioner"))
+    names = {str(p).upper(): p for p in Partitioner}
+    named = pl.col("decided").replace_strict(
+        {name: CLASSES[p] for name, p in names.items()}, default=None, return_dtype=pl.String
+    )
+    pointwise = [str(p).upper() for p in POINTWISE]
+    aligned = [str(p).upper() for p in ALIGNED]
+    before, after = (
+        pl.concat_str(pl.lit("_"), part, pl.lit("_"), "unique_id") for part in ("partitioner", "decided")
+    )
+    columns = {
+        "partitioner": pl.col("decided"),
+        "partitioner_class": named,
+        "partitioner_key": named,
+        "pointwise": pl.col("decided").is_in(pointwise),
+        "supports_unaligned_checkpoints": ~pl.col("decided").is_in(aligned),
+        "edge_id": pl.col("edge_id").str.strip_suffix(before) + after,
+        "forward": named.is_in(FORWARD_CLASSES),
+    }
+    chosen = [pl.when(changes).then(value).otherwise(name).alias(name) for name, value in columns.items()]
+    return edges.with_columns(chosen).drop("decided")
+
+
+def _chaining(marked_edges: pl.DataFrame, answer: Answer) -> pl.DataFrame:
+    decided_chaining = _look_up_decision(marked_edges, answer, Decision.CHAINING)
+    chained = (pl.col("reasons") == 0) | pl.col("chained_source")
+    apart = NotChainableReason.DECIDED_BY_PLANNER.bit
+    return (
+        marked_edges.with_columns(decided=decided_chaining)
+        .with_columns(
+            reasons=pl.when(~pl.col("decided") & chained)
+            .then(pl.col("reasons") | apart)
+            .when(pl.col("decided") & ~pl.col("chained_source"))
+            .then(0)
+            .otherwise("reasons")
+            .cast(marked_edges["reasons"].dtype),
+            chained_source=pl.col("chained_source") & pl.col("decided").fill_null(True),
+        )
+        .drop("decided")
+    )
+
+
+def _slot_sharing_groups(grouped_vertices: pl.DataFrame, answer: Answer) -> pl.DataFrame:
+    decided_groups = _look_up_decision(grouped_vertices, answer, Decision.SLOT_SHARING_GROUPS)
+    vertices = grouped_vertices.with_columns(decided=decided_groups)
+    # A decided group is not Flink's group of the same name.
+    vertices = vertices.with_columns(flinks=pl.when(pl.col("decided").is_null()).then("slot_sharing_group"))
+    first = groups(vertices, "decided", "flinks")
+    is_first = first == np.arange(len(first))
+    starts = runs(vertices[TOPOLOGY].to_numpy()).starts
+    return vertices.with_columns(
+        pl.Series("slot_sharing_group", number_in_turn(first, starts), dtype=pl.Int32),
+        pl.Series("group_place", (np.cumsum(is_first) - 1)[first], dtype=pl.Int32),
+        slot_sharing_group_name=pl.coalesce("decided", "slot_sharing_group_name"),
+    ).drop("decided", "flinks")
+
+
+def _task_slots(task_slots: pl.DataFrame, answer: Answer) -> pl.DataFrame:
+    numbered = _numbered(answer)
+    lists = (
+        numbered.sort(TOPOLOGY, "vertex", "subtask")
+        .group_by(TOPOLOGY, "vertex", maintain_order=True)
+        .agg(pl.col("slot").alias("decided"))
+    )
+    joined = task_slots.join(lists, on=[TOPOLOGY, "vertex"], how="left", maintain_order="left")
+    slots = pl.coalesce("decided", "slots").cast(task_slots.schema["slots"])
+    return joined.with_columns(slots.alias("slots")).select(task_slots.columns)
+
+
+def _required_slots(
+    required_slots: pl.DataFrame, answer: Answer, ordered_vertices: pl.DataFrame
+) -> pl.DataFrame:
+    of_vertex = ordered_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
+    counted = (
+        _numbered(answer)
+        .join(of_vertex, on=[TOPOLOGY, "vertex"])
+        .group_by(TOPOLOGY, "slot_sharing_group")
+        .agg(pl.col("slot").n_unique().cast(pl.Int32).alias("decided"))
+    )
+    joined = required_slots.join(
+        counted, on=[TOPOLOGY, "slot_sharing_group"], how="left", maintain_order="left"
+    )
+    return joined.with_columns(slots=pl.coalesce("decided", "slots")).drop("decided")
+
+
+def _numbered(answer: Answer) -> pl.DataFrame:
+    """The slots of a topology by number, from 0 in the order of what they are called."""
+    slot = pl.col("execution_slot_sharing_group").rank("dense").over(TOPOLOGY).cast(pl.Int32) - 1
+    return answer.with_columns(slot=slot)
+
+
+def _look_up_decision(rows: pl.DataFrame, answer: Answer, decision: Decision) -> pl.Series:
+    """The decision about each row; null without one."""
+    answer_form = ANSWERS[decision]
+    key = [TOPOLOGY, *answer_form.keys]
+    joined = rows.select(key).join(answer, on=key, how="left", maintain_order="left")
+    return joined[answer_form.value]
+
+
+_FOLLOWED: dict[Decision, list[tuple[str, Follow, tuple[str, ...]]]] = {
+    Decision.PARALLELISM: [("stream_nodes", _parallelism, ())],
+    Decision.PARTITIONERS: [("edges_with_ends", _partitioners, ())],
+    Decision.CHAINING: [("marked_edges", _chaining, ())],
+    Decision.SLOT_SHARING_GROUPS: [("grouped_vertices", _slot_sharing_groups, ())],
+    Decision.EXECUTION_SLOT_SHARING_GROUPS: [
+        ("task_slots", _task_slots, ()),
+        ("required_slots", _required_slots, ("ordered_vertices",)),
+    ],
+}
+
 
 Derive = Callable[..., pl.DataFrame]
 """Makes one table of the tables that its positional parameters name; what a partial has bound are options."""
@@ -93,7 +273,7 @@ def produced() -> dict[Layer, tuple[str, ...]]:
 
 def implementations(choices: Choices) -> dict[str, Derive]:
     """The table that a pass produces to how it is produced here."""
-    return with_decisions({**_ALWAYS, **_slots(choices)}, choices.decided, inputs_of)
+    return _with_decisions({**_ALWAYS, **_slots(choices)}, choices.decided, inputs_of)
 
 
 def steps(choices: Choices, until: Layer) -> list[tuple[str, Derive]]:

@@ -28,33 +28,33 @@ from penstock.plans.execution_graph.joins.refuse_execution_graphs import refuse_
 from penstock.plans.frames.packed_blocks import Batches, PackedTables
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.spark_schemas import conform, spark_schema
-from penstock.plans.job_graph.joins.choose_result_partition_types import choose_result_partition_types
+from penstock.plans.job_graph.joins.choose_result_partition_types import (
+    choose_result_partition_types,
+    reuse_data_sets,
+)
 from penstock.plans.job_graph.joins.create_vertices import (
     assign_operators_to_vertices,
     connect_vertices,
     create_data_sets,
     create_vertices,
+    find_forward_groups,
+    set_dynamic_parallelism,
 )
 from penstock.plans.job_graph.joins.mark_chainable_edges import (
     find_chain_heads,
     mark_chainable_edges,
     mark_local_reasons,
+    walk_stream_graph,
 )
 from penstock.plans.job_graph.joins.number_slot_sharing_groups import (
     co_location_groups,
     number_co_location_groups,
     number_slot_sharing_groups,
+    set_managed_memory_fractions,
     slot_sharing_groups,
     sort_vertices_topologically,
 )
 from penstock.plans.job_graph.joins.refuse_job_graphs import refuse_job_graphs
-from penstock.plans.job_graph.joins.reuse_data_sets import reuse_data_sets
-from penstock.plans.job_graph.joins.set_dynamic_parallelism import (
-    find_forward_groups,
-    set_dynamic_parallelism,
-)
-from penstock.plans.job_graph.joins.set_managed_memory_fractions import set_managed_memory_fractions
-from penstock.plans.job_graph.joins.walk_stream_graph import walk_stream_graph
 from penstock.plans.layers import Choices
 from penstock.plans.passes import in_order, produced_by_layer
 from penstock.plans.resources.columnar.count_network_buffers import count_network_buffers
@@ -63,12 +63,14 @@ from penstock.plans.slots.columnar.create_slot_sharing_groups import slots_of_ta
 from penstock.plans.slots.joins.create_slot_sharing_groups import grouped_slots, required_slots, share_slots
 from penstock.plans.slots.strategies import STRATEGIES
 from penstock.plans.stream_graph.joins import resolve_virtual_nodes as expand_virtual_nodes
-from penstock.plans.stream_graph.joins.choose_partitioners import choose_partitioners
 from penstock.plans.stream_graph.joins.expand_sinks import expand_sinks
-from penstock.plans.stream_graph.joins.inherit_slot_sharing_groups import inherit_slot_sharing_groups
 from penstock.plans.stream_graph.joins.refuse_stream_graphs import refuse_stream_graphs
 from penstock.plans.stream_graph.joins.resolve_virtual_nodes import resolve_virtual_nodes
-from penstock.plans.stream_graph.joins.translate_nodes import translate_nodes
+from penstock.plans.stream_graph.joins.translate_nodes import (
+    choose_partitioners,
+    inherit_slot_sharing_groups,
+    translate_nodes,
+)
 from penstock.plans.vocabulary import Layer
 
 # Tables with several rows for each row of another: Python workers make them, by columns.

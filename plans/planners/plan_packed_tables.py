@@ -86,7 +86,7 @@ if TYPE_CHECKING:
 
     from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
     from penstock.plans.planners.plan_in_parts import InParts
-    from penstock.plans.topology.columnar.topology_tables import TopologyTables
+    from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 
 STAGE_SECONDS = "stage_seconds"
 """A table in addition to the plan's: (stage, seconds) of each part."""
@@ -156,7 +156,7 @@ def planned_by_flinks_rules(
 def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
     """Tables of the topology layer that have been validated."""
     from penstock.plans.frames.polars_frames import empty, from_arrow
-    from penstock.plans.topology.columnar.topology_tables import TopologyTables
+    from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 
     tables = {
         name: from_arrow(rows[name]) if name in rows else empty(name)

@@ -6,7 +6,7 @@ from decimal import Context, Decimal
 from struct import pack, unpack
 
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.topology.flink_values import parse_memory_size
+from penstock.plans.topology.flink_options import parse_memory_size
 
 # Options that divide a TaskManager's memory, and a slot's managed memory among its consumers.
 

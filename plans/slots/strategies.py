@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.plans.execution_graph.columnar.create_intermediate_results import partitions_of_subtask
 from penstock.plans.execution_graph.columnar.job_graph_arrays import JobGraphArrays
-from penstock.plans.execution_graph.pointwise_edges import partitions_of_subtask
-from penstock.plans.frames.arrow_walks import Flags, Ints
 from penstock.plans.frames.compiled import run_loop
-from penstock.plans.frames.counts import bounds_of, counts_from, counts_up, sums_before
+from penstock.plans.frames.counts import Flags, Ints, bounds_of, counts_from, counts_up, sums_before
 from penstock.plans.vocabulary import SlotSharingStrategy
 
 # Slot sharing groups as arrays, the input of slot sharing strategies.

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from penstock.plans.frames.arrow_walks import Ints
 from penstock.plans.frames.compiled import run_loop
+from penstock.plans.frames.counts import Ints
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
 NO_GROUP = -1

@@ -10,34 +10,29 @@ import pyarrow as pa
 
 from penstock.plans.errors import SchemaError
 from penstock.plans.tables.column_types import type_name
-from penstock.plans.tables.execution_graph import (
-    EXECUTION_EDGES,
-    EXECUTION_JOB_VERTICES,
-    EXECUTION_VERTICES,
-    EXECUTIONS,
-    INTERMEDIATE_RESULT_PARTITIONS,
-    INTERMEDIATE_RESULTS,
-    RUNS,
-)
-from penstock.plans.tables.job_graph import (
+from penstock.plans.tables.topology import (
     CHAINED_OPERATORS,
     CO_LOCATION_GROUPS,
-    INTERMEDIATE_DATA_SETS,
-    JOB_EDGES,
-    JOB_VERTICES,
-    SLOT_SHARING_GROUPS,
-)
-from penstock.plans.tables.slots import (
+    EXECUTION_EDGES,
+    EXECUTION_JOB_VERTICES,
     EXECUTION_SLOT_SHARING_GROUPS,
+    EXECUTION_VERTICES,
+    EXECUTIONS,
+    INTERMEDIATE_DATA_SETS,
+    INTERMEDIATE_RESULT_PARTITIONS,
+    INTERMEDIATE_RESULTS,
+    JOB_EDGES,
+    JOB_SETTINGS,
+    JOB_VERTICES,
     MANAGED_MEMORY,
     NETWORK_BUFFERS,
-    REQUIRED_SLOTS,
-)
-from penstock.plans.tables.stream_graph import STREAM_EDGES, STREAM_NODES
-from penstock.plans.tables.topology import (
-    JOB_SETTINGS,
     REJECTED,
+    REQUIRED_SLOTS,
+    RUNS,
     SETTING_REFUSAL,
+    SLOT_SHARING_GROUPS,
+    STREAM_EDGES,
+    STREAM_NODES,
     TOPOLOGIES,
     TRANSFORMATIONS,
 )

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from penstock.plans.error_kinds import ErrorKind
-from penstock.plans.errors import InputError, TopologyError
+from penstock.plans.errors import ErrorKind, InputError, TopologyError
 from penstock.plans.printable import first_and_count
 from penstock.plans.topology.validate_topology import LINE
 

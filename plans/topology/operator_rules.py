@@ -4,8 +4,7 @@ import re
 from typing import Any
 
 from penstock.operators.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
-from penstock.plans.error_kinds import ErrorKind
-from penstock.plans.errors import TopologyError
+from penstock.plans.errors import ErrorKind, TopologyError
 from penstock.plans.topology.rules import (
     INT32_MAX,
     INT64_MAX,

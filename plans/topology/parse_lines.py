@@ -20,8 +20,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from penstock.plans.error_kinds import INPUT_STAGE, STREAM_GRAPH_STAGE, ErrorKind
-from penstock.plans.errors import TopologyError
+from penstock.plans.errors import INPUT_STAGE, STREAM_GRAPH_STAGE, ErrorKind, TopologyError
 from penstock.plans.importing.known_forms import as_topology
 from penstock.plans.printable import MOST_ERRORS, limited
 from penstock.plans.tables import JOB_SETTINGS, REJECTED, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
@@ -35,19 +34,20 @@ from penstock.plans.topology.columnar.canonical_texts import (
     stream_node_columns,
     transformation_columns,
 )
-from penstock.plans.topology.duplicate_keys import duplicate_keys
 from penstock.plans.topology.fingerprint import header, stream_graph_fingerprint, transformations_fingerprints
 from penstock.plans.topology.input_errors import line_too_long
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.job_settings import (
+    ILLEGAL_ARGUMENT,
+    FlinkRefusal,
     may_run_as_batch,
     read_job_settings,
     read_stream_graph_settings,
 )
+from penstock.plans.topology.json_documents import duplicate_keys
 from penstock.plans.topology.operator_rules import UID_HASH
-from penstock.plans.topology.reads_unbounded_source import reads_unbounded_source
-from penstock.plans.topology.setting_refusals import ILLEGAL_ARGUMENT, FlinkRefusal
 from penstock.plans.topology.validate_topology import LINE, parse_topology, validate_topology
+from penstock.plans.topology.validate_transformations import reads_unbounded_source
 from penstock.plans.vocabulary import TopologyForm
 
 # Parsed lines as Arrow batches of bounded size.

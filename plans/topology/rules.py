@@ -6,8 +6,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from penstock.plans.error_kinds import EACH_NAME_ONCE, RENAME_ONE, ErrorKind
-from penstock.plans.errors import TopologyError
+from penstock.plans.errors import EACH_NAME_ONCE, RENAME_ONE, ErrorKind, TopologyError
 
 # The allowed values and hints for errors in rows of given tables.
 

@@ -1,14 +1,23 @@
 """All errors of one parsed topology line, without Spark."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from penstock.plans.error_kinds import ErrorKind
-from penstock.plans.errors import TopologyError
+from penstock.plans.errors import ErrorKind, TopologyError
 from penstock.plans.topology.job_settings import check_stream_graph_checkpointing, setting_errors
-from penstock.plans.topology.operator_rules import MAX_PARALLELISM_RULE, PARALLELISM
+from penstock.plans.topology.operator_rules import (
+    EDGE_REQUIRED,
+    EDGE_RULES,
+    GRAPH_REQUIRED,
+    GRAPH_RULES,
+    MAX_PARALLELISM_RULE,
+    NODE_REQUIRED,
+    NODE_RULES,
+    PARALLELISM,
+)
 from penstock.plans.topology.rules import (
     Rule,
     Rules,
@@ -20,9 +29,238 @@ from penstock.plans.topology.rules import (
     text,
     wrong_type,
 )
-from penstock.plans.topology.validate_stream_graph import validate_stream_graph
-from penstock.plans.topology.validate_transformations import validate_transformations
-from penstock.plans.vocabulary import TopologyForm
+from penstock.plans.topology.validate_transformations import find_cycle, validate_transformations
+from penstock.plans.vocabulary import (
+    FORWARD_CLASSES,
+    PARTITIONER_CLASSES,
+    TABLE_HASH_CLASS,
+    Partitioner,
+    TopologyForm,
+)
+
+# Refuses a `stream_graph` that is incomplete or contradicts itself, with every reason.
+
+
+def _validate_stream_graph(graph: Any) -> list[TopologyError]:
+    """Every error of a topology's `stream_graph`; empty if it is right."""
+    if type(graph) is not dict:
+        return [wrong_type("topology", "stream_graph", graph, "an object")]
+    errors = explain_keys(graph, GRAPH_RULES, GRAPH_REQUIRED, "stream_graph")
+    nodes, edges = graph.get("nodes"), graph.get("edges")
+    if type(nodes) is not list or type(edges) is not list:
+        return errors
+    if not nodes:
+        return [*errors, TopologyError(ErrorKind.EMPTY_TOPOLOGY, "stream_graph", "no nodes", "1 or more", "")]
+    errors += _object_errors(nodes, NODE_RULES, NODE_REQUIRED, "node", "id")
+    errors += _object_errors(edges, EDGE_RULES, EDGE_REQUIRED, "edge", "edge_id")
+    return errors or _graph_errors(graph, nodes, edges)
+
+
+def _object_errors(
+    entries: list[Any], rules: Rules, required: tuple[str, ...], what: str, key: str
+) -> list[TopologyError]:
+    errors: list[TopologyError] = []
+    for position, entry in enumerate(entries, 1):
+        if type(entry) is dict:
+            where = f"{what} {shorten(entry[key])}" if key in entry else f"{what} at position {position}"
+            errors += explain_keys(entry, rules, required, where)
+        else:
+            problem = f"{shorten(entry)} ({json_type(entry)})"
+            where = f"{what} at position {position}"
+            errors.append(TopologyError(ErrorKind.NOT_AN_OBJECT, where, problem, "an object", ""))
+    return errors
+
+
+def _graph_errors(graph: dict[str, Any], nodes: list[Any], edges: list[Any]) -> list[TopologyError]:
+    """Contradictions between values that are right by themselves."""
+    errors = [
+        TopologyError(ErrorKind.DUPLICATE_ID, f"node {i}", f"{count} nodes with this id", "1", "")
+        for i, count in Counter(node["id"] for node in nodes).items()
+        if count > 1
+    ]
+    errors += [
+        TopologyError(ErrorKind.DUPLICATE_EDGE, f"edge {i!r}", f"{count} edges with this edge_id", "1", "")
+        for i, count in Counter(edge["edge_id"] for edge in edges).items()
+        if count > 1
+    ]
+    ids = {node["id"] for node in nodes}
+    errors += [
+        TopologyError(
+            ErrorKind.DANGLING_EDGE,
+            f"edge {edge['edge_id']!r}",
+            f"{end} {edge[end]}, which no node has as its id",
+            "the id of a node",
+            "",
+        )
+        for edge in edges
+        for end in ("source", "target")
+        if edge[end] not in ids
+    ]
+    errors += [
+        TopologyError(
+            ErrorKind.DANGLING_EDGE,
+            f"stream_graph, {ends}",
+            f"{i}, which no node has as its id",
+            "the id of a node",
+            "",
+        )
+        for ends in ("sources", "sinks")
+        for i in graph[ends]
+        if i not in ids
+    ]
+    if errors:
+        return errors
+    inputs: dict[int, list[int]] = {i: [] for i in ids}
+    for edge in edges:
+        inputs[edge["target"]].append(edge["source"])
+    errors += wrongly_printed(edges)
+    errors += _edge_list_errors(nodes, edges)
+    if not errors:
+        errors += _partitioner_errors(graph, nodes, edges)
+    errors += _cache_errors(nodes, inputs)
+    errors += _source_errors(graph["sources"], inputs)
+    cycle = find_cycle(inputs)
+    if cycle:
+        shown = " reads ".join(map(str, [*cycle[:20], *(["…"] if len(cycle) > 20 else []), cycle[0]]))
+        errors.append(TopologyError(ErrorKind.CYCLE, f"node {cycle[0]}", shown, "an acyclic graph", ""))
+    return errors
+
+
+def _edge_list_errors(nodes: list[Any], edges: list[Any]) -> list[TopologyError]:
+    """A node's in_edges (out_edges) are exactly the edges whose target (source) it is, each once."""
+    errors = []
+    for listing, end in (("in_edges", "target"), ("out_edges", "source")):
+        actual: dict[int, Counter[str]] = {node["id"]: Counter() for node in nodes}
+        for edge in edges:
+            actual[edge[end]][edge["edge_id"]] += 1
+        for node in nodes:
+            listed = Counter(node[listing])
+            differences = [
+                f"{listing} {word} {sorted(missing.elements())[:5]}"
+                for word, missing in (
+                    ("without", actual[node["id"]] - listed),
+                    ("with", listed - actual[node["id"]]),
+                )
+                if missing
+            ]
+            if differences:
+                errors.append(
+                    TopologyError(
+                        ErrorKind.EDGE_LIST_MISMATCH,
+                        f"node {node['id']}",
+                        ", ".join(differences),
+                        f"each edge whose {end} the node is, once, in order",
+                        "",
+                    )
+                )
+    return errors
+
+
+def _source_errors(sources: list[int], inputs: dict[int, list[int]]) -> list[TopologyError]:
+    """Flink walks a graph from its sources: they are exactly the nodes without inputs."""
+    without_inputs = {i for i, read in inputs.items() if not read}
+    return [
+        TopologyError(
+            ErrorKind.DANGLING_EDGE,
+            f"node {i}",
+            "no input edges but not among sources"
+            if i in without_inputs
+            else "input edges but among sources",
+            "sources: the nodes without input edges",
+            "",
+        )
+        for i in sorted(without_inputs ^ set(sources))
+    ]
+
+
+def _partitioner_errors(graph: dict[str, Any], nodes: list[Any], edges: list[Any]) -> list[TopologyError]:
+    """`equal_partitioner` is the first edge of a class of equal ones, and out of the same node."""
+    compared = graph.get("partitioners_compared", False)
+    by_id = {edge["edge_id"]: edge for edge in edges}
+    place = {e: i for node in nodes for i, e in enumerate(node["out_edges"])}
+    errors = []
+    for edge in edges:
+        if "equal_partitioner" not in edge:
+            continue
+        first = by_id.get(edge["equal_partitioner"])
+        wrong = ""
+        if not compared:
+            wrong = "in a graph without partitioners_compared: true"
+        elif first is None:
+            wrong = "which no edge has as its id"
+        elif first["source"] != edge["source"]:
+            wrong = f"an edge out of node {first['source']}"
+        elif place[first["edge_id"]] >= place[edge["edge_id"]]:
+            wrong = "which is not before it among the out_edges of its source"
+        elif "equal_partitioner" in first:
+            wrong = "which is equal to an earlier one itself"
+        if wrong:
+            errors.append(
+                TopologyError(
+                    ErrorKind.EDGE_LIST_MISMATCH if compared else ErrorKind.KEY_NOT_ALLOWED,
+                    f"edge {edge['edge_id']!r}",
+                    f"equal_partitioner {shorten(edge['equal_partitioner'])}, {wrong}",
+                    "the first edge out of the same node that has an equal partitioner",
+                    "" if compared else "add partitioners_compared: true to stream_graph",
+                )
+            )
+    return errors
+
+
+def _cache_errors(nodes: list[Any], inputs: dict[int, list[int]]) -> list[TopologyError]:
+    """Errors for nodes that read both a cached data set and an operator."""
+    return [
+        TopologyError(
+            ErrorKind.KEY_NOT_ALLOWED,
+            f"node {node['id']}",
+            "consumes_data_set on a node with input edges",
+            "consumes_data_set on a node without input edges",
+            "",
+        )
+        for node in nodes
+        if "consumes_data_set" in node and inputs[node["id"]]
+    ]
+
+
+# Whether partitioners have the names that Flink's classes print.
+
+
+_PRINTED: Mapping[str, str] = {
+    **{name: partitioner.upper() for partitioner, name in PARTITIONER_CLASSES.items()},
+    **dict.fromkeys(FORWARD_CLASSES, Partitioner.FORWARD.upper()),
+}
+"""What toString of Flink's partitioners gives."""
+
+_OTHERS_PRINT = (Partitioner.HASH.upper(), Partitioner.CUSTOM.upper())
+"""Names that partitioners of connectors and of the Table planner have, too; planning treats all alike."""
+
+_WRAPPER = PARTITIONER_CLASSES[Partitioner.CUSTOM]
+"""Also stands for partitioners of which only the printed name is known: those of imported plans."""
+
+
+def wrongly_printed(edges: Sequence[Mapping[str, Any]]) -> list[TopologyError]:
+    """An error for each edge that contradicts itself.
+
+    Its `partitioner` is not the text that Flink's `partitioner_class` prints; or it is a name with a meaning
+    for planning, such as FORWARD, and the class does not print it. User-defined classes print any other text.
+    """
+    errors = []
+    for edge in edges:
+        printed, of_class = edge["partitioner"], edge["partitioner_class"]
+        classes = [name for name, text in _PRINTED.items() if text == printed]
+        if of_class in _PRINTED and of_class != _WRAPPER and printed != _PRINTED[of_class]:
+            key, allowed = "partitioner", _PRINTED[of_class]
+        elif of_class == TABLE_HASH_CLASS and not printed.startswith("HASH["):
+            key, allowed = "partitioner", "HASH[FIELDS]"
+        elif classes and printed not in _OTHERS_PRINT and of_class not in (*classes, _WRAPPER):
+            key, allowed = "partitioner_class", ", ".join(classes)
+        else:
+            continue
+        hint = f"{allowed} goes with {printed if key == 'partitioner_class' else of_class}"
+        where, problem = f"edge {edge['edge_id']!r}", f"{key} {shorten(edge[key])}"
+        errors.append(TopologyError(ErrorKind.UNKNOWN_VALUE, where, problem, allowed, hint))
+    return errors
+
 
 LINE = "line"
 """Location of an error of a whole line; the rejected table puts its number and file there."""
@@ -120,7 +358,7 @@ def validate_topology(
     if TopologyForm.TRANSFORMATIONS in topology:
         errors += of_transformations(topology["transformations"])
     if TopologyForm.STREAM_GRAPH in topology:
-        errors += validate_stream_graph(topology["stream_graph"])
+        errors += _validate_stream_graph(topology["stream_graph"])
         if not errors:
             errors += check_stream_graph_checkpointing(topology["stream_graph"], config)
         if "chaining" in topology:

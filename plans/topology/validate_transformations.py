@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.plans.error_kinds import ErrorKind
-from penstock.plans.errors import TopologyError
+from penstock.plans.errors import ErrorKind, TopologyError
 from penstock.plans.frames.compiled import run_loop
 from penstock.plans.topology.operator_rules import (
     INPUT_COUNTS,
@@ -19,6 +18,25 @@ from penstock.plans.topology.operator_rules import (
     sink_errors,
 )
 from penstock.plans.topology.rules import explain_keys, json_type, shorten, wrong_type
+from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind
+
+# Whether an operator of a topology reads an unbounded source, also through virtual transformations.
+
+
+def reads_unbounded_source(transformations: Iterable[tuple[str, Sequence[int]]]) -> bool:
+    """`transformations` are (kind, inputs) with ids 1..n in order; a `legacy_source` is unbounded.
+
+    Sources and virtual transformations count only where an operator reads them, since only those become part
+    of the graph (StreamGraphGenerator.existsUnboundedSource).
+    """
+    unbounded = [False]
+    for kind, inputs in transformations:
+        from_inputs = any(unbounded[i] for i in inputs)
+        if from_inputs and kind not in VIRTUAL_KINDS and kind not in SOURCE_KINDS:
+            return True
+        unbounded.append(from_inputs or kind == Kind.LEGACY_SOURCE)
+    return False
+
 
 # A cycle of a directed graph in O(V + E), without recursion.
 

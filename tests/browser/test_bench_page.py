@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.measure.bench.measure_suites import render_page
-from penstock.engine.measure.bench.summarise import summarise
+from penstock.engine.measure.bench.print_results import summarise
 from tests.browser.browser import browser, complaints
 from tests.engine.measure.bench.made_up import hostile_results, record, results
 

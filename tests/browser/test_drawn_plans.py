@@ -10,7 +10,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 import penstock
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, graph_of_layer
-from penstock.engine.views.draw.to_html import to_html
+from penstock.engine.views.draw.to_dot import to_html
 from penstock.plans.printable import printable
 from tests.browser.browser import browser, complaints
 from tests.engine.views.draw.pictures import ATTACKS, hostile_topology, planned

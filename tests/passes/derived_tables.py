@@ -13,8 +13,7 @@ from penstock.plans.layers import Choices
 from penstock.plans.planners import columnar_passes as columnar
 from penstock.plans.planners import joins_passes as joins
 from penstock.plans.planners.plan_as_read import read_topologies
-from penstock.plans.planners.run_joins import _Run
-from penstock.plans.planners.run_steps import run_steps
+from penstock.plans.planners.run_joins import _Run, run_steps
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.joins.topologies_of_lines import read_topology_objects
 from penstock.plans.vocabulary import Layer

@@ -7,10 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from penstock.engine.planning.checkpoints_in import checkpoints_in
-from penstock.engine.planning.plan_topologies import read_topologies
+from penstock.engine.planning.plan_topologies import read_topologies, split_by_size
 from penstock.engine.planning.planning_settings import planning_settings
-from penstock.engine.planning.split_by_size import split_by_size
+from penstock.engine.planning.write_layers import checkpoints_in
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.packed_blocks import (
     BLOCK,

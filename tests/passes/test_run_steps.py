@@ -18,8 +18,7 @@ from penstock.plans.planners.joins_passes import (
     Walk,
     steps,
 )
-from penstock.plans.planners.run_joins import with_hand_overs
-from penstock.plans.planners.run_steps import AnyStep, Done, readers, run_steps
+from penstock.plans.planners.run_joins import AnyStep, Done, readers, run_steps, with_hand_overs
 from penstock.plans.vocabulary import Layer
 
 GIVEN = {"topologies", "transformations", "job_settings", "given_stream_nodes", "given_stream_edges"}
@@ -96,7 +95,7 @@ def test_steps_run_when_their_tables_are_there_and_free_them_after_the_last(
     stored = {source for layer in Layer for source in LAYER_TABLES[layer].values()}
     recorded = Recorded(chosen, seed)
     recorded.plans_ahead = plans_ahead
-    monkeypatch.setattr("penstock.plans.planners.run_steps.Done", lambda: Ending(recorded))
+    monkeypatch.setattr("penstock.plans.planners.run_joins.Done", lambda: Ending(recorded))
     run_steps(chosen, stored, recorded)
     assert not recorded.running
     assert (stored & {name for name, _ in chosen}) - recorded.views <= recorded.computed
@@ -140,7 +139,7 @@ class Ending:
 def test_the_error_of_a_walk_is_raised_and_the_others_are_cancelled(monkeypatch):
     chosen = steps(Choices(), Layer.SLOTS)
     recorded = Recorded(chosen, 1, failing="task_regions")
-    monkeypatch.setattr("penstock.plans.planners.run_steps.Done", lambda: Ending(recorded))
+    monkeypatch.setattr("penstock.plans.planners.run_joins.Done", lambda: Ending(recorded))
     with pytest.raises(ValueError, match="task_regions"):
         run_steps(chosen, (), recorded)
     assert recorded.cancelled
@@ -155,7 +154,7 @@ def test_what_a_view_reads_is_kept_for_its_readers():
 def test_the_next_step_is_planned_while_one_is_computed(monkeypatch):
     recorded = Recorded(chosen := steps(Choices(), Layer.SLOTS), 3)
     monkeypatch.setattr(recorded.random, "random", lambda: 1.0)
-    monkeypatch.setattr("penstock.plans.planners.run_steps.Done", lambda: Ending(recorded))
+    monkeypatch.setattr("penstock.plans.planners.run_joins.Done", lambda: Ending(recorded))
     run_steps(chosen, (), recorded)
     assert {("stream_nodes", "marked_edges"), ("connected_edges", "sorted_vertices")} <= recorded.ahead
 
@@ -163,7 +162,7 @@ def test_the_next_step_is_planned_while_one_is_computed(monkeypatch):
 def test_walks_begin_as_early_as_they_can_and_other_steps_run_beside_them(monkeypatch):
     recorded = Recorded(chosen := steps(Choices(), Layer.SLOTS), 3)
     monkeypatch.setattr(recorded.random, "random", lambda: 1.0)
-    monkeypatch.setattr("penstock.plans.planners.run_steps.Done", lambda: Ending(recorded))
+    monkeypatch.setattr("penstock.plans.planners.run_joins.Done", lambda: Ending(recorded))
     run_steps(chosen, (), recorded)
     assert {
         ("walked", "stream_graph_refusals"),

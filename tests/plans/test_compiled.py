@@ -41,11 +41,11 @@ class Stream(io.StringIO):
 @pytest.fixture
 def stderr(tmp_path, monkeypatch):
     """A person's terminal, and a process that has compiled nothing."""
-    module._say_compiling.cache_clear()
+    module._print_compiling.cache_clear()
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(fill, "__module__", "penstock.plans.metrics")
     yield Stream()
-    module._say_compiling.cache_clear()
+    module._print_compiling.cache_clear()
 
 
 def compile_anew(array, stderr):
@@ -63,7 +63,7 @@ def test_who_waits_for_loops_to_be_compiled_is_told_once(stderr, monkeypatch):
     monkeypatch.setattr(Stream, "terminal", False)
     compile_anew(np.zeros(2, np.int32), stderr)
     assert stderr.getvalue() == ""
-    module._say_compiling.cache_clear()
+    module._print_compiling.cache_clear()
     monkeypatch.setattr(Stream, "terminal", True)
     assert [compile_anew(np.zeros(2, kind), stderr) for kind in (np.int16, np.int8)] == [[0, 1]] * 2
     assert stderr.getvalue() == f"{module.COMPILING}\n"

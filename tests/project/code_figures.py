@@ -19,7 +19,6 @@ IS_LOOKED_UP = (
     "penstock.engine.pyflink_names",
     "penstock.engine.commands",
     "penstock.engine.examples",
-    "penstock.engine.pyflink.table",
 )
 """Packages whose names are looked up by name, not imported."""
 
@@ -131,29 +130,51 @@ def _is_docstring(node: ast.stmt) -> bool:
 
 
 def unused(known: dict[str, Module]) -> Iterator[str]:
-    """Names of modules that no module of the product uses, and modules that none imports."""
+    """Names of modules that no module of the product uses, and modules that none imports.
+
+    An attribute is a use of a module's name only if it is looked up in that module.
+    """
     uses: dict[str, set[str]] = defaultdict(set)
-    attributes: set[str] = set()
+    texts: set[str] = set()
     for module in known.values():
         for name, attribute in imported(module, known):
             uses[name].add(attribute or "")
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Attribute):
-                attributes.add(node.attr)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                uses[module.name].add(node.id)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                attributes |= set(node.value.replace(":", " ").split()) if len(node.value) < 200 else set()
+        for name, attribute in _looked_up(module, known):
+            uses[name].add(attribute)
+        texts |= _words(module)
     for module in known.values():
         if module.name.startswith(IS_LOOKED_UP):
             continue
-        if module.name not in uses and module.name not in attributes and _defines(module):
+        if module.name not in uses and module.name not in texts and _defines(module):
             yield module.name
         for name in _defines(module):
-            as_attribute = name in attributes and "" in uses[module.name]
-            looked_up = f"{module.name}.{name}" in attributes
-            if name not in uses[module.name] and not as_attribute and not looked_up:
+            if name not in uses[module.name] | texts and f"{module.name}.{name}" not in texts:
                 yield f"{module.name}.{name}"
+
+
+def _looked_up(module: Module, known: dict[str, Module]) -> Iterator[tuple[str, str]]:
+    """Module and name of attributes of imported modules, and of names used outside their own definition."""
+    bound = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if f"{node.module}.{alias.name}" in known
+    }
+    for definition in module.tree.body:
+        for node in ast.walk(definition):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                yield bound.get(node.value.id, ""), node.attr
+            own = getattr(definition, "name", None)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id != own:
+                yield module.name, node.id
+
+
+def _words(module: Module) -> set[str]:
+    """The words of short texts, which may be names that are looked up."""
+    texts = (node.value for node in ast.walk(module.tree) if isinstance(node, ast.Constant))
+    short = (text for text in texts if isinstance(text, str) and len(text) < 200)
+    return {word for text in short for word in text.replace(":", " ").split()}
 
 
 def _defines(module: Module) -> list[str]:

@@ -10,9 +10,9 @@ from typer.main import get_command
 
 from penstock.engine.commands.main import COMMANDS, EXIT_CODES, app
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.plans.error_kinds import ErrorKind
+from penstock.plans.errors import ErrorKind
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.topology.flink_options import OPTIONS, FlinkOption
 from penstock.plans.topology.operator_rules import (
     EDGE_RULES,
@@ -112,7 +112,7 @@ def test_every_key_of_plan_json_is_described():
 def test_every_command_and_option_is_described():
     group: Any = get_command(app)
     with group.make_context("penstock", ["plan"], resilient_parsing=True) as context:
-        for name in COMMANDS:
+        for name in (name for commands in COMMANDS.values() for name in commands):
             _, command, _ = group.resolve_command(context, [name])
             described = section(COMMANDS_PAGE, f"penstock {name}")
             called = getattr(command, "commands", {name: command}).values()

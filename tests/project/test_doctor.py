@@ -4,8 +4,8 @@ from importlib.metadata import version
 
 import pytest
 
-from penstock.engine.commands.keep import doctor
-from penstock.engine.commands.keep.doctor import Finding, diagnose, probe
+from penstock.engine.commands import doctor
+from penstock.engine.commands.doctor import Finding, diagnose, probe
 from penstock.engine.commands.main import app
 from penstock.engine.spark.find_java import Java
 from penstock.engine.spark.spark_conf import DeltaCoordinates
@@ -53,7 +53,7 @@ def test_a_jar_that_fits_nothing(java, monkeypatch, jar, problem):
 def test_a_package_that_penstock_does_not_allow(java, monkeypatch):
     real = version
     monkeypatch.setattr(
-        "penstock.engine.commands.keep.doctor.version",
+        "penstock.engine.commands.doctor.version",
         lambda name: "3.0.1" if name == "pandas" else real(name),
     )
     assert problems() == {"pandas": "penstock 0.1.0 needs pandas<3,>=2.2"}
@@ -94,7 +94,7 @@ def test_probe_asks_a_worker_and_delta(spark):
 
 def test_a_wrong_pair_ends_with_exit_code_2_and_is_marked(monkeypatch, capsys):
     monkeypatch.setattr(
-        "penstock.engine.commands.keep.doctor.diagnose", lambda: [Finding("Java", "11", "too old\n[x]")]
+        "penstock.engine.commands.doctor.diagnose", lambda: [Finding("Java", "11", "too old\n[x]")]
     )
     with pytest.raises(SystemExit) as stopped:
         app(["doctor"])

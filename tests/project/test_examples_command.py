@@ -5,8 +5,8 @@ from importlib.resources import files
 
 import pytest
 
+from penstock.engine.commands.examples import EXAMPLES
 from penstock.engine.commands.main import main
-from penstock.engine.commands.plan.examples import EXAMPLES
 from tests.as_command import as_command
 
 

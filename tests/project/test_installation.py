@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.engine.commands.doctor import diagnose
 from penstock.engine.commands.explain_error import explain_error
-from penstock.engine.commands.keep.doctor import diagnose
 from penstock.plans import installation
 from penstock.plans.installation import (
     install_command,

@@ -12,12 +12,12 @@ from penstock.engine.machine import available_memory as available
 from penstock.engine.machine import available_memory as memory_cgroups
 from penstock.engine.machine.available_memory import Available, available_memory, memory_bytes
 from penstock.engine.planning import choose_planner as choosing
-from penstock.engine.planning import foresee_memory as foresee
+from penstock.engine.planning import memory_estimate as foresee
 from penstock.engine.planning.choose_planner import Planner, choose_planner, estimate_size
-from penstock.engine.planning.foresee_memory import FleetSize, bytes_of_tasks, require_memory_for_tasks
+from penstock.engine.planning.memory_estimate import FleetSize, bytes_of_tasks, require_memory_for_tasks
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark
-from penstock.engine.store.version_number import VersionNumber
+from penstock.engine.planning.plan_into_store import PlanResult, WorkOnSpark
+from penstock.engine.store.version_notes import VersionNumber
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.execution_graph.columnar import job_graph_arrays as counting
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
@@ -193,14 +193,12 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(
     monkeypatch.setattr(choosing, "spark_fits", lambda: spark_fits)
     planned = []
 
-    def on_spark(work: WorkOnSpark, *_: object) -> Stored:
+    def on_spark(work: WorkOnSpark, *_: object) -> PlanResult:
         planned.append(work.choice)
-        return Stored(VersionNumber(1), 1, 1, 0, "joins", work.choice.why)
+        return PlanResult(VersionNumber(1), 1, 1, 0, "joins", work.choice.why)
 
-    monkeypatch.setattr(
-        "penstock.engine.commands.plan.plan_on_cluster_or_session.plan_into_store_on_spark", on_spark
-    )
-    monkeypatch.setattr("penstock.engine.commands.plan.plan.say_imports", lambda *_: None)
+    monkeypatch.setattr("penstock.engine.commands.plan.plan_into_store_on_spark", on_spark)
+    monkeypatch.setattr("penstock.engine.commands.plan.print_imports", lambda *_: None)
     ran = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "store"), "--planner", asked])
     if asked == "auto" and spark_fits:
         assert (ran.exit_code, ran.stderr) == (0, "")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.spark.penstock_wheel import write_wheel
+from penstock.engine.spark.class_archive import write_wheel
 from penstock.engine.spark.spark_conf import spark_conf_dir
 
 pytestmark = pytest.mark.flink

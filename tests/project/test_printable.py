@@ -12,8 +12,8 @@ from rich.table import Column
 
 from penstock import engine
 from penstock.engine.output import people
+from penstock.engine.output.print_line import print_line
 from penstock.engine.output.progress import progress
-from penstock.engine.output.say import say
 from penstock.plans.printable import printable, printable_json, printable_lines
 from tests.project.hostile_text import FOREIGN_STYLE, HOSTILE, OBEYED
 from tests.project.on_terminal import on_terminal
@@ -27,7 +27,7 @@ def test_a_cell_holds_no_tab_and_no_line(capsys):
 def test_an_encoding_without_a_character_gets_an_escape(monkeypatch, tmp_path):
     with (tmp_path / "out").open("w", encoding="ascii") as output, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", output)
-        say("日é")
+        print_line("日é")
     assert (tmp_path / "out").read_text() == "\\u65e5\\xe9\n"
 
 
@@ -72,7 +72,7 @@ def test_nothing_else_prints():
     """Whatever speaks to people goes through engine.output.people or say, which escape it."""
     allowed = {
         "engine/output/people.py",
-        "engine/output/say.py",
+        "engine/output/print_line.py",
         "engine/output/progress.py",  # Rich's bar, of printable text
         "engine/run/runtime/run_environment.py",
         "engine/measure/bench/measure_planner.py",  # JSON for the process that started it

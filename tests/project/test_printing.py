@@ -13,10 +13,9 @@ import pytest
 from rich.cells import cell_len
 from rich.table import Column
 
-from penstock.engine.commands.keep import doctor
-from penstock.engine.commands.keep.doctor import Finding
+from penstock.engine.commands import bench, doctor
+from penstock.engine.commands.doctor import Finding
 from penstock.engine.commands.main import app
-from penstock.engine.commands.measure import bench
 from penstock.engine.output import people
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.store.delta_rs_tables import DeltaRsTables

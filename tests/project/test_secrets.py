@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.engine.commands import capture
 from penstock.engine.commands.key_values import given_settings
 from penstock.engine.commands.main import app
-from penstock.engine.commands.plan import capture
-from penstock.engine.flink.capture.run_capture import Captured
+from penstock.engine.flink.capture.run_capture import CaptureResult
 from penstock.engine.output import redaction
 from penstock.engine.output.redaction import (
     REDACTED,
@@ -24,14 +24,14 @@ from penstock.engine.output.redaction import (
 from penstock.engine.spark.session import get_session
 from penstock.engine.spark.spark_conf import spark_conf_dir
 from penstock.engine.spark.start_jvm import JvmOutput
-from penstock.engine.spark.submit_settings import submit_arguments
+from penstock.engine.spark.start_settings import submit_arguments
 from penstock.plans.errors import ConfigurationError
 from tests.project.test_session import ROOT, run_python
 
 _SESSION = """
 import json, os, sys
 from pathlib import Path
-from penstock.engine.measure.bench.peak_memory import process_tree
+from penstock.engine.measure.bench.measure_planner import process_tree
 from penstock.engine.spark.session import get_session
 
 secrets = ["hunter-conf", "hunter-file", "hunter-java", "hunter back\\\\slash=x"]
@@ -246,7 +246,7 @@ def test_errors_about_settings_do_not_repeat_secrets(spark):
 
 
 def test_a_capture_without_jobs_names_the_program_but_not_its_arguments(monkeypatch, capsys):
-    nothing = Captured([], [], [], [], None, "")
+    nothing = CaptureResult([], [], [], [], None, "")
     monkeypatch.setattr(capture, "run_capture", lambda *_, **__: nothing)
     with pytest.raises(SystemExit):
         app(["capture", "--", "true", "hunter"])

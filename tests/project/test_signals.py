@@ -76,7 +76,7 @@ def site(tmp_path_factory) -> Path:
         (signal.SIGINT, "import:deltalake", ["show", "{store}"]),
         (signal.SIGINT, "atexit", ["show", "{store}"]),
         (signal.SIGTERM, "import:typer", ["show", "{store}"]),
-        (signal.SIGTERM, "import:penstock.engine.commands.look.show", ["show", "{store}"]),
+        (signal.SIGTERM, "import:penstock.engine.commands.show", ["show", "{store}"]),
         (signal.SIGTERM, "atexit", ["show", "{store}"]),
         (signal.SIGHUP, "import:polars", ["export", "{store}"]),
         (signal.SIGTERM, "os.link:/proc/self/fd", ["export", "{store}", "--to", "{folder}/out.jsonl"]),

@@ -10,19 +10,19 @@ import pytest
 from pyspark.errors import PySparkException
 
 from penstock.engine.machine.available_memory import Available
-from penstock.engine.planning import memory_of_workers as planning
-from penstock.engine.planning.foresee_spark_memory import (
+from penstock.engine.planning import memory_estimate as planning
+from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
     bytes_to_walk,
     require_heap_to_join,
     require_memory_of_workers,
     rows_at_once,
 )
-from penstock.engine.spark import foresee_spark_memory as starting
+from penstock.engine.spark import spark_memory_estimate as starting
 from penstock.engine.spark.describe_spark_error import disk_error_of_spark
-from penstock.engine.spark.foresee_spark_memory import heap_mebibytes, require_memory_for_spark
-from penstock.engine.spark.local_folders import require_local_folders
+from penstock.engine.spark.spark_memory_estimate import heap_mebibytes, require_memory_for_spark
 from penstock.engine.spark.start_jvm import Silence, _explain, _without_refusals
+from penstock.engine.spark.start_settings import require_local_folders
 from penstock.engine.store.store_errors import store_errors
 from penstock.plans.errors import MachineError, NotEnoughMemoryError
 

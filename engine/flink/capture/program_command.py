@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.engine.configuration.read_yaml_settings import read_yaml_settings
+from penstock.engine.configuration.load_configuration import read_yaml_settings
 from penstock.engine.flink.capture.run_capture import agent_jar
 from penstock.engine.flink.plan_with_flink import flink_jars
 from penstock.plans.errors import ConfigurationError

@@ -89,7 +89,7 @@ _TOLD_ERROR = re.compile(rf"(?:^|\x1b\[[0-9;]*m|^{_PROMPT}){re.escape(_ERROR)}",
 """As Flink's SQL client tells it: on a line of its own, or coloured after a prompt or a statement."""
 
 
-class Captured(NamedTuple):
+class CaptureResult(NamedTuple):
     """The outcome of a program's run.
 
     `before` are lines that were in the file already, `lines` those of its jobs, `plans` Flink's plan JSON of
@@ -122,7 +122,7 @@ def run_capture(
     verifies: bool = False,
     tells_errors: bool = False,
     verbose: bool = False,
-) -> Captured:
+) -> CaptureResult:
     """Run `command` until it ends; its jobs are captured, named apart from those of the lines `before`.
 
     Files of the agent are written into `folder`. `tells_errors`: an [ERROR] that it prints means that the
@@ -153,7 +153,7 @@ def run_capture(
     jobs, told_jobs = _appended(file, list(before), _is_job)
     of_plans, told_plans = _appended(plans, [], _is_object)
     reasons, told_reasons = _appended(refusals, [], _is_object)
-    return Captured(
+    return CaptureResult(
         list(before),
         jobs,
         [orjson.loads(line) for line in of_plans],

@@ -11,22 +11,74 @@ With `--asked` options come as lines on standard input, each a JSON list; each i
 process, which is cold for the first one only.
 """
 
+import argparse
+import json
+import resource
+import sys
 import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from penstock.engine.machine.die_with_parent import die_with_parent
+from penstock.engine.machine.stop_on_signals import process_tree
+from penstock.engine.measure.bench.planners import load_planner
+from penstock.engine.measure.bench.times import Plans, is_enough
+from penstock.plans.vocabulary import Layer
+
+# Peak memory of a process and all below it.
+
+
+PAGE_BYTES = resource.getpagesize()
+
+
+@contextmanager
+def peak_memory(pid: int | None = None, every: float = 0.5) -> Iterator[list[int]]:
+    """A list whose one entry grows to the largest resident memory of the process tree, in bytes.
+
+    `pid`: the root of the tree (default: this process); `every`: seconds between two looks.
+    """
+    root = int(Path("/proc/self").resolve().name) if pid is None else pid
+    peak, stop = [0], Event()
+
+    def sample() -> None:
+        while not stop.wait(every):
+            peak[0] = max(peak[0], resident_bytes(process_tree(root)))
+
+    thread = Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield peak
+    finally:
+        stop.set()
+        thread.join()
+
+
+def own_peak_bytes() -> int:
+    """The largest resident memory this one process has had: exact, where samples miss short peaks."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def resident_bytes(pids: Iterable[int]) -> int:
+    """Resident memory of all these processes; pages that forked workers share count several times."""
+    return sum(map(_resident_set_bytes, pids))
+
+
+def _resident_set_bytes(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * PAGE_BYTES
+
 
 _FIRST = time.monotonic()
 
-import argparse  # noqa: E402 - start-up counts from here
-import json  # noqa: E402
-import sys  # noqa: E402
-from collections.abc import Sequence  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import Any  # noqa: E402
-
-from penstock.engine.machine.die_with_parent import die_with_parent  # noqa: E402
-from penstock.engine.measure.bench.peak_memory import own_peak_bytes  # noqa: E402
-from penstock.engine.measure.bench.planners import load_planner  # noqa: E402
-from penstock.engine.measure.bench.times import Plans, is_enough  # noqa: E402
-from penstock.plans.vocabulary import Layer  # noqa: E402
 
 ASKED = "--asked"
 

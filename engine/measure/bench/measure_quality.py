@@ -1,25 +1,55 @@
 """How good the plans of planners are: speed and metrics on the same topologies, in this process."""
 
+import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+from deltalake import write_deltalake
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from rich.table import Column
 
-from penstock.engine.planning.custom_planners import question
+from penstock.engine.machine.replace_file import replace_file
+from penstock.engine.measure.bench.measure_suites import draw_differences
+from penstock.engine.measure.bench.print_results import render_template
+from penstock.engine.output.people import is_terminal, print_table
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.planning.find_custom_planners import (
     find_custom_planners,
     name_of_planner,
     names_custom_planner,
+    send_planners,
 )
-from penstock.engine.planning.plan_by_custom_planners import Question, plan_by_custom_planners
+from penstock.engine.planning.memory_estimate import (
+    BYTES_OF_A_PLANNED_ROW,
+    is_local,
+    memory_of_workers,
+    require_memory_of_workers,
+    rows_at_once,
+)
+from penstock.engine.planning.plan_by_custom_planners import (
+    CallSettings,
+    call_settings,
+    plan_by_custom_planners,
+)
 from penstock.engine.planning.plan_in_process import ReadTopologies, plan_frames, read_in_process
+from penstock.engine.planning.plan_in_workers import Size, call_in_workers, count_inputs, count_rows
+from penstock.engine.planning.plan_options import require_nothing_lost
+from penstock.engine.planning.plan_topologies import read_topologies
+from penstock.engine.planning.planning_settings import ROWS_PER_PARTITION, partitions_for, planning_settings
+from penstock.engine.planning.print_metrics import number
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.frames.spark_schemas import free
 from penstock.plans.layers import Choices
 from penstock.plans.metrics.plan_metrics import (
     ESTIMATED,
@@ -31,11 +61,17 @@ from penstock.plans.metrics.plan_metrics import (
 )
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants
 from penstock.plans.planners.plan_in_parts import split_into
+from penstock.plans.planners.plan_packed_tables import PlanPart
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import Layer
 
-FLINKS_RULES = ("flink", "columnar")
+if TYPE_CHECKING:
+    from penstock.plans.planners.plan_in_parts import InParts
+
+
+_FLINKS_RULES = ("flink", "columnar")
 """Names of Flink's own rules. The columnar planner makes Flink's plans, so Flink need not run."""
 
 ROWS_OF_A_PART = 300_000
@@ -59,12 +95,12 @@ class MeasuredQuality(NamedTuple):
 def require_planners(planners: Sequence[Any]) -> None:
     """ConfigurationError unless each is Flink's rules or a custom planner that can be loaded."""
     for name in planners:
-        if isinstance(name, str) and name not in FLINKS_RULES and not names_custom_planner(name):
+        if isinstance(name, str) and name not in _FLINKS_RULES and not names_custom_planner(name):
             raise ConfigurationError(
-                f"--planner {name}: allowed {', '.join(FLINKS_RULES)}, or a planner of your own",
+                f"--planner {name}: allowed {', '.join(_FLINKS_RULES)}, or a planner of your own",
                 "package.module:function, or an entry point of the group penstock.planners",
             )
-        if name not in FLINKS_RULES:
+        if name not in _FLINKS_RULES:
             find_custom_planners(name)
 
 
@@ -84,16 +120,16 @@ def measure_quality(
     engine.planning.custom_planners.question. `seconds`: time limit of a planner for a batch.
     """
     read = read_in_process(str(path), report, job_defaults=job_defaults)
-    asked = question(costs, read.frames["topologies"], seconds, constants=constants)
+    asked = call_settings(costs, read.frames["topologies"], seconds, constants=constants)
     measured = {}
     for planner in planners:
         name = name_of_planner(planner)
         report(f"plan by {name}, and measure")
         measured[name] = plan_and_measure(read, planner, asked, choices)
-    return compare_all(read.inputs, measured, report)
+    return _compare_all(read.inputs, measured, report)
 
 
-def compare_all(
+def _compare_all(
     inputs: int, measured: Mapping[str, PlannerQuality], report: Callable[[str], None]
 ) -> MeasuredQuality:
     """Plans of the same topologies by several planners, compared with the first one's by topology."""
@@ -114,7 +150,9 @@ def compare_all(
     return MeasuredQuality({"inputs": inputs, "planners": rows, "compared": compared}, plans)
 
 
-def plan_and_measure(read: ReadTopologies, planner: Any, asked: Question, choices: Choices) -> PlannerQuality:
+def plan_and_measure(
+    read: ReadTopologies, planner: Any, asked: CallSettings, choices: Choices
+) -> PlannerQuality:
     """Plan what was read by Flink's rules or somebody's planner, and measure the plans.
 
     That is done part by part, of which only metrics are kept: memory grows with the topologies that were
@@ -123,10 +161,10 @@ def plan_and_measure(read: ReadTopologies, planner: Any, asked: Question, choice
     rows = len(read.frames["transformations"]) + len(read.frames["stream_nodes"])
     parts = split_into(read.frames, ceil(rows / ROWS_OF_A_PART))
     measured = [_plan_and_measure(part, planner, asked, choices) for part in parts]
-    return put_together([part.summary for part in measured], [part.plans for part in measured])
+    return _put_together([part.summary for part in measured], [part.plans for part in measured])
 
 
-def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.DataFrame]) -> PlannerQuality:
+def _put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.DataFrame]) -> PlannerQuality:
     """One planner's results over all parts; seconds are added up."""
     rejected_for: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
@@ -146,11 +184,11 @@ def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.Data
 
 
 def _plan_and_measure(
-    frames: dict[str, pl.DataFrame], planner: Any, asked: Question, choices: Choices
+    frames: dict[str, pl.DataFrame], planner: Any, asked: CallSettings, choices: Choices
 ) -> PlannerQuality:
     inputs = len(frames["topologies"]) + len(frames["rejected"])
     # A planner that is named is loaded before: starting its process is no planning.
-    custom_planners = [] if planner in FLINKS_RULES else find_custom_planners(planner)
+    custom_planners = [] if planner in _FLINKS_RULES else find_custom_planners(planner)
     started = time.monotonic()
     if not custom_planners:
         planned = plan_frames(frames, inputs, Layer.SLOTS, choices, lambda stage: None)
@@ -264,3 +302,202 @@ def _bars(differences: np.ndarray) -> Mapping[str, list[float]]:
         low, high = low - 1e-6 * size, high + 1e-6 * size
     counts, edges = np.histogram(differences, bins=BARS, range=(low, high))
     return {"counts": counts.tolist(), "edges": edges.tolist()}
+
+
+# How good the plans of planners are, in Spark's workers: only metrics come back, one row per topology.
+
+
+_PLANS, _SUMMARY = "plans", "summary"
+
+
+def measure_quality_on_spark(
+    spark: SparkSession,
+    path: Path,
+    planners: Sequence[str],
+    costs: str | None,
+    choices: Choices,
+    seconds: float,
+    report: Callable[[str], None] = lambda stage: None,
+    job_defaults: JobDefaults = NO_DEFAULTS,
+    constants: Constants = CONSTANTS,
+) -> MeasuredQuality:
+    """As measure_quality, with the same rows. A planner sees the topologies of a partition at a time.
+
+    Modules of planners are sent to the workers; topologies and costs have to be where these run. Seconds are
+    those of all partitions, divided by how many run at once. Raises LostTopologiesError, and
+    NotEnoughMemoryError where the workers of a local Spark cannot have what they would need.
+    """
+    send_planners(
+        spark, [p for name in planners if name not in _FLINKS_RULES for p in find_custom_planners(name)]
+    )
+    report("read topologies")
+    topologies = read_topologies(spark, path, job_defaults=job_defaults)
+    rows, largest, *_ = count_rows(topologies, Size(ROWS_PER_PARTITION, 2**63 - 1))
+    partitions = partitions_for(spark, rows)
+    at_once = min(partitions, spark.sparkContext.defaultParallelism)
+    if is_local(spark.sparkContext):  # on a cluster, memory is the executors'
+        planned_rows = rows_at_once(rows, largest, partitions, at_once)
+        require_memory_of_workers(
+            planned_rows, planned_rows * BYTES_OF_A_PLANNED_ROW, memory_of_workers(spark)
+        )
+    # workers have other working folders
+    named = os.path.abspath(costs) if costs is not None and os.path.exists(costs) else costs
+    report("plan and measure in workers")
+    with planning_settings(spark, partitions):
+        measured = call_in_workers(
+            topologies, partitions, _planned_and_measured(planners, named, choices, seconds, constants)
+        )
+        inputs = count_inputs(topologies, measured)
+        before = topologies.rejected.count() if isinstance(topologies, TopologyTables) else 0
+        quality = {
+            name: _join_parts(measured, number, before, at_once) for number, name in enumerate(planners)
+        }
+    free(measured)
+    for kept in topologies.persisted if isinstance(topologies, TopologyTables) else ():
+        kept.unpersist()
+    for of_planner in quality.values():
+        planned, rejected = of_planner.summary["planned"], of_planner.summary["rejected"]
+        require_nothing_lost(inputs, planned, rejected, of_planner.plans[TOPOLOGY].n_unique())
+    return _compare_all(inputs, quality, report)
+
+
+def _planned_and_measured(
+    planners: Sequence[str], costs: str | None, choices: Choices, seconds: float, constants: Constants
+) -> PlanPart:
+    """plan_and_measure by each planner in a worker, which imports it when it needs it."""
+
+    def plan(frames: dict[str, pl.DataFrame]) -> "InParts":
+        from penstock.engine.planning.plan_by_custom_planners import call_settings
+        from penstock.engine.planning.plan_in_process import ReadTopologies
+        from penstock.plans.planners.plan_in_parts import InParts
+
+        read = ReadTopologies(frames, len(frames["topologies"]) + len(frames["rejected"]), 0.0)
+        asked = call_settings(costs, frames["topologies"], seconds, part=True, constants=constants)
+        tables: dict[str, pa.Table] = {}
+        for place, name in enumerate(planners):
+            measured = plan_and_measure(read, name, asked, choices)
+            tables[f"{_PLANS} {place}"] = measured.plans.to_arrow()
+            tables[f"{_SUMMARY} {place}"] = pa.table({_SUMMARY: [json.dumps(measured.summary)]})
+        return InParts(tables, {})
+
+    return plan
+
+
+def _join_parts(measured: DataFrame, number: int, rejected_before: int, at_once: int) -> PlannerQuality:
+    """The quality of one planner's plans, joined from what the partitions measured."""
+    summaries = [
+        json.loads(text) for table in _tables(measured, f"{_SUMMARY} {number}") for text in table[_SUMMARY]
+    ]
+    summed = _put_together(summaries, _tables(measured, f"{_PLANS} {number}"))
+    summed.summary["rejected"] += rejected_before
+    for name in ("planning_seconds", "metrics_seconds"):
+        summed.summary[name] /= at_once
+    return summed
+
+
+def _tables(measured: DataFrame, name: str) -> list[pl.DataFrame]:
+    """The blocks of one of the tables that workers gave."""
+    blocks = measured.where(F.col("table") == name).select("block").toArrow().column("block")
+    return [pl.DataFrame(pa.ipc.open_stream(block.as_buffer()).read_all()) for block in blocks]
+
+
+# Quality of plans for a person at a terminal.
+
+
+def print_quality(cases: Sequence[Mapping[str, Any]]) -> None:
+    """Speed of each planner, then for each pair the metrics whose values differ."""
+    to_the_left = ("suite", "planner")
+    named = ("suite", "topologies", "operators", "planner", "planning s", "metrics s", "planned", "rejected")
+    columns = [
+        Column(n, justify="left" if n in to_the_left else "right", no_wrap=n not in to_the_left)
+        for n in named
+    ]
+    print_table(columns, [
+        (
+            case["suite"], f"{case['inputs']:,}", f"{case['operators']:,}", row["planner"],
+            f"{row['planning_seconds']:.2f}", f"{row['metrics_seconds']:.2f}",
+            f"{row['planned']:,}", f"{row['rejected']:,}",
+        )
+        for case in cases for row in case["planners"]
+    ])  # fmt: skip
+    for case in cases:
+        for row in case["planners"]:
+            for rule, count in row["rejected_for"].items():
+                name, message = row["rejected_as"][rule]
+                said = f"{row['planner']}: {count:,} topologies rejected: {rule}; the first is {name}:"
+                why = message.splitlines()[0].removeprefix(f"planner {row['planner']}: ")
+                print_beside_output(Styled(f"{said} {why.removeprefix(f'{rule}: ')}", "dim"))
+        for pair in case["compared"]:
+            _print_pair(case, pair)
+
+
+def _print_pair(case: Mapping[str, Any], pair: Mapping[str, Any]) -> None:
+    if is_terminal():
+        print_line()
+    print_line(
+        f"{case['suite']}: {pair['other']} compared with {pair['base']}, {pair['topologies']:,} topologies "
+        "that both planned"
+    )
+    if not pair["topologies"]:
+        return
+    named = ("metric", pair["base"], pair["other"], "difference", "95% interval", "better", "equal", "worse")
+    columns = [Column(name, justify="left" if name == "metric" else "right", no_wrap=True) for name in named]
+    differing = [entry for entry in pair["metrics"] if entry["better"] or entry["worse"]]
+    print_table(columns, [
+        (
+            entry["metric"], number(entry["base"]), number(entry["other"]), number(entry["difference"]),
+            f"{number(entry['low'])} … {number(entry['high'])}",
+            f"{entry['better']:,}", f"{entry['equal']:,}", f"{entry['worse']:,}",
+        )
+        for entry in differing
+    ])  # fmt: skip
+    same = [entry["metric"] for entry in pair["metrics"] if entry not in differing]
+    if same:
+        print_line(f"equal everywhere: {', '.join(same)}")
+    print_line(
+        f"rates that differ by less than {MODEL_ERROR:.0%}, the error of the cost model, count as equal"
+    )
+    for entry in differing:
+        for kind in ("gains", "losses"):
+            if entry["metric"] in ("sustained_records_per_second", "tasks", "slots") and entry[kind]:
+                listed = ", ".join(
+                    f"{topology['topology']} ({number(topology['difference'])})" for topology in entry[kind]
+                )
+                print_line(f"{entry['metric']}, largest {kind}: {listed}")
+
+
+# Quality of plans in a folder: a JSON document, rows of a Delta table, and a page.
+
+
+Rows = tuple[str, int, str, pl.DataFrame]
+"""Suite, size, planner and plan_metrics."""
+
+
+def write_quality(folder: Path, results: Mapping[str, Any], plans: Sequence[Rows]) -> None:
+    """quality.json and quality.html are replaced; rows of plan_metrics are added to the table `quality`."""
+    with replace_file(folder / "quality.json") as file:
+        file.write(f"{json.dumps(results, indent=1)}\n".encode())
+    with replace_file(folder / "quality.html") as file:
+        file.write(render_quality(results).encode())
+    for suite, size, planner, rows in plans:
+        named = rows.select(
+            pl.lit(results["date"]).alias("date"),
+            pl.lit(suite).alias("suite"),
+            pl.lit(size).cast(pl.Int64).alias("size"),
+            pl.lit(planner).alias("planner"),
+            pl.all(),
+        )
+        floats = named.with_columns(
+            pl.col(n).cast(pl.Int64) for n, k in named.schema.items() if k.is_integer()
+        )
+        write_deltalake(
+            str(folder / "quality"),
+            floats.to_arrow(compat_level=pl.CompatLevel.oldest()),
+            mode="append",
+            schema_mode="merge",
+        )
+
+
+def render_quality(results: Mapping[str, Any]) -> str:
+    """The page with the results of bench --quality."""
+    return render_template("quality.html.j2", results=results, number=number, plot=draw_differences)

@@ -30,16 +30,19 @@ from penstock.engine.measure.bench.prepare_inputs import (
 )
 from penstock.engine.measure.bench.print_results import (
     FORMAT,
+    answers,
     append_line,
     append_rows,
+    best_planning,
+    doubts,
     equality_lines,
     failed,
     figures,
     render_template,
+    summarise,
     write_results,
 )
 from penstock.engine.measure.bench.run_child import planner_processes
-from penstock.engine.measure.bench.summarise import answers, best_planning, doubts, summarise
 from penstock.engine.output.figures import (
     MARKERS,
     axis_label,

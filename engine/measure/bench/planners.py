@@ -16,13 +16,13 @@ from penstock.engine.configuration.find_configuration import (
     configuration_directory,
     find_configuration,
 )
-from penstock.engine.machine.environment_as_before import environment_as_before
+from penstock.engine.machine.die_with_parent import environment_as_before
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.installation import install_command
 from penstock.plans.layers import Choices
 from penstock.plans.printable import printable
-from penstock.plans.topology.flink_values import parse_duration
+from penstock.plans.topology.flink_options import parse_duration
 
 
 class MeasuredPlanner(NamedTuple):
@@ -56,7 +56,7 @@ PLANNERS: dict[str, MeasuredPlanner] = {
         ),
         MeasuredPlanner(
             "columnar-on-spark",
-            "penstock.engine.measure.bench.run_columnar_on_spark",
+            "penstock.engine.measure.bench.run_spark",
             ("pyspark", "delta", "polars"),
             (),
             False,
@@ -136,7 +136,9 @@ def why_missing(planner: MeasuredPlanner) -> str | None:
 def load_planner(name: str) -> Any:
     """The module that runs a planner, or an object with the same functions."""
     module = import_module(planner_named(name).module)
-    return module if name in PLANNERS else module.OwnPlanner(name)
+    if name not in PLANNERS:
+        return module.OwnPlanner(name)
+    return module.COLUMNAR if name == "columnar-on-spark" else module
 
 
 # What options of `penstock bench` choose: planners, sizes, a time.

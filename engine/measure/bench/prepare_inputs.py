@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from penstock.engine.machine.temporary_folders import short_lived_folder
+from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.measure.bench.planners import planner_named
 from penstock.engine.measure.bench.run_child import USED, Ask, Begin, python_command, python_environment
 from penstock.engine.planning.plan_beside_flink import Digests, find_differences

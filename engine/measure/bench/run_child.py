@@ -18,9 +18,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 from penstock.engine.machine.available_memory import available_memory, import_root, memory_bytes
 from penstock.engine.machine.die_with_parent import PARENT
+from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.machine.stop_on_signals import end_processes, process_tree, processes_of_session
-from penstock.engine.machine.temporary_folders import short_lived_folder
-from penstock.engine.measure.bench.peak_memory import resident_bytes
+from penstock.engine.measure.bench.measure_planner import resident_bytes
 from penstock.engine.measure.bench.planners import planner_named
 from penstock.engine.output.redaction import redact
 
@@ -64,7 +64,7 @@ def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
     """What ask_child gives for a process that is asked nothing and ends by itself."""
     child = start_child(command, subprocess.DEVNULL)
     try:
-        return ask_child(child, None, timeout)
+        return request_of_child(child, None, timeout)
     finally:
         end_child(child)
 
@@ -85,7 +85,7 @@ def start_child(command: Sequence[str], stdin: int = subprocess.PIPE) -> Child:
         return Child(process, said, complained, files.pop_all())
 
 
-def ask_child(child: Child, request: Sequence[str] | None, timeout: float) -> dict[str, Any]:
+def request_of_child(child: Child, request: Sequence[str] | None, timeout: float) -> dict[str, Any]:
     """The JSON object that the process prints last, with what its process tree used meanwhile.
 
     `request` is written to it as a line of JSON, and answered as soon as it prints an object that is `done`;
@@ -202,7 +202,7 @@ _STEAL = 7
 
 
 @dataclass
-class Use:
+class ResourceUse:
     """Largest resident memory of a process tree, and CPU seconds (user and system) that it used meanwhile, as
     far as seen.
 
@@ -218,12 +218,12 @@ class Use:
 
 
 @contextmanager
-def watch_use(root: int, every: float) -> Iterator[Use]:
+def watch_use(root: int, every: float) -> Iterator[ResourceUse]:
     """A Use of the tree of process `root`, looked at every `every` seconds until the block ends.
 
     Processes that ended count if their parents have waited for them.
     """
-    use, stop = Use(), Event()
+    use, stop = ResourceUse(), Event()
     began, before = time.monotonic(), _machine_seconds()
     spent = sum(map(_cpu_seconds, process_tree(root)))
 
@@ -328,7 +328,7 @@ def planner_processes(timeout: float) -> Iterator[tuple[Ask, Begin]]:
 
         def wait() -> dict[str, Any]:
             try:
-                return ask_child(child, None, timeout)
+                return request_of_child(child, None, timeout)
             finally:
                 begun.remove(child)
                 end_child(child)

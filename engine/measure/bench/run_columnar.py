@@ -7,7 +7,7 @@ from penstock.engine.measure.bench.planners import bench_choices
 from penstock.engine.measure.bench.times import Plans, Times, again_and_again, by_layer
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.planners.columnar_passes import produced
 from penstock.plans.planners.plan_in_parts import TO_ARROW, WITHOUT_REFUSED
 from penstock.plans.vocabulary import Layer

@@ -9,13 +9,16 @@ import polars as pl
 
 from penstock.engine.measure.bench.planners import bench_choices
 from penstock.engine.measure.bench.times import NotPlannedError, Plans, Times, again_and_again, by_layer
-from penstock.engine.planning.custom_planners import named_custom_planners
-from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS, plan_by_custom_planners
+from penstock.engine.planning.plan_by_custom_planners import (
+    DEFAULT_SECONDS,
+    named_custom_planners,
+    plan_by_custom_planners,
+)
 from penstock.engine.planning.plan_in_process import PlannedTables, read_in_process
 from penstock.engine.planning.planner_program import PREFIX, program_named
 from penstock.plans.custom_planners.find_violations import STAGE
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.planners.columnar_passes import produced
 from penstock.plans.planners.plan_in_parts import TO_ARROW
 from penstock.plans.vocabulary import Layer

@@ -4,8 +4,9 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
-from penstock.engine.machine.temporary_folders import short_lived_folder
+from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.measure.bench.planners import bench_choices, bench_configuration
 from penstock.engine.measure.bench.times import Plans, Times, again_and_again, by_layer
 from penstock.engine.planning.choose_planner import Planner
@@ -14,11 +15,11 @@ from penstock.engine.planning.planning_settings import settings_for_planner
 from penstock.engine.spark.session import get_session
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
-from penstock.engine.store.tables_of_spark import tables_of_spark
+from penstock.engine.store.spark_tables import tables_of_spark
 from penstock.engine.store.write_plan import write_plan
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import LAYER_TABLES
-from penstock.plans.plan_json.columnar.to_plan_lines import SECTIONS, to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import SECTIONS, to_plan_lines
 from penstock.plans.planners import columnar_passes as columnar
 from penstock.plans.planners import joins_passes as joins
 from penstock.plans.planners.plan_in_parts import TO_ARROW, WITHOUT_REFUSED
@@ -56,6 +57,11 @@ def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> It
         tables = {name: from_arrow(rows) for name, rows in read_plan(DeltaRsTables(folder)).items()}
     yield from to_plan_lines(tables)["line"]
 
+
+COLUMNAR = SimpleNamespace(
+    start=partial(start, Planner.COLUMNAR), plan_lines=partial(plan_lines, planner=Planner.COLUMNAR)
+)
+"""The columnar planner in Spark's Python workers, which has the same two functions."""
 
 _last_plan: dict[tuple[Path, Layer, Planner], Planned] = {}
 """What this process planned last, until it plans again: where that is compared, nothing is planned again."""

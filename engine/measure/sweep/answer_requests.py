@@ -10,9 +10,8 @@ import os
 import sys
 
 from penstock.engine.machine.die_with_parent import die_with_parent
-from penstock.engine.measure.bench.measure_planner import describe_failure
-from penstock.engine.measure.bench.peak_memory import own_peak_bytes
-from penstock.engine.measure.sweep.sweep_grid import CellMeter, CellRequest
+from penstock.engine.measure.bench.measure_planner import describe_failure, own_peak_bytes
+from penstock.engine.measure.sweep.run_sweep import CellMeter, CellRequest
 
 
 def main() -> None:

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple, cast
 
 from penstock.engine.measure.sweep.sweep_spec import (
     CAPTURED,
+    MOST_CELLS,
     PARAMETERS,
+    VERSION,
     WORKLOADS,
     SweepSource,
     SweepSpec,
@@ -33,11 +35,6 @@ from penstock.engine.planning.planner_program import PlannerProgram
 from penstock.operators.common.flink_yaml import as_option_text
 from penstock.plans.errors import InputError
 from penstock.plans.installation import own_version
-
-VERSION = 3
-"""Raised whenever a cell means something else."""
-
-MOST_CELLS = 100_000
 
 
 class Cell(NamedTuple):

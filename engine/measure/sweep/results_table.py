@@ -13,11 +13,11 @@ from deltalake import DeltaTable, Schema
 
 from penstock.engine.measure.sweep.grid import Cell
 from penstock.engine.measure.sweep.sweep_spec import PARAMETERS
+from penstock.engine.store.data_files import add_action, make_log_durable, write_file
 from penstock.engine.store.delta_rs_table import STRICT, open_table, to_table
 from penstock.engine.store.require_target import features_against_writes
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import delta_schema
-from penstock.engine.store.write_file import add_action, make_log_durable, write_file
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.metrics.plan_metrics import METRICS
@@ -219,7 +219,7 @@ def forget_cells(folder: str, cells: Iterable[Cell]) -> None:
             make_log_durable(path, since)
 
 
-class Measured(NamedTuple):
+class CellResult(NamedTuple):
     """A row of `results`: its error if there is no result, and why the cell failed, wholly or in part."""
 
     error: str | None
@@ -227,7 +227,7 @@ class Measured(NamedTuple):
 
 
 @without_pandas()
-def measured_cells(folder: str) -> dict[tuple[str, int], Measured]:
+def measured_cells(folder: str) -> dict[tuple[str, int], CellResult]:
     """The cells that the table has, by (cell, repetition), as their newest rows have them."""
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "reading"):
@@ -236,7 +236,9 @@ def measured_cells(folder: str) -> dict[tuple[str, int], Measured]:
             return {}
         columns = ["cell", "repetition", "date", "error", "message"]
         rows = sorted(to_table(delta_table.scan(columns)).to_pylist(), key=lambda row: row["date"])
-        return {(row["cell"], row["repetition"]): Measured(row["error"], failure_of_row(row)) for row in rows}
+        return {
+            (row["cell"], row["repetition"]): CellResult(row["error"], failure_of_row(row)) for row in rows
+        }
 
 
 def failure_of_row(row: Mapping[str, Any]) -> str | None:

@@ -10,10 +10,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from penstock.engine.planning.chosen_costs import ALIKE, DRAWN
 from penstock.plans.errors import PenstockError
-from penstock.plans.generate.by_spec.fleet_spec import read_with_contradictions
+from penstock.plans.generate.draw_by_spec import read_with_contradictions
 from penstock.plans.generate.fleet import Spec
 from penstock.plans.generate.layered import SHAPES
 from penstock.plans.topology.rules import shorten
+
+# Spec files of sweeps: what they may hold.
+
 
 WORKLOADS = "workloads"
 """What `shape` takes beside shapes: published benchmarks with costs."""
@@ -158,3 +161,9 @@ class TableFormat(StrEnum):
     MARKDOWN = "markdown"
     LATEX = "latex"  #: for the package booktabs
     CSV = "csv"
+
+
+VERSION = 3
+"""Raised whenever a cell means something else."""
+
+MOST_CELLS = 100_000

@@ -3,32 +3,38 @@
 from importlib import import_module
 from typing import Any
 
-from penstock.engine.pyflink.common.completable_future import CompletableFuture
-from penstock.engine.pyflink.common.config_options import ConfigOption, ConfigOptions
-from penstock.engine.pyflink.common.configuration import Configuration
-from penstock.engine.pyflink.common.execution_config import ExecutionConfig
-from penstock.engine.pyflink.common.input_dependency_constraint import InputDependencyConstraint
-from penstock.engine.pyflink.common.job_client import JobClient
-from penstock.engine.pyflink.common.job_execution_result import JobExecutionResult
-from penstock.engine.pyflink.common.job_id import JobID
-from penstock.engine.pyflink.common.job_status import JobStatus
-from penstock.engine.pyflink.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
-from penstock.engine.pyflink.common.serialization import (
+from penstock.engine.pyflink.common.execution_config import (
+    ExecutionConfig,
+    InputDependencyConstraint,
+    RestartStrategies,
+    RestartStrategyConfiguration,
+)
+from penstock.engine.pyflink.common.job_client import (
+    CompletableFuture,
+    JobClient,
+    JobExecutionResult,
+    JobID,
+    JobStatus,
+)
+from penstock.engine.pyflink_names.modules import other_name
+from penstock.operators.common.basic_types import TypeSerializer
+from penstock.operators.common.configuration import ConfigOption, ConfigOptions, Configuration
+from penstock.operators.common.row import Row, RowKind
+from penstock.operators.common.time import (
+    AssignerWithPeriodicWatermarksWrapper,
+    Duration,
+    Instant,
+    Time,
+    WatermarkStrategy,
+)
+from penstock.operators.common.typeinfo import TypeInformation, Types
+from penstock.operators.formats.part_formats import (
     ByteArraySchema,
     DeserializationSchema,
     Encoder,
     SerializationSchema,
     SimpleStringSchema,
 )
-from penstock.engine.pyflink.common.serializer import TypeSerializer
-from penstock.engine.pyflink.common.time import Duration, Instant, Time
-from penstock.engine.pyflink.common.typeinfo import TypeInformation, Types
-from penstock.engine.pyflink.common.types import Row, RowKind
-from penstock.engine.pyflink.common.watermark_strategy import (
-    AssignerWithPeriodicWatermarksWrapper,
-    WatermarkStrategy,
-)
-from penstock.engine.pyflink_names.modules import other_name
 
 __all__ = [
     "AssignerWithPeriodicWatermarksWrapper",
@@ -60,12 +66,12 @@ __all__ = [
     "WatermarkStrategy",
 ]
 
-#: Old places of schemas; these modules import this one.
+#: Old places of schemas; modules of formats import this one.
 _FORMATS = {
-    "CsvRowDeserializationSchema": "penstock.engine.pyflink.datastream.formats.csv",
-    "CsvRowSerializationSchema": "penstock.engine.pyflink.datastream.formats.csv",
-    "JsonRowDeserializationSchema": "penstock.engine.pyflink.datastream.formats.json",
-    "JsonRowSerializationSchema": "penstock.engine.pyflink.datastream.formats.json",
+    "CsvRowDeserializationSchema": "penstock.operators.formats.csv_schemas",
+    "CsvRowSerializationSchema": "penstock.operators.formats.csv_schemas",
+    "JsonRowDeserializationSchema": "penstock.operators.formats.json_values",
+    "JsonRowSerializationSchema": "penstock.operators.formats.json_values",
 }
 
 

@@ -1,14 +1,138 @@
 """A handle to a running job. Source: pyflink.common.job_client."""
 
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from enum import Enum
 from threading import Thread
 from typing import Any, NoReturn, Protocol
 
-from penstock.engine.pyflink.common.completable_future import CompletableFuture
-from penstock.engine.pyflink.common.job_execution_result import JobExecutionResult
-from penstock.engine.pyflink.common.job_id import JobID
-from penstock.engine.pyflink.common.job_status import JobStatus
+# Results that are available later. Source: pyflink.common.completable_future.
+
+
+class CompletableFuture:
+    """A result that is available later; `py_class`, if given, converts it."""
+
+    def __init__(self, future: "Future[Any]", py_class: Callable[[Any], Any] | None = None) -> None:
+        self._future = future
+        self._py_class = py_class
+
+    def cancel(self) -> bool:
+        """Give up waiting for it; whether it is cancelled now. What has begun is not stopped by it."""
+        return self._future.cancel()
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled before it came."""
+        return self._future.cancelled()
+
+    def done(self) -> bool:
+        """Whether it came, failed or was cancelled."""
+        return self._future.done()
+
+    def result(self) -> Any:
+        """Wait for it and give it; raises what it failed with."""
+        result = self._future.result()
+        return result if self._py_class is None else self._py_class(result)
+
+    def exception(self) -> BaseException | None:
+        """The exception that it failed with; None if it has a result, or none yet."""
+        if not self._future.done():
+            return None
+        return CancelledError() if self._future.cancelled() else self._future.exception()
+
+    def __str__(self) -> str:
+        state = "Not completed"
+        if self.done():
+            state = "Completed normally" if self.exception() is None else "Completed exceptionally"
+        return f"CompletableFuture[{state}]"
+
+
+# Names of jobs. Source: pyflink.common.job_id.
+
+
+class JobID:
+    """Id of a job: 32 hex digits."""
+
+    def __init__(self, job_id: str) -> None:
+        self._job_id = job_id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JobID) and self._job_id == other._job_id
+
+    def __hash__(self) -> int:
+        return hash(self._job_id)
+
+    def __str__(self) -> str:
+        return self._job_id
+
+
+# The result of a finished job. Source: pyflink.common.job_execution_result.
+
+
+class JobExecutionResult:
+    """Id of the job, how many milliseconds it took, and its metrics, by name, as accumulators."""
+
+    def __init__(self, job_id: str, net_runtime: int, accumulators: Mapping[str, Any] | None = None) -> None:
+        self._job_id = JobID(job_id)
+        self._net_runtime = net_runtime
+        self._accumulators = dict(accumulators or {})
+
+    def get_job_id(self) -> JobID:
+        """Id of the job."""
+        return self._job_id
+
+    def get_net_runtime(self) -> int:
+        """Milliseconds that the job ran."""
+        return self._net_runtime
+
+    def get_accumulator_result(self, accumulator_name: str) -> Any:
+        """Value of an accumulator; None if there is none of that name."""
+        return self._accumulators.get(accumulator_name)
+
+    def get_all_accumulator_results(self) -> dict[str, Any]:
+        """Values of all accumulators by name."""
+        return dict(self._accumulators)
+
+    def __str__(self) -> str:
+        lines = [
+            "Program execution finished",
+            f"Job with JobID {self._job_id} has finished.",
+            f"Job Runtime: {self._net_runtime} ms",
+        ]
+        if self._accumulators:
+            lines += ["Accumulator Results: ", *map(_accumulator_line, self._accumulators.items()), ""]
+        return "\n".join(lines) + "\n"
+
+
+def _accumulator_line(entry: tuple[str, Any]) -> str:
+    name, value = entry
+    text = f" [{len(value)} elements]" if isinstance(value, (list, tuple, set)) else f": {value}"
+    return f"- {name} ({type(value).__name__}){text}"
+
+
+# States of a job. Source: pyflink.common.job_status; org.apache.flink.api.common.JobStatus.
+
+
+class JobStatus(Enum):
+    """The state a job is in."""
+
+    CREATED = 0
+    RUNNING = 1
+    FAILING = 2
+    FAILED = 3
+    CANCELLING = 4
+    CANCELED = 5
+    FINISHED = 6
+    RESTARTING = 7
+    SUSPENDED = 8
+    RECONCILING = 9
+
+    def is_globally_terminal_state(self) -> bool:
+        """Whether the job is over for good."""
+        return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
+
+    def is_terminal_state(self) -> bool:
+        """Whether the job is over where it ran."""
+        return self.is_globally_terminal_state() or self is JobStatus.SUSPENDED
 
 
 class JobSummary(Protocol):

@@ -4,14 +4,20 @@ Source: pyflink.datastream.
 """
 
 from penstock.engine.pyflink.datastream.async_data_stream import AsyncDataStream
-from penstock.engine.pyflink.datastream.checkpoint_config import CheckpointConfig
-from penstock.engine.pyflink.datastream.checkpoint_storage import (
+from penstock.engine.pyflink.datastream.checkpoint_config import (
+    CheckpointConfig,
+    CheckpointingMode,
     CheckpointStorage,
     CustomCheckpointStorage,
+    CustomStateBackend,
+    EmbeddedRocksDBStateBackend,
+    ExternalizedCheckpointRetention,
     FileSystemCheckpointStorage,
+    HashMapStateBackend,
     JobManagerCheckpointStorage,
+    PredefinedOptions,
+    StateBackend,
 )
-from penstock.engine.pyflink.datastream.checkpointing_mode import CheckpointingMode
 from penstock.engine.pyflink.datastream.data_stream import (
     BroadcastConnectedStream,
     BroadcastStream,
@@ -21,15 +27,17 @@ from penstock.engine.pyflink.datastream.data_stream import (
     KeyedStream,
     WindowedStream,
 )
-from penstock.engine.pyflink.datastream.execution_mode import RuntimeExecutionMode
-from penstock.engine.pyflink.datastream.externalized_checkpoint_retention import (
-    ExternalizedCheckpointRetention,
-)
-from penstock.engine.pyflink.datastream.functions import (
-    AggregateFunction,
+from penstock.engine.pyflink.datastream.environment_options import RuntimeExecutionMode
+from penstock.engine.pyflink.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
+from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.functions.async_functions import (
     AsyncFunction,
     AsyncRetryPredicate,
     AsyncRetryStrategy,
+)
+from penstock.operators.functions.functions import (
+    AggregateFunction,
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -45,33 +53,15 @@ from penstock.engine.pyflink.datastream.functions import (
     ProcessFunction,
     ProcessWindowFunction,
     ReduceFunction,
-    RuntimeContext,
     SinkFunction,
     SourceFunction,
+    TimeDomain,
+    TimerService,
     WindowFunction,
 )
-from penstock.engine.pyflink.datastream.output_tag import OutputTag
-from penstock.engine.pyflink.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
-from penstock.engine.pyflink.datastream.state_backend import (
-    CustomStateBackend,
-    EmbeddedRocksDBStateBackend,
-    HashMapStateBackend,
-    PredefinedOptions,
-    StateBackend,
-)
-from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.time_domain import TimeDomain
-from penstock.engine.pyflink.datastream.timerservice import TimerService
-from penstock.engine.pyflink.datastream.window import (
-    CountWindow,
-    GlobalWindow,
-    MergingWindowAssigner,
-    TimeWindow,
-    Trigger,
-    TriggerResult,
-    Window,
-    WindowAssigner,
-)
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.windows.trigger import MergingWindowAssigner, Trigger, TriggerResult, WindowAssigner
+from penstock.operators.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
 
 __all__ = [
     "AggregateFunction",

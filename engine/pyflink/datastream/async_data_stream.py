@@ -8,13 +8,12 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.pyflink.common.time import Time
-from penstock.engine.pyflink.datastream.async_retry_strategies import NO_RETRY_STRATEGY
-from penstock.engine.pyflink.datastream.functions import AsyncFunction, AsyncRetryStrategy
 from penstock.engine.pyflink.datastream.operator_settings import as_output_type, check_methods
 from penstock.engine.run.runtime.transformations import Call
-from penstock.operators.async_io.async_wait_operator import AsyncWaitOperator
 from penstock.operators.common.declared_types import DeclaredType
+from penstock.operators.common.time import Time
+from penstock.operators.functions.async_functions import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy
+from penstock.operators.process.async_wait_operator import AsyncWaitOperator
 
 if TYPE_CHECKING:
     from penstock.engine.pyflink.datastream.data_stream import DataStream

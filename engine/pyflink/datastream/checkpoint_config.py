@@ -2,14 +2,248 @@
 
 from __future__ import annotations
 
-from penstock.engine.pyflink.common.configuration import Configuration
+import posixpath
+from enum import Enum
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
 from penstock.engine.pyflink.common.execution_config import get_duration, set_duration, set_key
-from penstock.engine.pyflink.common.time import Duration
-from penstock.engine.pyflink.datastream.checkpointing_mode import CheckpointingMode
-from penstock.engine.pyflink.datastream.externalized_checkpoint_retention import (
-    ExternalizedCheckpointRetention,
-)
-from penstock.operators.common.arguments import require_kind
+from penstock.operators.common.arguments import no_java, require_kind
+from penstock.operators.common.configuration import Configuration
+from penstock.operators.common.time import Duration
+
+# Where checkpoints are stored. Source: pyflink.datastream.checkpoint_storage.
+#
+# Bounded jobs here take no checkpoints; these classes only hold the settings.
+
+
+class CheckpointStorage:
+    """A place for checkpoints."""
+
+
+class JobManagerCheckpointStorage(CheckpointStorage):
+    """The memory of Flink's JobManager.
+
+    ValueError for a path without scheme (file:, hdfs:, …) or a size that is not positive.
+    """
+
+    #: Bytes, 5 MB.
+    DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
+
+    def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None) -> None:
+        self._checkpoint_path = None if checkpoint_path is None else _checked_path(checkpoint_path)
+        self._max_state_size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
+        if self._max_state_size <= 0:
+            raise ValueError(f"max_state_size {max_state_size}: it has to be positive")
+
+    def get_checkpoint_path(self) -> str | None:
+        """Folder of the checkpoints' metadata."""
+        return self._checkpoint_path
+
+    def get_max_state_size(self) -> int:
+        """How many bytes one state may have."""
+        return self._max_state_size
+
+    def get_savepoint_path(self) -> str | None:
+        """Folder of savepoints: none is set here."""
+        return None
+
+    def __str__(self) -> str:
+        return (
+            f"JobManagerCheckpointStorage (checkpoints to JobManager) ( maxStateSize: {self._max_state_size})"
+        )
+
+
+class FileSystemCheckpointStorage(CheckpointStorage):
+    """Files below a folder.
+
+    Sizes of -1 stand for the options' values. ValueError for a path that is None, the root or without scheme,
+    a threshold outside -1 to 1 MB, or a buffer size below -1.
+    """
+
+    #: Bytes, 1 MB.
+    MAX_FILE_STATE_THRESHOLD = 1024 * 1024
+
+    def __init__(
+        self,
+        checkpoint_path: str | None = None,
+        file_state_size_threshold: int | None = None,
+        write_buffer_size: int = -1,
+    ) -> None:
+        if checkpoint_path is None:
+            raise ValueError("checkpoint_path must not be None")
+        self._checkpoint_path = _checked_path(checkpoint_path)
+        self._threshold = -1 if file_state_size_threshold is None else file_state_size_threshold
+        self._write_buffer_size = write_buffer_size
+        if not -1 <= self._threshold <= self.MAX_FILE_STATE_THRESHOLD:
+            raise ValueError(
+                f"file_state_size_threshold {self._threshold}: -1 to {self.MAX_FILE_STATE_THRESHOLD}"
+            )
+        if write_buffer_size < -1:
+            raise ValueError(f"write_buffer_size {write_buffer_size}: at least -1")
+
+    def get_checkpoint_path(self) -> str:
+        """Folder of the checkpoints."""
+        return self._checkpoint_path
+
+    def get_savepoint_path(self) -> str | None:
+        """Folder of savepoints: none is set here."""
+        return None
+
+    def get_min_file_size_threshold(self) -> int:
+        """Bytes below which state lies in the metadata; 20 KB unless set."""
+        return 20 * 1024 if self._threshold < 0 else self._threshold
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes of a writer's buffer; 4 KB unless set."""
+        return 4096 if self._write_buffer_size < 0 else self._write_buffer_size
+
+
+class CustomCheckpointStorage(CheckpointStorage):
+    """A storage written in Java; NoJavaError, always."""
+
+    def __init__(self, j_custom_checkpoint_storage: Any) -> None:
+        no_java("CustomCheckpointStorage")
+
+
+def _checked_path(text: str) -> str:
+    parts = urlsplit(text)
+    if not parts.scheme:
+        raise ValueError(f"checkpoint_path {text!r}: it needs a scheme such as file: or hdfs:")
+    folder = posixpath.normpath(parts.path or "/")
+    if folder in ("/", "//"):
+        raise ValueError(f"checkpoint_path {text!r}: not the root folder")
+    return f"{parts.scheme}:{f'//{parts.netloc}' if parts.netloc else ''}{folder}"
+
+
+# What a recovery from a checkpoint guarantees. Source: pyflink.datastream.checkpointing_mode.
+
+
+class CheckpointingMode(Enum):
+    """How often state sees a record that a recovery replays."""
+
+    EXACTLY_ONCE = 0
+    AT_LEAST_ONCE = 1
+
+
+# Which checkpoints outlive their job. Source: pyflink.datastream.externalized_checkpoint_retention.
+
+
+class ExternalizedCheckpointRetention(Enum):
+    """What becomes of the checkpoints of a job that is cancelled."""
+
+    DELETE_ON_CANCELLATION = 0
+    RETAIN_ON_CANCELLATION = 1
+    NO_EXTERNALIZED_CHECKPOINTS = 2
+
+
+# Where Flink keeps state. Source: pyflink.datastream.state_backend.
+#
+# State here lives in Python structures of each subtask and goes to disk beyond a configured size, whatever
+# the
+# backend; these classes only hold the settings.
+
+
+class StateBackend:
+    """A way to keep state."""
+
+
+class HashMapStateBackend(StateBackend):
+    """State as objects on the heap."""
+
+    def __str__(self) -> str:
+        return "org.apache.flink.runtime.state.hashmap.HashMapStateBackend"
+
+
+class EmbeddedRocksDBStateBackend(StateBackend):
+    """State in RocksDB. TypeError for another argument than None, True or False."""
+
+    def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
+        if enable_incremental_checkpointing not in (None, True, False):
+            raise TypeError(
+                "enable_incremental_checkpointing has to be None, True or False, not "
+                f"{enable_incremental_checkpointing!r}"
+            )
+        self._incremental = enable_incremental_checkpointing
+        self._paths: list[str] | None = None
+        self._predefined_options = PredefinedOptions.DEFAULT
+        self._transfer_threads: int | None = None
+
+    def set_db_storage_paths(self, *paths: str) -> None:
+        """Set the local folders of RocksDB's files; none: the default. ValueError for others."""
+        self._paths = [_local_path(path) for path in paths] or None
+
+    def get_db_storage_paths(self) -> list[str] | None:
+        """The local folders of RocksDB's files; None: the default."""
+        return None if self._paths is None else list(self._paths)
+
+    def is_incremental_checkpoints_enabled(self) -> bool:
+        """Whether checkpoints are incremental; False unless enabled."""
+        return bool(self._incremental)
+
+    def set_predefined_options(self, options: PredefinedOptions) -> None:
+        """Choose a set of RocksDB's options. TypeError for anything else."""
+        if not isinstance(options, PredefinedOptions):
+            raise TypeError(f"PredefinedOptions are needed, not {options!r}")
+        self._predefined_options = options
+
+    def get_predefined_options(self) -> PredefinedOptions:
+        """The chosen set of RocksDB's options."""
+        return self._predefined_options
+
+    def set_options(self, options_factory_class_name: str) -> NoReturn:
+        """NoJavaError: the factory would be a Java class."""
+        no_java(f"EmbeddedRocksDBStateBackend.set_options({options_factory_class_name!r})")
+
+    def get_options(self) -> str | None:
+        """Name of the Java class of the options' factory: there is none."""
+        return None
+
+    def get_number_of_transfer_threads(self) -> int:
+        """How many threads move files; 4 unless set."""
+        return 4 if self._transfer_threads is None else self._transfer_threads
+
+    def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
+        """Set how many threads move files. ValueError below 1."""
+        if number_of_transfering_threads < 1:
+            raise ValueError(f"{number_of_transfering_threads} transfer threads: at least 1")
+        self._transfer_threads = number_of_transfering_threads
+
+    def __str__(self) -> str:
+        paths = "null" if self._paths is None else f"[{', '.join(self._paths)}]"
+        incremental = "UNDEFINED" if self._incremental is None else str(self._incremental).upper()
+        threads = -1 if self._transfer_threads is None else self._transfer_threads
+        return (
+            f"EmbeddedRocksDBStateBackend{{, localRocksDbDirectories={paths}, "
+            f"enableIncrementalCheckpointing={incremental}, numberOfTransferThreads={threads}, "
+            "writeBatchSize=-1}"
+        )
+
+
+class PredefinedOptions(Enum):
+    """Sets of RocksDB's options by the hardware they are for."""
+
+    DEFAULT = 0
+    SPINNING_DISK_OPTIMIZED = 1
+    SPINNING_DISK_OPTIMIZED_HIGH_MEM = 2
+    FLASH_SSD_OPTIMIZED = 3
+
+
+class CustomStateBackend(StateBackend):
+    """A backend written in Java; NoJavaError, always."""
+
+    def __init__(self, j_custom_state_backend: Any) -> None:
+        no_java("CustomStateBackend")
+
+
+def _local_path(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("", "file"):
+        raise ValueError(f"path {text!r}: it is not local")
+    if not parts.path.startswith("/"):
+        raise ValueError(f"path {text!r}: it has to be absolute")
+    return parts.path
+
 
 _PREFIX = "execution.checkpointing."
 _INTERVAL = _PREFIX + "interval"

@@ -19,16 +19,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from penstock.engine.pyflink.common.time import Duration, Time
-from penstock.engine.pyflink.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from penstock.engine.pyflink.datastream.stream_settings import schema_of_type, type_as_key
-from penstock.engine.run.runtime.carried_columns import as_carried
+from penstock.engine.run.runtime.dataframe_of_job import as_carried
 from penstock.operators.common.spark_schemas import (
     carried_type,
     given_schema,
     stream_type,
     type_of_spark_schema,
 )
+from penstock.operators.common.time import Duration, Time
+from penstock.operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from penstock.operators.connectors.dataframe_source import DataFrameSource, EventTime
 from penstock.operators.records.key_selection import NestedKeys
 from penstock.plans.errors import ConfigurationError
@@ -112,8 +112,8 @@ def keys_of_rows(
     names = [key] if isinstance(key, str) else list(key) if isinstance(key, list | tuple) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise TypeError(
-            f"key: found {_said(key)}, allowed the name of a column, or a list of names; stream.key_by takes "
-            "functions"
+            f"key must be the name of a column, or a list of names, got {_type_text(key)}; "
+            "stream.key_by takes functions"
         )
     known = given_schema(type_info)
     if known is None:
@@ -176,7 +176,7 @@ def _field_at(schema: StructType, path: Sequence[int]) -> DataType:
     return kind
 
 
-def _said(found: Any) -> str:
+def _type_text(found: Any) -> str:
     if not isinstance(found, list | tuple):
         return type(found).__name__
     return f"[{', '.join(repr(part) if isinstance(part, str) else type(part).__name__ for part in found)}]"
@@ -194,7 +194,7 @@ def _event_time(
 ) -> tuple[EventTime, list[int]]:
     """The event time, and the path of its field."""
     if not isinstance(column, str):
-        raise TypeError(f"event_time: found {_said(column)}, allowed the name of a column")
+        raise TypeError(f"event_time: found {_type_text(column)}, allowed the name of a column")
     path = _path_of(df, schema, column, "event_time")
     kind = _field_at(schema, path)
     if not isinstance(kind, _TIMES):

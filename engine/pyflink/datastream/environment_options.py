@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Self
 
 from penstock.engine.configuration.find_configuration import find_configuration
 from penstock.engine.machine.available_memory import cores
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
-from penstock.engine.pyflink.common.configuration import Configuration
 from penstock.engine.pyflink.common.execution_config import ExecutionConfig
-from penstock.engine.pyflink.datastream.checkpoint_config import CheckpointConfig
-from penstock.engine.pyflink.datastream.checkpointing_mode import CheckpointingMode
-from penstock.engine.pyflink.datastream.execution_mode import RuntimeExecutionMode
+from penstock.engine.pyflink.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from penstock.engine.pyflink.datastream.operator_settings import check_buffer_timeout, check_max_parallelism
 from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.engine.run.lowering.lower_job import KnownIds
@@ -37,8 +35,20 @@ from penstock.engine.run.runtime.transformations import (
     Job,
 )
 from penstock.operators.common.arguments import require_kind, require_text
+from penstock.operators.common.configuration import Configuration
 from penstock.plans.topology import flink_options as options
 from penstock.plans.topology.flink_options import FlinkOption, read_option
+
+# Streaming or batch. Source: pyflink.datastream.execution_mode.
+
+
+class RuntimeExecutionMode(Enum):
+    """How a job runs; AUTOMATIC is BATCH where all sources are bounded."""
+
+    STREAMING = 0
+    BATCH = 1
+    AUTOMATIC = 2
+
 
 # What StreamExecutionEnvironment.get_execution_environment gives depends on how a script is started.
 #

@@ -14,28 +14,37 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, overload
 
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.pyflink.common.io import InputFormat
-from penstock.engine.pyflink.common.time import Duration
-from penstock.engine.pyflink.common.typeinfo import TypeInformation
-from penstock.engine.pyflink.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.pyflink.datastream.data_stream import DataStream, KeyedStream
 from penstock.engine.pyflink.datastream.environment_options import EnvironmentOptions
-from penstock.engine.pyflink.datastream.operator_settings import as_output_type
-from penstock.engine.pyflink.datastream.pickled import Pickled
-from penstock.engine.pyflink.datastream.source_checks import check_source
+from penstock.engine.pyflink.datastream.operator_settings import Pickled, as_output_type, check_source
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.transformations import Call, Job, topology_of
-from penstock.operators.common.arguments import require_text
+from penstock.operators.common.arguments import no_java, require_text
 from penstock.operators.common.declared_types import DeclaredType, declared_type
+from penstock.operators.common.time import Duration, WatermarkStrategy
+from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.collection import CollectionSource
 from penstock.operators.connectors.source import Source
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from penstock.plans.plan_json.columnar.view_lines import to_execution_plan_lines
+from penstock.plans.plan_json.to_plan_lines import to_execution_plan_lines, to_plan_lines
 from penstock.plans.vocabulary import Layer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+# Formats that sources read. Source: pyflink.common.io.
+
+
+class InputFormat:
+    """A format that a source reads. Penstock's formats are its subclasses.
+
+    Raises NoJavaError if it is constructed from a Java object.
+    """
+
+    def __init__(self, j_input_format: Any = None) -> None:
+        if j_input_format is not None:
+            no_java("InputFormat")
 
 
 # The plan of a job as plan JSON (docs/plan-json.md), made in this process.

@@ -10,8 +10,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow.compute as pc
 
-from penstock.engine.pyflink.common.typeinfo import TypeInformation, Types
-from penstock.engine.pyflink.datastream.functions import (
+from penstock.engine.pyflink.datastream.operator_settings import (
+    as_output_type,
+    check_function,
+    check_function_object,
+    check_methods,
+)
+from penstock.engine.pyflink.datastream.stream_settings import StreamSettings, schema_of_type
+from penstock.engine.run.runtime.transformations import Call
+from penstock.operators.chain.operator import MAX_WATERMARK
+from penstock.operators.common.arguments import require_integer
+from penstock.operators.common.declared_types import DeclaredType, declared_type
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.typeinfo import TypeInformation, Types
+from penstock.operators.functions.functions import (
     AggregateFunction,
     AllWindowFunction,
     FilterFunction,
@@ -23,24 +35,6 @@ from penstock.engine.pyflink.datastream.functions import (
     ReduceFunction,
     WindowFunction,
 )
-from penstock.engine.pyflink.datastream.operator_settings import (
-    as_output_type,
-    check_function,
-    check_function_object,
-    check_methods,
-)
-from penstock.engine.pyflink.datastream.output_tag import OutputTag
-from penstock.engine.pyflink.datastream.stream_settings import StreamSettings, schema_of_type
-from penstock.engine.pyflink.datastream.window import (
-    MergingWindowAssigner,
-    Trigger,
-    WindowAssigner,
-    WindowOperationDescriptor,
-)
-from penstock.engine.run.runtime.transformations import Call
-from penstock.operators.chain.operator import MAX_WATERMARK
-from penstock.operators.common.arguments import require_integer
-from penstock.operators.common.declared_types import DeclaredType, declared_type
 from penstock.operators.process.keyed_process_operators import (
     KeyedFilterOperator,
     KeyedFlatMapOperator,
@@ -59,6 +53,8 @@ from penstock.operators.records.aggregate_batches import (
     partial_schema,
 )
 from penstock.operators.records.key_selection import ColumnKeys
+from penstock.operators.windows.trigger import MergingWindowAssigner, Trigger, WindowAssigner
+from penstock.operators.windows.window_contexts import WindowOperationDescriptor
 from penstock.operators.windows.window_functions import WindowedFunction, buffered, reduced
 from penstock.operators.windows.window_functions import aggregated as with_aggregation
 from penstock.operators.windows.window_operator import WindowOperator

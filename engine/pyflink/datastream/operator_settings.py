@@ -7,9 +7,21 @@ org.apache.flink.api.dag.Transformation.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
-from penstock.engine.pyflink.common.typeinfo import (
+from pyspark import cloudpickle
+
+from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.engine.run.runtime.errors import JobCompileError
+from penstock.engine.run.runtime.transformations import Transformation
+from penstock.engine.spark.describe_spark_error import note_broadcasts, pickle_with_broadcasts
+from penstock.operators.common.arguments import require_integer, require_text
+from penstock.operators.common.declared_types import declared_type
+from penstock.operators.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.pickles import describe_unpicklable, load_function
+from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
     ObjectArrayTypeInfo,
     PickledBytesTypeInfo,
@@ -18,11 +30,7 @@ from penstock.engine.pyflink.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
-from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
-from penstock.engine.run.runtime.transformations import Transformation
-from penstock.operators.common.arguments import require_integer, require_text
-from penstock.operators.common.declared_types import declared_type
-from penstock.operators.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from penstock.operators.connectors.source import Source
 from penstock.operators.formats.data_types import is_data_type
 from penstock.operators.functions.functions import Function
 
@@ -152,3 +160,77 @@ def set_slot_sharing_group(transformation: Transformation, group: str | SlotShar
             require_text(group, "slot sharing group"),
             (),
         )
+
+
+# Checks sources and side outputs that scripts name.
+
+
+#: Types by the operator that has the side output, and the tag's id.
+SideOutputTypes = dict[tuple[int, str], TypeInformation | None]
+
+
+def check_source(source: Any) -> Source:
+    """`source`; TypeError unless it is one of Penstock's."""
+    if not isinstance(source, Source):
+        raise TypeError(
+            f"{type(source).__name__} is no source of Penstock: sources of Java classes have no meaning here"
+        )
+    return source
+
+
+def side_output_type(
+    known: SideOutputTypes, operator: Transformation, tag: OutputTag
+) -> TypeInformation | None:
+    """The tag's type. TypeError where the operator's tag of this id was asked for with another type before.
+
+    Source: SingleOutputStreamOperator.getSideOutput.
+    """
+    output_type = as_output_type(tag.type_info)
+    before = known.setdefault((operator.created, tag.tag_id), output_type)
+    if before != output_type:
+        raise TypeError(
+            f"side output {tag.tag_id!r} of {operator.name!r} was asked for with type {before} before, "
+            f"and now with {output_type}"
+        )
+    return output_type
+
+
+# Keeps what a script hands to a stream as it was at that moment.
+#
+# PyFlink pickles a function when it is handed over (to map, key_by, reduce, …). What the script changes after
+# that call, such as the variable of a loop or a dict that the function refers to, does not reach the job, and
+# two operators never share one function object.
+#
+# Source: pyflink.datastream.data_stream._get_one_input_stream_operator.
+
+
+class Pickled:
+    """Holds the pickle of `thing`, and unpickles as the thing itself.
+
+    `thing` is an operator or a function, and `name` says in messages what it belongs to. Raises
+    JobCompileError where it cannot be pickled.
+    """
+
+    def __init__(self, thing: Any, name: str) -> None:
+        try:
+            self._name = name
+            self._pickle, self._broadcasts = pickle_with_broadcasts(thing)
+        except Exception as error:
+            function = getattr(thing, "function", thing)
+            raise JobCompileError(
+                f"{name}: {describe_unpicklable(function, 'its function', error)}"
+            ) from error
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The result of a new copy of the function for `arguments`."""
+        return cloudpickle.loads(self._pickle)(*arguments)
+
+    def __copy__(self) -> Pickled:
+        """One that unpickles as another thing: within one pickle, what stands twice is one thing."""
+        other = object.__new__(Pickled)
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __reduce__(self) -> tuple[Callable[[bytes, str], Any], tuple[bytes, str]]:
+        note_broadcasts(self._broadcasts)
+        return load_function, (self._pickle, self._name)

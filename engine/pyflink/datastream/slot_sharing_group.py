@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any, NoReturn
 
-from penstock.operators.common.arguments import require_kind, require_text
-from penstock.operators.common.no_java import no_java
+from penstock.operators.common.arguments import no_java, require_kind, require_text
 
 _UNITS = ("bytes", "kb", "mb", "gb", "tb")
 

@@ -10,10 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from penstock.engine.pyflink.common.configuration import Configuration
-from penstock.engine.pyflink.common.job_client import JobClient
-from penstock.engine.pyflink.common.job_execution_result import JobExecutionResult
-from penstock.engine.pyflink.common.typeinfo import TypeInformation
+from penstock.engine.pyflink.common.job_client import JobClient, JobExecutionResult
 from penstock.engine.pyflink.datastream.data_stream import DataStream
 from penstock.engine.pyflink.datastream.environment_options import (
     PARALLELISM,
@@ -27,11 +24,10 @@ from penstock.engine.pyflink.datastream.environment_sources import (
     execution_plan_json,
     job_plan,
 )
-from penstock.engine.pyflink.datastream.operator_settings import as_output_type
-from penstock.engine.pyflink.datastream.source_checks import SideOutputTypes
-from penstock.engine.pyflink.datastream.stream_outputs import collected_values
+from penstock.engine.pyflink.datastream.operator_settings import SideOutputTypes, as_output_type
+from penstock.engine.pyflink.datastream.record_operations import collected_values
 from penstock.engine.run.lowering.lower_job import lower_job
-from penstock.engine.run.runtime.no_effect import say_left_out, say_without_effect
+from penstock.engine.run.runtime.run_settings import print_ignored_options, print_left_out
 from penstock.engine.run.runtime.transformations import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
@@ -50,6 +46,8 @@ from penstock.engine.run.runtime.transformations import (
     take_ids,
     topology_of,
 )
+from penstock.operators.common.configuration import Configuration
+from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.collection import CollectionSource
 from penstock.plans.topology import flink_options as options
 from penstock.plans.topology.flink_options import read_option
@@ -333,7 +331,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         job = self._registered_job_to_run(job_name)
         if _is_captured(job):
             return JobClient(PlannedJob())
-        from penstock.engine.run.runtime.start_job import RunningJob
+        from penstock.engine.run.runtime.list_jobs_of_script import RunningJob
 
         return JobClient(RunningJob(job).start())
 
@@ -472,7 +470,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         """The job of `roots`, with the caches filled that it reads, unless it is only to be planned."""
         runs = current_settings().captured is None
         if runs:
-            say_without_effect(self.options())
+            print_ignored_options(self.options())
         unfilled, filled = self._caches.read_by(roots)
         unfilled = unfilled if _is_batch(self.options()) else []
         job = job_from_environment(self, roots, job_name, planned=planned)
@@ -481,7 +479,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
             job = self._with_filled_caches(job, unfilled, roots)
         for cached in unfilled if not runs else ():
             self._caches.fill(cached, [])
-        say_left_out(job, roots)
+        print_left_out(job, roots)
         return job
 
     def _with_filled_caches(

@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from penstock.engine.pyflink.common.execution_config import ExecutionConfig
-from penstock.engine.pyflink.common.typeinfo import TypeInformation, Types
 from penstock.engine.pyflink.datastream.operator_settings import (
+    Pickled,
     check_buffer_timeout,
     check_max_parallelism,
     check_parallelism,
     check_uid_hash,
     set_slot_sharing_group,
 )
-from penstock.engine.pyflink.datastream.pickled import Pickled
 from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.engine.run.runtime.transformations import VIRTUAL_KINDS, Call, Transformation
 from penstock.operators.common.arguments import require_text
 from penstock.operators.common.arrow_types import arrow_type, is_bytes
-from penstock.operators.common.typeinfo import RowTypeInfo, TupleTypeInfo
+from penstock.operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from penstock.operators.exchange.blocks import VALUE_COLUMN
 from penstock.operators.records.key_selection import ColumnKeys
 

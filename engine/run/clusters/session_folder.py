@@ -15,8 +15,7 @@ from urllib.parse import quote, unquote
 
 from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.machine.replace_file import replace_file
-from penstock.engine.machine.run_owner import Liveness, describe_owner, liveness
-from penstock.engine.machine.state_folder import STATE_DIR, state_folder
+from penstock.engine.machine.state_folder import STATE_DIR, Liveness, describe_owner, liveness, state_folder
 from penstock.operators.files.durable_files import NotOwnError
 from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
 
@@ -224,7 +223,7 @@ SPARK_MASTER = "spark.master"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ClusterOptions:
     """What a command was told of the cluster: its options, and Spark's settings without those of files of
     Spark's own.
     """
@@ -246,9 +245,9 @@ class ClusterKind:
     """A kind of cluster: when it is active, and which master or session it means then."""
 
     name: str
-    is_active: Callable[[Asked], ClusterAnswer]
-    master: Callable[[Asked], str | None] = lambda asked: None
-    session: Callable[[Asked], Session | None] = lambda asked: None
+    is_active: Callable[[ClusterOptions], ClusterAnswer]
+    master: Callable[[ClusterOptions], str | None] = lambda asked: None
+    session: Callable[[ClusterOptions], Session | None] = lambda asked: None
 
 
 @dataclass(frozen=True)
@@ -262,19 +261,19 @@ class Cluster:
     refused: tuple[str, ...] = ()  #: of the kinds before this one, why they are not active
 
 
-def _master_of_command(asked: Asked) -> ClusterAnswer:
+def _master_of_command(asked: ClusterOptions) -> ClusterAnswer:
     return _given("--master", asked.master)
 
 
-def _session_of_command(asked: Asked) -> ClusterAnswer:
+def _session_of_command(asked: ClusterOptions) -> ClusterAnswer:
     return _given("--session", asked.session)
 
 
-def _master_of_configuration(asked: Asked) -> ClusterAnswer:
+def _master_of_configuration(asked: ClusterOptions) -> ClusterAnswer:
     return _given(SPARK_MASTER, asked.conf.get(SPARK_MASTER))
 
 
-def _recorded_session(asked: Asked) -> ClusterAnswer:
+def _recorded_session(asked: ClusterOptions) -> ClusterAnswer:
     latest = latest_session()
     if latest is None:
         return ClusterAnswer(False, "session start has recorded none")
@@ -284,7 +283,7 @@ def _recorded_session(asked: Asked) -> ClusterAnswer:
     return ClusterAnswer(True, f"session start has recorded {latest.name!r}")
 
 
-def _local(asked: Asked) -> ClusterAnswer:
+def _local(asked: ClusterOptions) -> ClusterAnswer:
     return ClusterAnswer(True, "nothing else is asked for")
 
 
@@ -307,7 +306,7 @@ CLUSTER_KINDS = (
 )
 
 
-def choose_cluster(asked: Asked) -> Cluster:
+def choose_cluster(asked: ClusterOptions) -> Cluster:
     """The first kind that is active. Raises ConfigurationError for a session that was asked for in vain."""
     refused: list[str] = []
     for kind in CLUSTER_KINDS:

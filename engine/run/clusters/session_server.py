@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.machine.environment_as_before import environment_as_before
+from penstock.engine.machine.die_with_parent import environment_as_before
 from penstock.engine.machine.replace_file import replace_file
-from penstock.engine.machine.run_owner import this_process
+from penstock.engine.machine.state_folder import this_process
 from penstock.engine.output.progress import Report
 from penstock.engine.output.redaction import redact_value
 from penstock.engine.run.clusters.session_folder import (
@@ -33,7 +33,7 @@ from penstock.plans.errors import ConfigurationError, PenstockError
 from penstock.plans.installation import install_command
 
 if TYPE_CHECKING:
-    from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark
+    from penstock.engine.planning.plan_into_store import PlanResult, WorkOnSpark
 
 
 _LOOPBACK = "127.0.0.1"
@@ -115,7 +115,7 @@ def serve(folder: Path, request: dict[str, Any]) -> None:
             seen = now
 
 
-def plan_on(spark: Any, name: str, work: "WorkOnSpark", report: Report) -> "Stored":
+def plan_on(spark: Any, name: str, work: "WorkOnSpark", report: Report) -> "PlanResult":
     """Make a plan that a client asks for; its settings are its own, and its Spark jobs the group `name`."""
     from penstock.engine.planning.plan_into_store import plan_into_store_on_spark
     from penstock.engine.spark.session import apply_settings

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.engine.output.people import status_beside_output
-from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.print_line import print_beside_output
 from penstock.operators.chain.describe_error import shortened
 from penstock.plans.errors import PenstockError
 
@@ -97,13 +97,13 @@ def fitting_parallelism(groups: tuple[GroupSlots, ...], slots: int) -> int:
     return fits
 
 
-def said_of_waiting(request: SlotRequest, supply: Supply, before: int = 0) -> str:
+def describe_waiting(request: SlotRequest, supply: Supply, before: int = 0) -> str:
     """A line for people while a job waits."""
     jobs = f"; {before} {'jobs wait' if before > 1 else 'job waits'} before it" if before else ""
-    return f"job {request.job!r} waits for {_slots(request.slots)}: {said_of_supply(supply)}{jobs}"
+    return f"job {request.job!r} waits for {_slots(request.slots)}: {describe_supply(supply)}{jobs}"
 
 
-def said_of_supply(supply: Supply) -> str:
+def describe_supply(supply: Supply) -> str:
     """How many TaskManagers and slots there are."""
     managers = f"{supply.registered} of {supply.designated} TaskManagers"
     return (
@@ -131,7 +131,7 @@ def not_available(request: SlotRequest, supply: Supply, seconds: float) -> NoRes
     return NoResourceAvailableError(
         f"job {request.job!r}: {_FLINK} It wants {_slots(request.slots)} (by slot sharing group: "
         f"{listed}{more}; most are set by group {widest.name!r}, vertex {vertex!r}); "
-        f"{said_of_supply(supply)}; it has waited {seconds:g} s (slot.request.timeout)",
+        f"{describe_supply(supply)}; it has waited {seconds:g} s (slot.request.timeout)",
         hint,
     )
 
@@ -259,12 +259,12 @@ def show_waiting(request: SlotRequest) -> Iterator[Callable[[Supply, int], None]
             nonlocal said
             if not said and time.monotonic() - since > _SECONDS_WITHOUT_A_WORD:
                 said = True
-                say_beside_output(said_of_waiting(request, supply, before))
+                print_beside_output(describe_waiting(request, supply, before))
 
         yield say_once
         return
     with status_beside_output(f"job {request.job!r} asks for slots") as show:
         yield lambda supply, before: show(
-            f"{said_of_waiting(request, supply, before)} (TaskManagers: {supply.designated} designated, "
+            f"{describe_waiting(request, supply, before)} (TaskManagers: {supply.designated} designated, "
             f"{supply.pending} pending, {supply.registered} registered)"
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.engine.machine.available_memory import import_root, is_checkout
-from penstock.engine.machine.run_owner import describe_owner, liveness
+from penstock.engine.machine.state_folder import describe_owner, liveness
 from penstock.engine.machine.stop_on_signals import end_processes, processes_of_session
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.clusters.session_folder import (
@@ -29,7 +29,7 @@ from penstock.engine.run.clusters.session_folder import (
 from penstock.engine.run.clusters.session_server import require_connect
 from penstock.engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 from penstock.plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError, PenstockError
-from penstock.plans.topology.flink_values import parse_memory_size
+from penstock.plans.topology.flink_options import parse_memory_size
 
 # What a session is to be: a master, slots and memory as Spark settings.
 #

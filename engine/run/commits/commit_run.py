@@ -12,22 +12,72 @@ import json
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Literal, Self
 
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
-from penstock.engine.machine.run_owner import liveness, this_process
-from penstock.engine.output.say import complain
+from penstock.engine.machine.state_folder import liveness, this_process
+from penstock.engine.output.print_line import print_error
 from penstock.engine.run.commits import journal
-from penstock.engine.run.commits.find_journals import JournalPart, parts_in, runs_of
-from penstock.engine.run.commits.journal import JournalRun, RunDecision, SinkOfRun
+from penstock.engine.run.commits.journal import (
+    JournalPart,
+    JournalRun,
+    RunDecision,
+    SinkOfRun,
+    parts_in,
+    runs_of,
+)
 from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
 from penstock.operators.connectors.sink import Committable, LostCommitError, Sink
 from penstock.plans.errors import PenstockError
+
+# When a published run is forgotten: once nobody can take it for one that failed.
+#
+# A driver that is killed between the commit of a job and the end of its script looks like one that failed,
+# and
+# is started again. The journal of the last run therefore stays until the script goes on to its next job or
+# ends, so that the second start finds the job done.
+#
+# Source: org.apache.flink.runtime.highavailability.JobResultStore.markResultAsCleanAsync.
+
+
+#: How many runs this process has published, by the name of the job.
+published_jobs: Counter[str] = Counter()
+
+_unacknowledged: list[JournalRun] = []
+_scripts: list[None] = []
+
+
+@contextmanager
+def runs_acknowledged_at_end() -> Iterator[None]:
+    """Inside the block the last run is kept until the next one begins, or the block ends."""
+    _scripts.append(None)
+    try:
+        yield
+    finally:
+        _scripts.pop()
+        acknowledge_runs()
+
+
+def acknowledge_runs() -> None:
+    """Forget the published runs, because the script goes on."""
+    while _unacknowledged:
+        with suppress(OSError):  # the run is published; `penstock recover` removes what stays
+            journal.forget(_unacknowledged.pop())
+
+
+def run_is_published(run: JournalRun) -> None:
+    """Forget `run` at the next acknowledgement, or at once outside of `penstock run`."""
+    published_jobs[run.job] += 1
+    _unacknowledged.append(run)
+    if not _scripts:
+        acknowledge_runs()
+
 
 # What can go wrong with a run up to the end of its commit.
 
@@ -393,7 +443,7 @@ class NextRun:
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  #: storage options by folder
 
 
-def settle_earlier_runs(following: NextRun) -> JournalRun | None:
+def finish_earlier_runs(following: NextRun) -> JournalRun | None:
     """Publish what was decided to be published, undo the rest, and leave runs alone whose owner is alive.
 
     Gives the run that this one repeats: the same job over the same input, published, whose driver was killed
@@ -403,35 +453,39 @@ def settle_earlier_runs(following: NextRun) -> JournalRun | None:
     repeated: JournalRun | None = None
     for run in _found(following):
         try:
-            repeated = _settled(run, following, repeated)
+            repeated = _finished_or_undone(run, following, repeated)
         except CommitError:
             raise
         except (OSError, ValueError) as error:  # what is damaged, or away, is no reason not to run
-            say(f"run {run.short_id} of job {run.job!r} is passed over: {error}")
+            print_message(f"run {run.short_id} of job {run.job!r} is passed over: {error}")
     return repeated
 
 
-def _settled(run: JournalRun, following: NextRun, repeated: JournalRun | None) -> JournalRun | None:
+def _finished_or_undone(
+    run: JournalRun, following: NextRun, repeated: JournalRun | None
+) -> JournalRun | None:
     """What is repeated once `run`, one of those found, is settled."""
     state = state_of(run)
     if state in ("running", "elsewhere"):
         return repeated
     if state in ("undecided", "undoing") and undo(run, following_sinks(following), following.options):
-        say(f"run {run.short_id} of job {run.job!r} ended before its commit; what it staged is removed")
+        print_message(
+            f"run {run.short_id} of job {run.job!r} ended before its commit; what it staged is removed"
+        )
         return repeated
     try:
         publish_rest(run, following_sinks(following), following.options)
     except CommitError as error:
         if run.job == following.job:
             raise
-        say(str(error))
+        print_message(str(error))
         return repeated
     if state == "done" and liveness(run.owner) == "unknown":
         return repeated  # its driver may be alive, and its script busy with what comes after the job
     if run.fingerprint == following.fingerprint:
         return run if repeated is None and claim(run) else repeated
     journal.forget(run)
-    say(f"run {run.short_id} of job {run.job!r} ended within its commit, which is finished now")
+    print_message(f"run {run.short_id} of job {run.job!r} ended within its commit, which is finished now")
     return repeated
 
 
@@ -454,9 +508,9 @@ def following_sinks(following: NextRun) -> OwnSink:
     return own_sink
 
 
-def say(message: str) -> None:
+def print_message(message: str) -> None:
     """A line on standard error, without what a terminal acts on and without secrets."""
-    complain(f"penstock: {message}")
+    print_error(f"penstock: {message}")
 
 
 def _found(following: NextRun) -> Iterable[JournalRun]:
@@ -470,8 +524,8 @@ def _found(following: NextRun) -> Iterable[JournalRun]:
         parts += parts_here
         for journal_passed in passed:
             if not journal_passed.of_others:
-                say(f"{journal_passed.path} is passed over: {journal_passed.why}")
+                print_message(f"{journal_passed.path} is passed over: {journal_passed.why}")
     runs, passed = runs_of(parts)
     for journal_passed in passed:
-        say(f"{journal_passed.path} is passed over: {journal_passed.why}")
+        print_message(f"{journal_passed.path} is passed over: {journal_passed.why}")
     return [run for run in runs if not of_state or run.job == following.job]

@@ -13,8 +13,15 @@ from dataclasses import dataclass
 from deltalake import DeltaTable
 from pyarrow import fs
 
-from penstock.engine.run.commits.find_journals import JournalPart, PassedOver, parts_in, runs_of
-from penstock.engine.run.commits.journal import RUNS, JournalRun, names_of_runs
+from penstock.engine.run.commits.journal import (
+    RUNS,
+    JournalPart,
+    JournalRun,
+    PassedOver,
+    names_of_runs,
+    parts_in,
+    runs_of,
+)
 from penstock.operators.connectors.delta.commit_delta import has_write, open_delta
 from penstock.operators.connectors.delta.delta_files import FILE_NAME
 from penstock.operators.files.durable_files import remove_folder

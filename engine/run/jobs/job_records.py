@@ -4,9 +4,11 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -15,12 +17,14 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from penstock.engine.machine.available_memory import import_root
 from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.machine.replace_file import make_durable, replace_file
-from penstock.engine.machine.run_owner import describe_owner, liveness
-from penstock.engine.machine.state_folder import state_folder
+from penstock.engine.machine.state_folder import describe_owner, liveness, state_folder
+from penstock.engine.machine.stop_on_signals import end_processes
 from penstock.operators.files.durable_files import NotOwnError, create_private_file
-from penstock.plans.errors import InputError
+from penstock.operators.functions.add_up_metrics import Metrics, add_up_metrics
+from penstock.plans.errors import InputError, MachineError
 
 # What a job's folder holds, and under which names.
 
@@ -334,3 +338,196 @@ def remove_old_jobs(most: int = MOST_ENDED) -> None:
     ended = [record for record in list_jobs() if record.is_final]
     for record in ended[most:]:
         _remove_job_folder(record.folder)
+
+
+# `penstock run -d`: a driver that outlives the command, and how it says that its job is submitted.
+
+
+_VARIABLE = "PENSTOCK_DETACHED_DRIVER"
+"""Environment variable that tells a process that it is a detached driver: the file of its output, and the
+descriptor that gets ids of jobs."""
+
+
+@dataclass(frozen=True)
+class StartedDriver:
+    """What became of a driver: the id of its first job, or how it ended without any."""
+
+    job_id: str | None
+    exit_code: int | None
+    said: str  #: before its first job, where it ended without one
+
+
+@dataclass(frozen=True)
+class DetachedDriver:
+    """This process as a detached driver: its log, and where it reports its job."""
+
+    log: Path  #: standard output and standard error
+    told: int  #: descriptor that gets ids of jobs
+
+
+def start_driver(options: Sequence[str], script: str, arguments: Sequence[str]) -> StartedDriver:
+    """Start `penstock run` in a session of its own, and wait until its first job is submitted, or it ends.
+
+    `options` are those of `penstock run`. Its standard input is empty; its output goes to the log of its
+    jobs. Where this is interrupted before, the driver ends, too. MachineError where the list of jobs cannot
+    be written.
+    """
+    try:
+        log = jobs_folder() / f".{uuid4().hex}.log"
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+    except OSError as error:
+        raise MachineError(
+            f"the list of jobs, which a detached job is in, cannot be written: {error}"
+        ) from error
+    reading, writing = os.pipe()
+    try:
+        driver = subprocess.Popen(
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "penstock.engine.commands.main",
+                "run",
+                *options,
+                "--",
+                script,
+                *arguments,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=subprocess.STDOUT,
+            pass_fds=(writing,),
+            start_new_session=True,
+            env={**_environment(), _VARIABLE: json.dumps([str(log), writing])},
+        )
+    finally:
+        os.close(descriptor)
+        os.close(writing)
+    try:
+        with os.fdopen(reading, "rb") as ids:
+            job_id = ids.readline().decode().strip() or None
+        if job_id is not None:
+            return StartedDriver(job_id, None, "")
+        exit_code = driver.wait()
+        return StartedDriver(None, exit_code, log.read_text(encoding="utf-8", errors="replace"))
+    except BaseException:
+        end_processes([driver.pid])
+        raise
+    finally:
+        with suppress(FileNotFoundError):
+            log.unlink()  # the folder of the job has it under another name
+
+
+def as_detached_driver() -> DetachedDriver | None:
+    """This process as a detached driver; None if it is not one. Its own children are not."""
+    handed_over = os.environ.pop(_VARIABLE, None)
+    if handed_over is None:
+        return None
+    log, told = json.loads(handed_over)
+    os.set_inheritable(told, False)
+    return DetachedDriver(Path(log), told)
+
+
+def _environment() -> dict[str, str]:
+    """In which the driver finds this very Penstock, and its output is in the log at once."""
+    root = str(import_root())
+    path = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
+
+
+# How the vertices of a job are doing, from its table `executions`.
+
+
+# What the functions of a job have measured, as people read it.
+
+
+def measured_texts(metrics: Metrics) -> Iterator[str]:
+    """A line for each metric, as people read it. Names are the author's: they may hold anything."""
+    for operator, values in metrics.items():
+        for name, value in values.items():
+            shown = f"{value:,}" if isinstance(value, int | float) else _distribution(value)
+            yield f"{operator}: {name} {shown}"
+
+
+def _distribution(value: Any) -> str:
+    if not isinstance(value, Mapping) or not value.get("count"):
+        return str(value)
+    mean = value["sum"] / value["count"]
+    return f"{value['min']:,} to {value['max']:,}, mean {mean:,.4g} of {value['count']:,}"
+
+
+_DECISIVE = ("FAILED", "CANCELING", "CANCELED", "INITIALIZING", "RUNNING")
+"""The first of these that a subtask is in is the state of its vertex."""
+
+
+_OF_EXECUTIONS = (
+    *("vertex", "subtask", "attempt_number", "state", "host"),
+    *("records_in", "records_out", "bytes_in", "bytes_out", "failure", "metrics"),
+)
+"""Columns that are read; timestamps would take pandas, whose import takes long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VertexState:
+    """A vertex; counts are those of the latest attempt of each subtask."""
+
+    vertex: int
+    name: str
+    parallelism: int
+    state: str  #: ExecutionState
+    subtasks: dict[str, int]  #: how many are in each ExecutionState
+    attempts: int  #: that ran
+    records_in: int
+    records_out: int
+    bytes_in: int
+    bytes_out: int
+    failures: tuple[str, ...]  #: of all attempts
+    kept: bool  #: an earlier run has done it: it was not run
+    metrics: dict[str, dict[str, Any]]  #: what functions have measured, by operator and name
+
+
+def vertex_states(record: JobRecord) -> list[VertexState]:
+    """The vertices of a job in topological order. InputError where its tables cannot be read.
+
+    Source: org.apache.flink.runtime.executiongraph.ExecutionJobVertex.getAggregateJobVertexState.
+    """
+    table = record.table("executions")
+    columns = [name for name in _OF_EXECUTIONS if name in table.column_names]
+    executions = table.select(columns).to_pylist()
+    executions.sort(key=lambda row: (row["vertex"], row["subtask"], row["attempt_number"]))
+    sizes = {row["vertex"]: row["parallelism"] for row in record.table("execution_job_vertices").to_pylist()}
+    vertices = record.table("job_vertices").to_pylist()
+    vertices_so_far = []
+    for vertex in sorted(vertices, key=lambda row: row["topological_order"]):
+        mine = [row for row in executions if row["vertex"] == vertex["vertex"]]
+        latest = {row["subtask"]: row for row in mine}.values()
+        states = Counter(row["state"] for row in latest)
+        done = record.state == "FINISHED" or vertex["vertex"] in record.submitted.kept_vertices
+        kept = done and not mine
+        vertices_so_far.append(
+            VertexState(
+                vertex=vertex["vertex"],
+                name=vertex["name"],
+                parallelism=sizes[vertex["vertex"]],
+                state="FINISHED" if kept else _aggregate_state(states, sizes[vertex["vertex"]]),
+                subtasks=dict(states),
+                attempts=sum(row["host"] is not None for row in mine),
+                records_in=sum(row["records_in"] or 0 for row in latest),
+                records_out=sum(row["records_out"] or 0 for row in latest),
+                bytes_in=sum(row["bytes_in"] or 0 for row in latest),
+                bytes_out=sum(row["bytes_out"] or 0 for row in latest),
+                failures=tuple(dict.fromkeys(row["failure"] for row in mine if row["failure"])),
+                kept=kept,
+                metrics=add_up_metrics(json.loads(row.get("metrics") or "{}") for row in latest),
+            )
+        )
+    return vertices_so_far
+
+
+def _aggregate_state(states: Counter[str], parallelism: int) -> str:
+    decisive = next((state for state in _DECISIVE if states[state]), None)
+    if decisive is not None:
+        return decisive
+    if states["FINISHED"]:
+        return "FINISHED" if states["FINISHED"] == parallelism else "RUNNING"
+    return "CREATED"

@@ -10,14 +10,13 @@ from collections import deque
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.engine.run.lowering.generate_stream_graph import StreamGraphGenerator
+from penstock.engine.run.lowering.generate_stream_graph import StreamGraphGenerator, refused
 from penstock.engine.run.lowering.lower_calls import (
     KEY_BY_MAP,
     KEYED_VALUES,
     PARTITION_CUSTOM_MAP,
     LoweredCalls,
 )
-from penstock.engine.run.lowering.stream_edges import refused
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.transformations import (
     Call,
@@ -30,9 +29,8 @@ from penstock.engine.run.runtime.transformations import (
     Transformation,
     take_ids,
 )
-from penstock.plans.topology.flink_values import parse_boolean
-from penstock.plans.topology.job_settings import read_job_settings
-from penstock.plans.topology.setting_refusals import JOB_GRAPH_STEPS, FlinkRefusal
+from penstock.plans.topology.flink_options import parse_boolean
+from penstock.plans.topology.job_settings import JOB_GRAPH_STEPS, FlinkRefusal, read_job_settings
 
 # Python operators that follow one another become one, which runs in one Python process.
 #

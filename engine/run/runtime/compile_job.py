@@ -24,7 +24,7 @@ from penstock.engine.run.runtime.transformations import (
 )
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.sink import CollectSink, Sink
-from penstock.operators.exchange.output_spec import GateSpec, OutputSpec
+from penstock.operators.exchange.blocks import GateSpec, OutputSpec
 from penstock.operators.records.record_batches import PassOperator, TimestampsAndWatermarksOperator
 from penstock.operators.task.build_chain import ChainedEdge, ChainSpec, OperatorSpec, chain_order
 from penstock.operators.task.sink_operators import terminal_operator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,25 +15,31 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    YearMonthIntervalType,
+)
 
-from penstock.engine.run.runtime.carried_columns import as_given
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
-from penstock.engine.run.runtime.run_environment import cached_files_on_spark, run_session
+from penstock.engine.run.runtime.run_environment import cached_files_on_spark, run_session, ship_python
 from penstock.engine.run.runtime.run_job import required_slots
 from penstock.engine.run.runtime.run_on_spark import source_dataframes, workers_python
 from penstock.engine.run.runtime.run_settings import plan_to_run, spark_settings_for_runs, task_settings
-from penstock.engine.run.runtime.ship_python import ship_python
 from penstock.engine.run.runtime.transformations import Job, Transformation
-from penstock.engine.spark.describe_spark_error import describe_spark_error
+from penstock.engine.spark.describe_spark_error import WorkerFunction, describe_spark_error
 from penstock.engine.spark.session import is_connect
-from penstock.engine.spark.worker_function import WorkerFunction
 from penstock.operators.common.pickles import is_pickled
-from penstock.operators.common.spark_schemas import GivenSchema, schema_of_stream
+from penstock.operators.common.spark_schemas import GivenSchema, is_always_empty, schema_of_stream
 from penstock.operators.functions.add_up_metrics import add_up_metrics, metrics_by_name
-from penstock.operators.task.dataframe_operators import (
+from penstock.operators.task.sink_operators import (
     REPORTS_EDGE,
     DataFrameOperator,
     PickledDataFrameOperator,
@@ -41,6 +47,82 @@ from penstock.operators.task.dataframe_operators import (
     rows_schema,
 )
 from penstock.plans.frames.spark_schemas import free, unless_ended
+
+# Columns of DataFrames on their way to Python and back, where they cannot go as they are.
+
+
+def as_carried(df: DataFrame, schema: StructType, carried: StructType) -> DataFrame:
+    """`df` with numbers as names, which may be anything, and columns as Python gets them."""
+    if not schema.names:
+        return df.select(F.lit(0).alias("c0"))
+    named = df.toDF(*(f"c{at}" for at in range(len(schema))))
+    if all(field.dataType == other.dataType for field, other in zip(schema, carried, strict=True)):
+        return named
+    return named.select(
+        *(
+            _in_steps(F.col(f"c{at}"), [_as_months(field.dataType), other.dataType], field.dataType).alias(
+                f"c{at}"
+            )
+            for at, (field, other) in enumerate(zip(schema, carried, strict=True))
+        )
+    )
+
+
+def _as_given(df: DataFrame, schema: GivenSchema) -> DataFrame:
+    """`df`, which has the carried columns of `schema`, with the given ones."""
+    if not schema.given.names:
+        return df.select()
+    if not schema.is_carried_otherwise:
+        return df
+    named = df.toDF(*(f"c{at}" for at in range(len(schema.given))))
+    pairs = enumerate(zip(schema.given, schema.carried, strict=True))
+    return named.select(
+        *(
+            _given(F.col(f"c{at}"), field, other.dataType).alias(field.name, metadata=field.metadata)
+            for at, (field, other) in pairs
+        )
+    )
+
+
+def _given(column: Column, field: StructField, carried: DataType) -> Column:
+    if is_always_empty(field.dataType):
+        empty = F.array() if isinstance(field.dataType, ArrayType) else F.create_map()
+        return F.when(column.isNotNull(), empty) if field.nullable else empty
+    given = _in_steps(column, [_as_months(field.dataType), field.dataType], carried)
+    if not isinstance(field.dataType, CalendarIntervalType):
+        return given
+    # a cast gives null for text that is not an interval
+    must = f"column {field.name!r} must be an interval such as '1 month 2 days', got "
+    said = F.concat(F.lit(must), column)
+    return F.when(column.isNotNull() & given.isNull(), F.raise_error(said)).otherwise(given)
+
+
+def _in_steps(column: Column, steps: Sequence[DataType], before: DataType) -> Column:
+    """`column` cast to each type in turn; casts to the type it has are left out."""
+    for step in steps:
+        if step != before:
+            column, before = column.cast(step), step
+    return column
+
+
+def _as_months(data_type: DataType) -> DataType:
+    """The type with each interval of years and months as one of months, which is what numbers cast to."""
+    if isinstance(data_type, YearMonthIntervalType):
+        return YearMonthIntervalType(YearMonthIntervalType.MONTH, YearMonthIntervalType.MONTH)
+    if isinstance(data_type, StructType):
+        return StructType(
+            [
+                StructField(field.name, _as_months(field.dataType), field.nullable, field.metadata)
+                for field in data_type
+            ]
+        )
+    if isinstance(data_type, ArrayType):
+        return ArrayType(_as_months(data_type.elementType), data_type.containsNull)
+    if isinstance(data_type, MapType):
+        return MapType(
+            _as_months(data_type.keyType), _as_months(data_type.valueType), data_type.valueContainsNull
+        )
+    return data_type
 
 
 def dataframe_of_job(job: Job, sink: Transformation, observation: Observation | None = None) -> DataFrame:
@@ -54,11 +136,11 @@ def dataframe_of_job(job: Job, sink: Transformation, observation: Observation | 
     rows = rows_schema(schema.carried)
     if observation is None:
         frames, _ = _frames(job, {sink.created: schema}, rows)
-        return as_given(frames.result(), schema)
+        return _as_given(frames.result(), schema)
     require_observation(observation)
     reports = reports_column(rows.names)
     frames, _ = _frames(job, {sink.created: schema}, rows, reports)
-    return as_given(observe_rows(frames.result(), reports, observation), schema)
+    return _as_given(observe_rows(frames.result(), reports, observation), schema)
 
 
 def dataframes_of_job(
@@ -82,7 +164,7 @@ def dataframes_of_job(
         rows = together.where(together["edge"] == edges[sink.created]).select("payload")
         function = WorkerFunction(partial(result_batches, schema=_arrow(schema)))
         with _refusing_types(job):
-            results[name] = as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
+            results[name] = _as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
 
     def release() -> None:
         # a server gives it back when it has no reader; what has not run yet is not kept

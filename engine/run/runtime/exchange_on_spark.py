@@ -19,9 +19,9 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from penstock.engine.pyflink_names import install, installed
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.keep_vertices import KeptVertices
+from penstock.engine.run.runtime.recover_jobs import KeptVertices
 from penstock.engine.run.runtime.spark_application import has_several_executors, is_remote
-from penstock.engine.spark.worker_function import WorkerFunction, pickle_with_broadcasts
+from penstock.engine.spark.describe_spark_error import WorkerFunction, pickle_with_broadcasts
 from penstock.operators.chain.describe_error import describe_error, shortened
 from penstock.operators.common.pickles import describe_unpicklable, dumps_for_workers
 from penstock.operators.connectors.dataframe_source import DataFrameSource

@@ -21,22 +21,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.run.commits.commit_run import say
-from penstock.engine.run.runtime.deliver_rows import ResultsToDriver, Rows, records, results_to_driver
+from penstock.engine.run.commits.commit_run import print_message
 from penstock.engine.run.runtime.errors import (
     JobCancelledError,
     JobCompileError,
     JobExecutionError,
     LostResultsError,
 )
-from penstock.engine.run.runtime.job_monitor import JobResult
-from penstock.engine.run.runtime.listen_to_reports import (
+from penstock.engine.run.runtime.job_monitor import (
     AUTHENTICATION_SECONDS,
     LONGEST_GREETING,
     MOST_STRANGERS,
+    JobResult,
 )
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_job import BegunRun, begin_job, end_job
+from penstock.engine.run.runtime.run_on_spark import ResultsToDriver, Rows, records, results_to_driver
 from penstock.engine.run.runtime.spark_application import driver_host
 from penstock.engine.run.runtime.transformations import Job
 from penstock.operators.connectors.recover_sinks import needs_commit
@@ -438,7 +438,7 @@ class _Run:
     def lose(self) -> None:
         """Cancel the job because nobody can read its records any more."""
         if self._thread.is_alive() and len(self._begun.compiled.terminals) > 1:
-            say(
+            print_message(
                 f"job {self.name!r} is cancelled, and its sinks get nothing: the records of its "
                 "execute_and_collect were neither read to the end nor closed"
             )

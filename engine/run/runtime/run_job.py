@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
-from penstock.engine.machine.run_owner import describe_owner, liveness
+from penstock.engine.machine.state_folder import describe_owner, liveness
 from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.run.clusters.session_folder import Session, live_session
 from penstock.engine.run.clusters.slot_request import (
@@ -32,28 +32,35 @@ from penstock.engine.run.clusters.slot_request import (
     slot_request,
     ticket,
 )
-from penstock.engine.run.commits.acknowledge_runs import acknowledge_runs, published_jobs, run_is_published
 from penstock.engine.run.commits.commit_run import (
     JobSink,
     NamedSink,
     NextRun,
     OpenRun,
+    acknowledge_runs,
     begin_run,
     commit_run,
-    say,
-    settle_earlier_runs,
+    finish_earlier_runs,
+    print_message,
+    published_jobs,
+    run_is_published,
     undo_run,
 )
 from penstock.engine.run.commits.journal import JournalRun
 from penstock.engine.run.runtime.compile_job import CompiledJob, compile_job
-from penstock.engine.run.runtime.deliver_rows import ResultsToDriver, Rows, committables, deliver
 from penstock.engine.run.runtime.errors import JobCancelledError, JobExecutionError
 from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor, JobResult, now
-from penstock.engine.run.runtime.keep_vertices import finished_vertices
-from penstock.engine.run.runtime.recover_jobs import recovered_job
+from penstock.engine.run.runtime.recover_jobs import finished_vertices, recovered_job
 from penstock.engine.run.runtime.run_control import RunControl, ended, run_listeners, submit_listeners
 from penstock.engine.run.runtime.run_environment import run_session, session_of_runs, show_run
-from penstock.engine.run.runtime.run_on_spark import run_on_spark, source_dataframes
+from penstock.engine.run.runtime.run_on_spark import (
+    ResultsToDriver,
+    Rows,
+    committables,
+    deliver,
+    run_on_spark,
+    source_dataframes,
+)
 from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.run.runtime.run_until_enough import (
     Backoff,
@@ -63,7 +70,7 @@ from penstock.engine.run.runtime.run_until_enough import (
 )
 from penstock.engine.run.runtime.spark_application import driver_host, is_remote
 from penstock.engine.run.runtime.transformations import Job, Transformation
-from penstock.operators.common.identify_value import UnidentifiableError, identify_value, is_installed
+from penstock.operators.common.pickles import UnidentifiableError, identify_value, is_installed
 from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of
 from penstock.operators.connectors.sink import CollectSink, Sink
 from penstock.operators.connectors.source import Source
@@ -317,7 +324,7 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     backoff = restart_backoff(job.config)
     tables = plan_to_run(job)
     following = next_run(job)
-    repeated = settle_earlier_runs(following)
+    repeated = finish_earlier_runs(following)
     recovered = control.recovered = recovered_job(job, tables, control.job_id)
     collects = any(isinstance(transformation.operator, CollectSink) for transformation in job.transformations)
     if repeated is not None and not collects:
@@ -403,7 +410,7 @@ def end_job(
         try:
             undo_run(begun.opened)
         except Exception as undo_error:
-            say(
+            print_message(
                 f"job {job.name!r}: what it staged is not removed ({undo_error}); "
                 "`penstock recover` removes it"
             )
@@ -412,7 +419,7 @@ def end_job(
             try:
                 listener(result)
             except Exception as unheard:  # the job's own failure is what counts
-                say(f"job {job.name!r}: how it ended is not noted: {unheard}")
+                print_message(f"job {job.name!r}: how it ended is not noted: {unheard}")
         raise
     ended(control, result)
     if control.recovered is not None:
@@ -454,7 +461,7 @@ def _is_done(control: RunControl) -> bool:
 
 def job_done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], why: str) -> JobResult:
     """The result of a job that an earlier run has done: no vertex has run."""
-    say(f"job {job.name!r} is not run again: {why}")
+    print_message(f"job {job.name!r} is not run again: {why}")
     nothing = CompiledJob((), ())
     result = JobResult(
         control.job_id,

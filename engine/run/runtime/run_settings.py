@@ -1,6 +1,8 @@
 """Settings of a run: the Flink options that have an effect here, and what Spark needs meanwhile."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -15,11 +17,75 @@ from penstock.engine.configuration.run_options import (
     SORT_MEMORY_BYTES,
     STATE_MEMORY_BYTES,
 )
+from penstock.engine.output.print_line import print_error
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.transformations import Job, topology_of, topology_to_run
+from penstock.engine.run.runtime.transformations import Job, Transformation, topology_of, topology_to_run
 from penstock.engine.spark.shared_settings import shared_settings
 from penstock.operators.task.report import ReportAddress, ResultsAddress, TaskSettings
+
+# Says once in a process what a script or configuration sets that has no effect here.
+
+
+_JAVA = (
+    "nothing of Java runs in jobs here: read and write with Penstock's own sources and sinks, and bring "
+    "Python code with add_python_file"
+)
+_CHECKPOINTS = (
+    "no checkpoints are taken here; `penstock run --checkpoint-dir` keeps what vertices have finished"
+)
+_STATE = "state is kept in memory and, where that is short, in files of the workers"
+_WORKERS = "Spark's Python workers run the functions"
+
+#: How options begin that are accepted and have no effect, to why. What only plans show is not among them.
+WITHOUT_EFFECT: dict[str, str] = {
+    "pipeline.jars": _JAVA,
+    "pipeline.classpaths": _JAVA,
+    "execution.checkpointing.dir": _CHECKPOINTS,
+    "execution.checkpointing.interval": _CHECKPOINTS,
+    "execution.checkpointing.savepoint-dir": _CHECKPOINTS,
+    "state.checkpoints.dir": _CHECKPOINTS,
+    "state.savepoints.dir": _CHECKPOINTS,
+    "state.backend.type": _STATE,
+    "state.backend.rocksdb.": _STATE,
+    "state.changelog.enabled": _STATE,
+    "python.fn-execution.": _WORKERS,
+    "python.execution-mode": _WORKERS,
+    "python.profile.enabled": _WORKERS,
+    "pipeline.object-reuse": "records are never shared between functions that could change them",
+    "metrics.latency.interval": "there are no latency markers",
+}
+_said: set[str] = set()
+
+
+def print_ignored_options(options: Mapping[str, str]) -> None:
+    """A line on standard error for each reason, with its options that were not named before."""
+    by_reason: dict[str, list[str]] = {}
+    for key in sorted(options):
+        why = next((why for start, why in WITHOUT_EFFECT.items() if key.startswith(start)), None)
+        if why is not None:
+            by_reason.setdefault(why, []).append(key)
+    for why, keys in by_reason.items():
+        print_once(keys, why)
+
+
+def print_left_out(job: Job, roots: Iterable[Transformation]) -> None:
+    """A warning with the sinks among `roots` that PyFlink leaves out of a job whose records are collected."""
+    names = [root.name for root in roots if root.kind == "sink" and root not in job.transformations]
+    if names:
+        print_error(
+            f"warning: job {job.name!r} collects records, and as in PyFlink it leaves out the sinks "
+            f"{', '.join(names)}; run them with execute, or set python.operator-chaining.enabled to false"
+        )
+
+
+def print_once(names: Iterable[str], why: str) -> None:
+    """A warning that `names` have no effect; none if all of them were named before."""
+    new = [name for name in names if name not in _said]
+    if new:
+        _said.update(new)
+        print_error(f"warning: {', '.join(new)}: no effect, because {why}")
+
 
 #: Blocks are up to a megabyte each: few of them make an Arrow batch large enough. Checksums show whether a
 #: task whose shuffle files were lost wrote other rows when it ran again; then all of its readers run again.

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.configuration import run_options as options
 from penstock.engine.configuration.cluster_options import Option
-from penstock.engine.run.commits.commit_run import say
+from penstock.engine.run.commits.commit_run import print_message
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.run.runtime.errors import (
     JobCancelledError,
@@ -138,7 +138,7 @@ def start_again_after_failures(
                 raise
             restarts += 1
             cause = error.message.splitlines()[0]
-            say(f"{cause}; it starts again in {delay / 1000:g} s (restart {restarts})")
+            print_message(f"{cause}; it starts again in {delay / 1000:g} s (restart {restarts})")
         control.state = "RESTARTING"
         if control.monitor is not None:
             earlier = control.monitor.snapshot()

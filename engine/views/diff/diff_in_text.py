@@ -6,7 +6,7 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 from penstock.engine.output.pieces import Styled
-from penstock.engine.output.say import say
+from penstock.engine.output.print_line import print_line
 from penstock.engine.views.diff.diff_sides import WARNINGS
 from penstock.engine.views.diff.keyed_plans import TOTALS
 from penstock.engine.views.diff.savepoint_verdicts import (
@@ -37,7 +37,7 @@ _VERDICTS = {
 _SETTINGS_ONLY = "other settings only: no operator, chain, data set or total differs"
 
 
-class Shown:
+class ShownTopologies:
     """Keeps the topologies to show: worst verdict first, then changed ones before added and removed."""
 
     def __init__(self) -> None:
@@ -74,16 +74,16 @@ class DiffLine(NamedTuple):
     is_heading: bool = False
 
 
-def tell_diff(sides: Sequence[Side], counts: Counts, shown: Shown) -> None:
+def print_diff(sides: Sequence[Side], counts: Counts, shown: ShownTopologies) -> None:
     """Print it, in lines of at most 79 characters unless a name is longer."""
     for number, part in enumerate(diff_lines(sides, counts, shown)):
         if number:
-            say()
+            print_line()
         for line in part:
-            _tell(line)
+            _print_change(line)
 
 
-def diff_lines(sides: Sequence[Side], counts: Counts, shown: Shown) -> Iterator[list[DiffLine]]:
+def diff_lines(sides: Sequence[Side], counts: Counts, shown: ShownTopologies) -> Iterator[list[DiffLine]]:
     """The counts, then a part for each topology that is shown, then how many are not."""
     old, new = sides
     summary = [DiffLine(f"{old.label} → {new.label}", 0, True)]
@@ -277,7 +277,7 @@ def _name(name: str) -> str:
     return f"'{printable(limited(name, MOST_OF_A_NAME))}'"
 
 
-def _tell(line: DiffLine) -> None:
+def _print_change(line: DiffLine) -> None:
     """A text in lines of at most _WIDTH; a longer word has a line of its own."""
     lines = wrap(
         line.text,
@@ -288,7 +288,7 @@ def _tell(line: DiffLine) -> None:
         break_on_hyphens=False,
     )
     for each in lines:
-        say(Styled(each, "bold") if line.is_heading else each)
+        print_line(Styled(each, "bold") if line.is_heading else each)
 
 
 # A comparison in Markdown, for the comments of a Git forge and for notebooks.
@@ -298,7 +298,7 @@ _PLAIN = re.compile("[^0-9A-Za-z .,:;/→…_-]|_(?![0-9A-Za-z])|(?<![0-9A-Za-z]
 """Characters that Markdown, HTML or a forge could act on, such as @ and #; letters of other scripts too."""
 
 
-def markdown_of_diff(sides: Sequence[Side], counts: Counts, shown: Shown) -> Iterator[str]:
+def markdown_of_diff(sides: Sequence[Side], counts: Counts, shown: ShownTopologies) -> Iterator[str]:
     """Lines of Markdown: the counts as a list, then a section for each topology that is shown."""
     for number, part in enumerate(diff_lines(sides, counts, shown)):
         if number:

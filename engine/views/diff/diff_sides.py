@@ -25,7 +25,7 @@ from penstock.engine.views.diff.savepoint_verdicts import (
 )
 from penstock.engine.views.diff.side_of_store import SLICE, Side
 from penstock.plans.planners.plan_in_parts import without_garbage_collection
-from penstock.plans.savepoint.restore_savepoint import JOB_COLUMNS, Job, jobs_to_restore
+from penstock.plans.restore_savepoint import JOB_COLUMNS, Job, jobs_to_restore
 from penstock.plans.tables.column_types import TOPOLOGY
 
 # Which operators lose their state in a new topology, and the uid that would keep it.

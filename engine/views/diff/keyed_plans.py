@@ -10,7 +10,7 @@ import polars as pl
 from penstock.engine.views.diff.match_operators import with_identity
 from penstock.engine.views.diff.side_of_store import PLAN_COLUMNS, Plans
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
-from penstock.plans.savepoint.restore_savepoint import Failure
+from penstock.plans.restore_savepoint import Failure
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.fingerprint import CAPTURE_NOTES
 from penstock.plans.vocabulary import ManagedMemoryUseCase

@@ -9,9 +9,15 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.jobs.job_records import JobRecord, SubmittedJob, list_jobs, look_up_job
-from penstock.engine.run.jobs.measured_values import measured_texts
-from penstock.engine.run.jobs.vertex_states import VertexState, vertex_states
+from penstock.engine.run.jobs.job_records import (
+    JobRecord,
+    SubmittedJob,
+    VertexState,
+    list_jobs,
+    look_up_job,
+    measured_texts,
+    vertex_states,
+)
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import complete, read_listed, tables_of, versions_with
 from penstock.plans.errors import InputError

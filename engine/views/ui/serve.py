@@ -27,11 +27,10 @@ from markupsafe import Markup
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.jobs.job_records import JobRecord
 from penstock.engine.views.draw.drawn_plan import plan_of_tables
-from penstock.engine.views.draw.fold import fold
-from penstock.engine.views.draw.graph import DrawnGraph
+from penstock.engine.views.draw.graph import DrawnGraph, fold
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, graph_of_layer
 from penstock.engine.views.draw.lay_out import style
-from penstock.engine.views.draw.to_html import asset, json_of_page, layer_of_page
+from penstock.engine.views.draw.to_dot import asset, json_of_page, layer_of_page
 from penstock.engine.views.ui.run_figures import (
     RunTexts,
     StoredRun,
@@ -121,7 +120,7 @@ def _read_head(connection: socket.socket) -> tuple[bytes | None, bytes]:
     return bytes(received[:end]), bytes(received[end:])
 
 
-class Rest(io.RawIOBase):
+class PrefixedStream(io.RawIOBase):
     """What has been read of a connection, and then what comes."""
 
     def __init__(self, received: bytes, connection: socket.socket) -> None:
@@ -407,7 +406,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._page(HTTPStatus.SERVICE_UNAVAILABLE, _message_page("Too many", "Close other pages."))
         else:
             self.connection.settimeout(_TIMEOUT_SECONDS)
-            self.rfile = BufferedReader(Rest(head + rest, self.connection))
+            self.rfile = BufferedReader(PrefixedStream(head + rest, self.connection))
             super().handle_one_request()
 
     def do_GET(self) -> None:

@@ -17,7 +17,6 @@ import pyarrow as pa
 from penstock.operators.chain.operator import OperatorContext, Timestamps, Values
 from penstock.operators.common.arguments import require_text
 from penstock.operators.common.typeinfo import TypeInformation
-from penstock.operators.connectors.base import StreamTransformer, SupportsPreprocessing
 from penstock.operators.connectors.file_sinks.file_sink_settings import (
     BucketAssigner,
     DateTimeBucketAssigner,
@@ -37,7 +36,14 @@ from penstock.operators.connectors.file_sinks.staged_files import (
     make_staging_folder,
     prepare_files,
 )
-from penstock.operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
+from penstock.operators.connectors.sink import (
+    Committable,
+    Recovery,
+    Sink,
+    SinkWriter,
+    StreamTransformer,
+    SupportsPreprocessing,
+)
 from penstock.operators.formats.part_formats import BulkWriterFactory, Encoder, PartFormat, RowFormat
 
 # Writes the part files of a bucketed sink in one subtask.

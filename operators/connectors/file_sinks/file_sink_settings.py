@@ -17,8 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyarrow import fs
 
-from penstock.operators.common.arguments import require_integer, require_text
-from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.arguments import NoJavaError, require_integer, require_text
 from penstock.operators.connectors.file_sinks.staged_files import staging_folder
 from penstock.operators.connectors.sink import Committable
 from penstock.operators.files.durable_files import force_file

@@ -17,7 +17,7 @@ from penstock.plans.execution_graph.joins.job_graph_arrays import (
     task_numbers,
     task_numbers_batch,
 )
-from penstock.plans.execution_graph.joins.limit_tasks import bounded_parallelism, largest_vertices
+from penstock.plans.execution_graph.joins.refuse_execution_graphs import bounded_parallelism, largest_vertices
 from penstock.plans.frames.spark_frames import join_local
 from penstock.plans.frames.spark_walks import walk_topologies
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED

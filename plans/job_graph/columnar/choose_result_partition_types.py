@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import polars as pl
 
-from penstock.plans.frames.arrow_walks import Ints
-from penstock.plans.frames.polars_frames import places
+from penstock.plans.frames.counts import Ints
+from penstock.plans.frames.polars_frames import groups, places
 from penstock.plans.job_graph.columnar.create_vertices import HEAD
 from penstock.plans.job_graph.java_hashes import java_string_hashes
 from penstock.plans.job_graph.walk_stream_graph import data_set_ids
@@ -17,9 +17,74 @@ from penstock.plans.stream_graph.choose_partitioners import (
     UNSPECIFIED_FORWARD,
 )
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import HYBRID_TYPES, Partitioner, ResultPartitionType, StreamExchangeMode
 from penstock.plans.vocabulary import GlobalStreamExchangeMode as Mode
-from penstock.plans.vocabulary import Partitioner, StreamExchangeMode
 from penstock.plans.vocabulary import ResultPartitionType as Type
+
+# Equal edges of one operator share an intermediate data set.
+
+
+# The result partition types that several consumers may share.
+
+
+REUSABLE = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT, *HYBRID_TYPES)
+
+
+_EQUAL = (
+    "source",
+    "kind",
+    "parallelism",
+    "max_parallelism",
+    "output_tag",
+    "partitioner_key",
+    "persistent_data_set",
+)
+
+
+def reuse_data_sets(typed_edges: pl.DataFrame, vertices: pl.DataFrame) -> pl.DataFrame:
+    """The edges with the data set they really read.
+
+    Columns and source: see joins.reuse_data_sets.
+
+    Example: tests/passes/fixtures/shared_edges.txt.
+    """
+    partition_type = pl.col("result_partition_type")
+    hybrid = partition_type.is_in(HYBRID_TYPES)
+    reusable = typed_edges.select(partition_type.is_in(REUSABLE)).to_series()
+    if not reusable.any():
+        return typed_edges
+    operators, out_indexes = (typed_edges[name].to_numpy() for name in ("operator_place", "out_index"))
+    in_order = np.argsort(operators.astype(np.int64) << 32 | out_indexes)
+    rows = in_order[reusable.to_numpy()[in_order]]
+    edges = typed_edges.select(
+        TOPOLOGY,
+        "source",
+        "output_tag",
+        "partitioner_key",
+        "persistent_data_set",
+        "target_place",
+        pl.when(hybrid).then(pl.lit("HYBRID")).otherwise(partition_type).alias("kind"),
+    )[rows]
+    consumers = vertices.select("parallelism", "max_parallelism")[edges["target_place"]]
+    first = groups(edges.hstack(consumers), *_EQUAL)
+    read = np.arange(len(typed_edges))
+    read[rows] = rows[first]
+    readers = pl.Series(values=np.bincount(read, minlength=len(read))[read])
+    data_sets = typed_edges.select("id_lower", "id_upper", "result_partition_type")[read].with_columns(
+        pl.when((readers > 1) & hybrid)
+        .then(pl.lit(Type.HYBRID_FULL.value))
+        .otherwise(partition_type)
+        .alias("result_partition_type")
+    )
+    return typed_edges.with_columns(data_sets.get_columns())
+
+
+# Whether the two operators of a stream edge run in one chain.
+
+
+IS_CHAINED = pl.col("chainable") | pl.col("chained_source")
+"""Of a row of stream_edges: the reader follows in the chain, or takes the source into its own."""
+
 
 # Partitioners that dynamic graphs settle on, and result partition types, for both planners.
 

@@ -15,9 +15,8 @@ from penstock.plans.frames.spark_frames import (
     settings_refused_at,
 )
 from penstock.plans.job_graph.columnar.create_vertices import HEAD
-from penstock.plans.job_graph.joins.create_vertices import CONNECTED
-from penstock.plans.job_graph.joins.set_dynamic_parallelism import parallelism_overrides
-from penstock.plans.job_graph.joins.set_managed_memory_fractions import refuse_memory_fractions
+from penstock.plans.job_graph.joins.create_vertices import CONNECTED, parallelism_overrides
+from penstock.plans.job_graph.joins.number_slot_sharing_groups import refuse_memory_fractions
 from penstock.plans.job_graph.refuse_job_graphs import (
     BELOW_ONE,
     BUFFER_TIMEOUT,
@@ -48,7 +47,7 @@ from penstock.plans.job_graph.refuse_job_graphs import (
 from penstock.plans.stream_graph.columnar.refuse_stream_graphs import MAX_PARALLELISM_UNREAD
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.setting_refusals import SettingStep
+from penstock.plans.topology.job_settings import SettingStep
 from penstock.plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, ChainingStrategy, JobType, Layer
 
 

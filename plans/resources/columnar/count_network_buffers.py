@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.execution_graph.pointwise_edges import most_subtasks_of_partition
+from penstock.plans.execution_graph.columnar.create_intermediate_results import most_subtasks_of_partition
 from penstock.plans.frames.polars_frames import join_topology
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, MUST_BE_PIPELINED_TYPES, BufferSide

@@ -14,7 +14,7 @@ from penstock.plans.frames.polars_refusals import (
 )
 from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.setting_refusals import SettingStep
+from penstock.plans.topology.job_settings import SettingStep
 from penstock.plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
 
 # At which point of translating the StreamGraph Flink reads each setting.

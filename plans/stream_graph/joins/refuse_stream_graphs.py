@@ -35,7 +35,7 @@ from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
 )
 from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.setting_refusals import SettingStep
+from penstock.plans.topology.job_settings import SettingStep
 from penstock.plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
 
 # Settings that Flink refuses while it translates transformations, and where on its way it reads them.

@@ -8,8 +8,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from penstock.plans.topology.columnar.topologies_of_lines import topologies_of_lines
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables, topologies_of_lines
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.parse_lines import parse_lines
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -14,9 +14,13 @@ from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY, type_name
 from penstock.plans.tables.plain_columns import plain_column, plain_type, require_unique_columns
 from penstock.plans.topology.columnar.canonical_texts import RESOURCES_OF_ZERO
-from penstock.plans.topology.columnar.topology_tables import XXHASH64_SEED, topology_id
+from penstock.plans.topology.columnar.topologies_of_lines import XXHASH64_SEED, topology_id
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import TopologyForm
+
+if TYPE_CHECKING:
+    pass
+
 
 # The columns that given tables of topologies and transformations may have, and must.
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyarrow import dataset
 
+
+# A given Delta or Parquet table, read batch by batch.
+
+
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
 """What the path of a file begins with that is not in the table's folder, as in shallow clones."""
 

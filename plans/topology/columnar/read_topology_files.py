@@ -9,11 +9,14 @@ import pyarrow as pa
 
 from penstock.plans.frames.compiled import expect_rows
 from penstock.plans.planners.plan_in_parts import one_after_the_other
-from penstock.plans.topology.columnar.find_topology_files import find_topology_files
+from penstock.plans.topology.columnar.find_topology_files import find_topology_files, is_pipe
 from penstock.plans.topology.columnar.lines_batch import lines_batch
 from penstock.plans.topology.columnar.parse_block import BYTES_OF_A_ROW, LineBlock, parse_block
-from penstock.plans.topology.columnar.topologies_of_lines import topologies_in_parts, topologies_of_lines
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topologies_of_lines import (
+    TopologyTables,
+    topologies_in_parts,
+    topologies_of_lines,
+)
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, no_files_given, no_topologies
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, Element, elements, is_document
@@ -206,3 +209,31 @@ def _without_long_lines(text: bytes, max_line_bytes: int) -> Iterator[bytes | Lo
         begin = end + 1
     if start < len(text):
         yield text[start:]
+
+
+# Lines of FIFOs and other files that can be read once, from the start, by one process.
+
+
+def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, pa.Table]:
+    """LINES, in memory, of those of `paths` that are pipes; a pipe that is named twice is read once.
+
+    Only the size is kept of a line longer than `max_line_bytes`.
+
+    Raises InputError for a pipe that cannot be read to its end.
+    """
+    schema = lines_batch([], None, []).schema
+    lines_by_path: dict[str, pa.Table] = {}
+    read: set[str] = set()
+    for path in filter(is_pipe, paths):
+        files = [file for file in find_topology_files([path]) if file not in read]
+        read.update(files)
+        batches = []
+        for block in blocks_of_files(files, max_line_bytes):
+            if not isinstance(block, LineBlock):
+                batches.append(block)
+                continue
+            data, file, first = block
+            values = data.split(b"\n")[:-1]
+            batches.append(lines_batch(values, file, range(first, first + len(values))))
+        lines_by_path.setdefault(path, pa.Table.from_batches(batches, schema))
+    return lines_by_path

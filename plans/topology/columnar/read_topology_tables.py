@@ -1,6 +1,8 @@
 """Given tables (Arrow, Delta, Parquet) of topologies and transformations as the topology layer."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NamedTuple
@@ -9,15 +11,13 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.error_kinds import INPUT_STAGE
-from penstock.plans.errors import SchemaError
-from penstock.plans.frames.counts import runs
-from penstock.plans.frames.polars_frames import empty, from_arrow
-from penstock.plans.frames.polars_groups import ints
+from penstock.plans.errors import INPUT_STAGE, SchemaError, TopologyError
+from penstock.plans.frames.counts import Ints, runs
+from penstock.plans.frames.polars_frames import empty, from_arrow, ints
+from penstock.plans.planners.plan_in_parts import side_by_side
 from penstock.plans.tables import JOB_SETTINGS
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.canonical_texts import canonical_headers
-from penstock.plans.topology.columnar.digest_blocks import digest_blocks
+from penstock.plans.topology.columnar.canonical_texts import canonical_headers, canonical_texts, config_text
 from penstock.plans.topology.columnar.find_topology_files import local_path
 from penstock.plans.topology.columnar.lines_of_tables import (
     LARGE,
@@ -34,19 +34,144 @@ from penstock.plans.topology.columnar.normalized_tables import (
     to_nullable_arrow,
 )
 from penstock.plans.topology.columnar.open_given_table import GivenTable, is_delta, open_given_table
-from penstock.plans.topology.columnar.settings_of_topologies import settings_of_topologies
+from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation
 from penstock.plans.topology.columnar.topologies_of_lines import (
     Refused,
+    TopologyTables,
     no_topology,
     rejected_rows,
     row_errors,
+    topology_holds,
 )
-from penstock.plans.topology.columnar.topology_tables import TopologyTables, topology_holds
-from penstock.plans.topology.fingerprint import fingerprint
+from penstock.plans.topology.fingerprint import block_bounds, fingerprint, text_digests
 from penstock.plans.topology.input_errors import tables_beside_others, unusable_path
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.parse_lines import SETTINGS, parse_lines, shown
-from penstock.plans.vocabulary import TopologyForm
+from penstock.plans.topology.job_settings import may_run_as_batch, settings_or_errors
+from penstock.plans.topology.parse_lines import SETTINGS, as_arrow, parse_lines, shown
+from penstock.plans.topology.validate_transformations import reads_unbounded_source
+from penstock.plans.vocabulary import Kind, TopologyForm
+
+# Digests of blocks of transformations, from which fingerprints are computed.
+
+
+_ROWS_AT_ONCE = 2**16
+
+
+class Blocks(NamedTuple):
+    """The bounds of each topology's blocks among all blocks; and the digest of each block.
+
+    The digest is "" where a row of the block may be wrong.
+    """
+
+    first: Ints
+    end: Ints
+    digests: list[str]
+
+
+def digest_blocks(rows: pl.DataFrame, order: Ints | None, starts: Ints) -> Blocks:
+    """The blocks of topologies that begin at `starts`, where rows are taken in `order`, if one is given.
+
+    In: TRANSFORMATIONS columns, defaults filled in. Only a few blocks' texts are in memory at a
+    time: the first touch of new memory costs more than making the texts.
+    """
+    first, end, bounds = block_bounds(starts, np.diff(starts, append=len(rows)))
+    cuts = np.unique(np.searchsorted(bounds, np.arange(0, len(rows) + _ROWS_AT_ONCE, _ROWS_AT_ONCE)))
+    pieces = [bounds[a : b + 1] for a, b in pairwise(np.minimum(cuts, len(bounds) - 1)) if a < b]
+    digests = side_by_side(partial(_digests, rows, order), pieces)
+    return Blocks(first, end, [digest for of_piece in digests for digest in of_piece])
+
+
+def _digests(rows: pl.DataFrame, order: Ints | None, bounds: Ints) -> list[str]:
+    """The digests of the blocks between neighbouring bounds."""
+    start, end = bounds[0], bounds[-1]
+    taken = rows[order[start:end]] if order is not None else rows.slice(start, end - start)
+    suspicious = suspicious_transformation(taken)
+    right = taken if not suspicious.any() else taken.filter(~suspicious)
+    columns = to_nullable_arrow(right, "transformations").combine_chunks()
+    wrong = np.append(0, np.cumsum(suspicious.to_numpy()))[bounds - start]
+    digests = text_digests(
+        canonical_texts(columns.to_struct_array().combine_chunks()), bounds - start - wrong
+    )
+    return [digest if a == b else "" for digest, (a, b) in zip(digests, pairwise(wrong), strict=True)]
+
+
+# Options and job settings of topologies whose values and transformations are right.
+
+
+Refusals = dict[int, tuple[str, list[TopologyError]]]
+"""Place among the topologies to stage and errors."""
+
+_READ = ("config", "parallelism", "max_parallelism", "chaining")
+_COMBINATION = ["config_text", *_READ[1:], "unbounded"]
+_TOPOLOGIES_AT_ONCE = 65_536
+
+
+def settings_of_topologies(
+    topologies: pl.DataFrame, transformations: pl.DataFrame
+) -> tuple[pl.DataFrame, Refusals]:
+    """JOB_SETTINGS of `topologies`, in their order, and why some are refused.
+
+    As joins.settings_of_topologies; but each combination of what settings follow from is read once,
+    since a fleet has few. A name gives nothing but the job's name where the configuration has none.
+    """
+    config = config_text().list.join(",").alias("config_text")
+    jobs = topologies.select(TOPOLOGY, "name", *_READ, config)
+    unbounded = _with_unbounded_source(jobs, transformations)
+    jobs = jobs.with_columns(pl.col(TOPOLOGY).is_in(unbounded.implode()).alias("unbounded"))
+    distinct = jobs.unique(_COMBINATION, keep="first", maintain_order=True).drop(TOPOLOGY, "name")
+    settings: list[dict[str, Any]] = []
+    places: list[int | None] = []
+    refused: dict[int, tuple[str, list[TopologyError]]] = {}
+    for row in distinct.drop("config_text").to_arrow(compat_level=pl.CompatLevel.oldest()).to_pylist():
+        stage, errors, derived = settings_or_errors({**row, "name": ""}, row["unbounded"])
+        places.append(None if derived is None else len(settings))
+        if derived is not None:
+            settings.append(as_arrow(derived))
+        elif stage is not None:
+            refused[len(places) - 1] = (stage, errors)
+    numbered = distinct.select(_COMBINATION).with_columns(place=pl.Series(places, dtype=pl.Int64))
+    job_combinations = jobs.select(_COMBINATION).join(
+        numbered.with_row_index("combination"),
+        on=_COMBINATION,
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    taken = job_combinations["place"].is_not_null()
+    accepted = jobs.select(TOPOLOGY, "name").filter(taken)
+    setting_rows = from_arrow(pa.Table.from_struct_array(pa.chunked_array([pa.array(settings, SETTINGS)])))
+    named = pl.when(pl.col("job_name") == "").then("name").otherwise("job_name").alias("job_name")
+    of_jobs = accepted.hstack(setting_rows[job_combinations["place"].drop_nulls()]).with_columns(named)
+    others = job_combinations.select("combination").with_row_index("place").filter(~taken)
+    return of_jobs.select(JOB_SETTINGS.names), {p: refused[combination] for p, combination in others.rows()}
+
+
+def _with_unbounded_source(jobs: pl.DataFrame, transformations: pl.DataFrame) -> pl.Series:
+    """The topologies that may run as batch jobs and have an operator that reads an unbounded source."""
+    configs = jobs.select("config_text", "config").unique("config_text")
+    texts = []
+    for row in configs.to_arrow(compat_level=pl.CompatLevel.oldest()).to_pylist():
+        if may_run_as_batch(dict(row["config"])):
+            texts.append(row["config_text"])
+    batch = jobs.filter(pl.col("config_text").is_in(texts)).select(TOPOLOGY)
+    if batch.is_empty():
+        return batch.to_series()
+    shape = transformations.select(TOPOLOGY, "id", "kind", "inputs")
+    legacy = shape.filter(pl.col("kind") == str(Kind.LEGACY_SOURCE)).join(batch, on=TOPOLOGY, how="semi")
+    rows = shape.join(legacy, on=TOPOLOGY, how="semi").sort(TOPOLOGY, "id")
+    starts = runs(ints(rows, TOPOLOGY)).starts.tolist()
+    unbounded_topologies = [
+        rows[TOPOLOGY][start]
+        for start, end in pairwise([*starts, len(rows)])
+        if reads_unbounded_source(_graph(rows.slice(start, end - start)))
+    ]
+    return pl.Series(TOPOLOGY, unbounded_topologies, pl.Int64)
+
+
+def _graph(rows: pl.DataFrame) -> Iterator[tuple[str, list[int]]]:
+    for part in rows.iter_slices(_TOPOLOGIES_AT_ONCE):
+        yield from zip(part["kind"].to_list(), part["inputs"].to_list(), strict=True)
+
 
 # Rows of a given table of transformations, in any order, divided into parts of whole topologies.
 

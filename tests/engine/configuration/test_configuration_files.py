@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.configuration.find_configuration import find_configuration
+from penstock.engine.configuration.load_configuration import LARGEST_BYTES, read_yaml_settings
 from penstock.engine.configuration.merge_settings import OPTIONS
-from penstock.engine.configuration.read_yaml_settings import LARGEST_BYTES, read_yaml_settings
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.topology.flink_options import OPTIONS as OF_PLANNING
 

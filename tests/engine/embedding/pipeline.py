@@ -25,7 +25,7 @@ from penstock.engine.pyflink.datastream import (
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
-from penstock.engine.pyflink.datastream.state import ValueStateDescriptor
+from penstock.operators.state.interfaces import ValueStateDescriptor
 from tests.engine.embedding.spark_samples import PASSED_ONLY, SAMPLES
 from tests.plans.topology.builders import simple
 

@@ -24,7 +24,7 @@ from penstock import datastream
 from penstock.common import Types
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine import library
-from penstock.engine.library.store import Version
+from penstock.engine.library.planned_tables import Version
 from penstock.engine.library.sweep import SweepResults
 from penstock.engine.run.runtime.dataframe_of_job import DataFrames
 

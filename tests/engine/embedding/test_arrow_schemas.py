@@ -25,16 +25,14 @@ from pyspark.sql.types import (
 
 from penstock.engine.pyflink.common import Instant, Types
 from penstock.engine.pyflink.common import Row as FlinkRow
-from penstock.engine.pyflink.common.typeinfo import TypeInformation
 from penstock.engine.pyflink.datastream import (
     KeyedProcessFunction,
     OutputTag,
     ProcessFunction,
     StreamExecutionEnvironment,
 )
-from penstock.engine.pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.operators.chain.user_errors import UserFunctionError
+from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.common.arrow_columns import codec_of
 from penstock.operators.common.arrow_types import arrow_type
 from penstock.operators.common.declared_types import declared_type
@@ -45,9 +43,11 @@ from penstock.operators.common.spark_schemas import (
     type_of_arrow_schema,
     type_of_spark_type,
 )
+from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.formats.java_text import java_text
 from penstock.operators.formats.part_formats import stored_batch, stored_schema
-from penstock.operators.task.dataframe_operators import as_declared
+from penstock.operators.state.interfaces import MapStateDescriptor, ValueStateDescriptor
+from penstock.operators.task.sink_operators import as_declared
 from tests.engine.run.runtime.run_in_process import collected
 
 D = Decimal

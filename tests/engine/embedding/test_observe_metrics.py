@@ -14,7 +14,7 @@ from penstock.engine.run.runtime.dataframe_of_job import (
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.functions.add_up_metrics import metrics_of_subtask
 from penstock.operators.functions.runtime_context import RuntimeContext
-from penstock.operators.task.dataframe_operators import placeholder_row
+from penstock.operators.task.sink_operators import placeholder_row
 
 
 def report(subtask, attempt, number, **metrics):

@@ -25,15 +25,12 @@ from pyspark.sql.types import (
 )
 
 from penstock.engine.pyflink.common import Duration, Row, Time, Types, WatermarkStrategy
-from penstock.engine.pyflink.common.watermark_strategy import TimestampAssigner
 from penstock.engine.pyflink.datastream import (
     KeyedProcessFunction,
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
 from penstock.engine.pyflink.datastream.dataframe_streams import _lag_milliseconds
-from penstock.engine.pyflink.datastream.state import ValueStateDescriptor
-from penstock.engine.pyflink.datastream.window import TumblingEventTimeWindows
 from penstock.operators.common.arrow_columns import codec_of
 from penstock.operators.common.java_hash import key_hashes
 from penstock.operators.common.spark_schemas import (
@@ -45,7 +42,10 @@ from penstock.operators.common.spark_schemas import (
     with_any_nulls,
 )
 from penstock.operators.common.spark_types import SparkTypeInfo
-from penstock.operators.task.dataframe_operators import as_declared
+from penstock.operators.common.time import TimestampAssigner
+from penstock.operators.state.interfaces import ValueStateDescriptor
+from penstock.operators.task.sink_operators import as_declared
+from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
 from tests.engine.embedding.spark_samples import SAMPLES
 from tests.engine.run.runtime.run_in_process import collected
 

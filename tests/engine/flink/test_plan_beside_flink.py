@@ -17,7 +17,7 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 
 SOURCE = {"id": 1, "kind": "source", "name": "a", "parallelism": 2}

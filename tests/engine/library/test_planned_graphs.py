@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 import penstock
-from penstock.plans.literals import LayerName
+from penstock.plans.vocabulary import LayerName
 from tests.plans.topology.builders import simple
 
 GIVEN = pl.DataFrame(

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.engine.library.store import Store, Version
+from penstock.engine.library.planned_tables import Store, Version
 from penstock.engine.planning.find_custom_planners import importable_name
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer
-from penstock.plans import literals
+from penstock.plans import vocabulary as literals
 from penstock.plans.custom_planners.decisions import Decision
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.generate.layered import SHAPES
@@ -173,8 +173,8 @@ def test_a_comparison_counts_what_plans_take(tmp_path, capsys):
 def test_names_of_literals_are_the_values_of_their_enums():
     enums = {
         "LayerName": Layer, "PartitionerName": Partitioner, "SlotSharingName": SlotSharingStrategy,
-        "NetworkName": PROFILES, "DecisionName": Decision, "PlannerName": penstock.Planner,
-        "DrawnLayerName": DrawnLayer, "SeveralInputsName": SeveralInputs,
+        "NetworkName": PROFILES, "DecisionName": Decision, "DrawnLayerName": DrawnLayer,
+        "SeveralInputsName": SeveralInputs,
         "ShapeName": [shape.name for shape in SHAPES], "TableName": TABLES,
     }  # fmt: skip
     for name, values in enums.items():

@@ -12,8 +12,11 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 
-from penstock.engine.spark.describe_spark_error import describe_spark_error, penstock_in_workers
-from penstock.engine.spark.worker_function import WorkerFunction
+from penstock.engine.spark.describe_spark_error import (
+    WorkerFunction,
+    describe_spark_error,
+    penstock_in_workers,
+)
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.installation import own_version
 

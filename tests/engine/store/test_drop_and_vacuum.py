@@ -3,6 +3,8 @@
 import os
 import re
 import shutil
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -11,10 +13,13 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock.engine.commands.main import app
+from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import all_writes, mark_dropped
+from penstock.engine.store.vacuum_store import remove_unfinished
 from penstock.engine.store.version_notes import VersionState
+from penstock.engine.store.write_plan import WriteWhilePlanning
 from tests.plans.topology.builders import simple
 
 
@@ -98,3 +103,15 @@ def test_what_is_interrupted_is_finished_and_writes_that_go_on_are_left(store, t
     assert (going_on / "part.parquet").exists()
     assert {one.state for one in all_writes(delta)} == {VersionState.DROPPED, VersionState.COMPLETE}
     assert os.listdir(tmp_path) == ["store"]
+
+
+def test_vacuum_removes_writes_that_were_killed(store, monkeypatch):
+    killed = WriteWhilePlanning(str(store))
+    killed.add_part(plan_in_process([simple("k")]).tables)
+    assert run("vacuum", store, "--retain", "0s")[1].startswith(f"{store}: 0 files")
+    at_once = partial(remove_unfinished, older_than=timedelta(seconds=-60))
+    monkeypatch.setattr("penstock.engine.commands.maintain.remove_unfinished", at_once)
+    assert "1 unfinished writes and drops cleaned up" in run("vacuum", store, "--retain", "0s")[1]
+    assert numbers(store) == [1, 2, 3]
+    with pytest.raises(penstock.StoreError):
+        killed.publish(planner_version="1", options={})

@@ -4,9 +4,8 @@ import os
 
 import pytest
 
-from penstock.engine.store.discard import remove_files, writes_in_folders
-from penstock.engine.store.version_notes import drop_staged, staged_versions
-from penstock.engine.store.version_number import began_at, is_write_id
+from penstock.engine.store.vacuum_store import remove_files, writes_in_folders
+from penstock.engine.store.version_notes import began_at, drop_staged, is_write_id, staged_versions
 from penstock.engine.store.write_plan import new_write_id
 
 PATHS = ("x/../../../victim", "../victim", "/victim", "20200101T000000.000000Z-../../victim", "", ".", "a b")

@@ -15,12 +15,12 @@ from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_topologies import plan
 from penstock.engine.spark.describe_spark_error import describe_spark_error
 from penstock.engine.spark.shared_settings import scoped_settings
-from penstock.engine.store import local_spark_tables, write_rows_in_workers
+from penstock.engine.store import spark_tables as local_spark_tables
+from penstock.engine.store import write_rows_in_workers
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
-from penstock.engine.store.spark_tables import SparkTables
+from penstock.engine.store.spark_tables import SparkTables, tables_of_spark
 from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.tables_of_spark import tables_of_spark
 from penstock.engine.store.write_plan import new_write_id, write_plan
 from penstock.engine.store.write_rows_in_workers import with_settings
 from penstock.plans.frames.spark_schemas import spark_schema

@@ -7,9 +7,9 @@ import deltalake
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.engine.store import delta_rs_logs, delta_rs_table, version_notes
-from penstock.engine.store.delta_rs_logs import FILES_OF_A_LEVEL, files_to_merge
-from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store import delta_rs_table, version_notes
+from penstock.engine.store import delta_rs_tables as delta_rs_logs
+from penstock.engine.store.delta_rs_tables import FILES_OF_A_LEVEL, DeltaRsTables, files_to_merge
 from penstock.engine.store.plan_versions import find_version, list_versions
 from penstock.engine.store.repair_manifest import mend_manifest, repair_manifest
 from penstock.engine.store.vacuum_store import drop_version

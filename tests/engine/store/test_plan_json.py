@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from tests.engine.store.tables_from_golden import Line, golden_lines, tables_from_golden
 
 GOLDEN = Path(__file__).parent / "golden"

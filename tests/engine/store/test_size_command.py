@@ -8,12 +8,12 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from typer.testing import CliRunner
 
-from penstock.engine.commands.look import size
+from penstock.engine.commands import size
 from penstock.engine.commands.main import app
 from penstock.engine.output import people
 from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.write_plan import write_plan
-from penstock.engine.views.size import size_cluster as tell_size
+from penstock.engine.views import size_cluster as tell_size
 from tests.passes.frames import make_frame
 
 LONG = "e" + "x" * 150

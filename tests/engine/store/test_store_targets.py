@@ -17,12 +17,13 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock.engine.commands.main import app
-from penstock.engine.store import delta_rs_logs, delta_rs_tables, plan_versions
+from penstock.engine.store import delta_rs_tables, plan_versions
+from penstock.engine.store import delta_rs_tables as delta_rs_logs
+from penstock.engine.store.data_files import write_file
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.plan_versions import is_store, list_versions
 from penstock.engine.store.require_target import require_target
 from penstock.engine.store.version_notes import MANIFEST
-from penstock.engine.store.write_file import write_file
 from penstock.plans.errors import MachineError, StoreError
 from tests.engine.store.arrow_plans import names, plan_of, rows_in, write
 from tests.plans.topology.builders import simple

@@ -19,11 +19,9 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.spark.shared_settings import shared_settings
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.local_spark_tables import LocalSparkTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions, publish
-from penstock.engine.store.spark_tables import _ENCODINGS, SparkTables
-from penstock.engine.store.tables_of_spark import tables_of_spark
+from penstock.engine.store.spark_tables import _ENCODINGS, LocalSparkTables, SparkTables, tables_of_spark
 from penstock.engine.store.vacuum_store import drop_version, remove_unfinished
 from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS, PlanVersion
 from penstock.engine.store.write_plan import new_write_id, write_plan

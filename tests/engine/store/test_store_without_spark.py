@@ -17,7 +17,7 @@ from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import all_writes, find_version, list_versions
 from penstock.engine.store.vacuum_store import drop_version, remove_unfinished
 from penstock.engine.store.version_notes import MANIFEST, renew_notes
-from penstock.engine.store.write_plan import Begun, new_write_id, unchanged_topologies, write_plan
+from penstock.engine.store.write_plan import WriteInProgress, new_write_id, unchanged_topologies, write_plan
 from penstock.plans.errors import SchemaError, StoreError
 from tests.engine.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
 from tests.plans.planners.table_contents import rows_of
@@ -208,7 +208,7 @@ def test_a_write_goes_on_with_the_tables_that_it_has(tmp_path):
     delta, write_id, plan = DeltaRsTables(str(tmp_path / "store")), new_write_id(), plan_of(a="1")
     plan_versions.start_manifest(delta)
     delta.append("topologies", plan["topologies"], write_id)
-    begun = Begun(write_id, ["topologies"], delta.listed_files("topologies", write_id) or [])
+    begun = WriteInProgress(write_id, ["topologies"], delta.listed_files("topologies", write_id) or [])
     again = plan | {"topologies": topologies(b="2")}  # is in no need of being written
     assert write_plan(delta, again, planner_version="1", options={}, begun=begun) == 1
     assert names(delta.store) == {"a"}
@@ -222,7 +222,7 @@ def test_tables_that_were_written_and_are_gone_are_named(tmp_path, files):
     delta.append("topologies", plan["topologies"], write_id)
     listed = delta.listed_files("topologies", write_id) or []
     shutil.rmtree(tmp_path / "store" / "topologies")
-    begun = Begun(write_id, ["topologies"], listed if files else [])
+    begun = WriteInProgress(write_id, ["topologies"], listed if files else [])
     with pytest.raises(StoreError, match="table topologies was changed while the plan was made: it is gone"):
         write_plan(delta, plan, planner_version="1", options={}, begun=begun)
     assert list_versions(delta) == []

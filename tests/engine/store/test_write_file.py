@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.engine.store.write_file import write_file
+from penstock.engine.store.data_files import write_file
 
 ROWS = [
     pa.table(

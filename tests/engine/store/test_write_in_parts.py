@@ -11,13 +11,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from penstock.engine.commands.keep.verify import verify_version
+from penstock.engine.commands.maintain import verify_version
 from penstock.engine.output.progress import Report
 from penstock.engine.planning import plan_in_process as in_process
 from penstock.engine.planning.choose_planner import Choice, Planner
-from penstock.engine.planning.foresee_memory import FleetSize
+from penstock.engine.planning.memory_estimate import FleetSize
 from penstock.engine.planning.plan_in_process import parts_in_process, plan_in_process
-from penstock.engine.planning.plan_into_store import Stored, plan_into_store_by_columns
+from penstock.engine.planning.plan_into_store import PlanResult, plan_into_store_by_columns
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.store import plan_versions
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
@@ -64,7 +64,7 @@ def lines_of(topologies: list[dict[str, Any]]) -> list[bytes]:
     return [json.dumps(topology).encode() for topology in topologies]
 
 
-def plan_into(store: Path, lines: list[bytes], until: Layer = Layer.SLOTS) -> Stored:
+def plan_into(store: Path, lines: list[bytes], until: Layer = Layer.SLOTS) -> PlanResult:
     file = store.parent / "lines.jsonl"
     file.write_bytes(b"\n".join(lines) + b"\n")
     return plan_into_store_by_columns(

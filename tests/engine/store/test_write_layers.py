@@ -8,18 +8,18 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.engine.commands.keep.verify import verify_version
+from penstock.engine.commands.maintain import verify_version
 from penstock.engine.output.progress import Report
 from penstock.engine.planning import plan_topologies
 from penstock.engine.planning.choose_planner import Choice, Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_on_spark
+from penstock.engine.planning.plan_into_store import PlanResult, WorkOnSpark, plan_into_store_on_spark
 from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.planning.write_layers import WriteLayers
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.local_spark_tables import LocalSparkTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions
-from penstock.engine.store.write_layers import WriteLayers
+from penstock.engine.store.spark_tables import LocalSparkTables
 from penstock.plans.errors import MachineError, StoreError
 from penstock.plans.planners import run_joins as run_passes
 from penstock.plans.vocabulary import Layer
@@ -63,7 +63,7 @@ def plan_into(
     topologies: list[dict[str, Any]],
     until: Layer = Layer.SLOTS,
     planner: Planner = Planner.JOINS,
-) -> Stored:
+) -> PlanResult:
     file = store.parent / "topologies.jsonl"
     file.write_bytes(b"\n".join(map(orjson.dumps, topologies)))
     choice = Choice(planner, "as asked", on_spark=True)

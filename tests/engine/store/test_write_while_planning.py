@@ -5,9 +5,9 @@ import os
 import orjson
 import pytest
 
-from penstock.engine.commands.keep.verify import verify_version
+from penstock.engine.commands.maintain import verify_version
 from penstock.engine.output.progress import Report
-from penstock.engine.planning import foresee_memory
+from penstock.engine.planning import memory_estimate
 from penstock.engine.planning.choose_planner import Choice, Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_into_store import plan_into_store_by_columns
@@ -33,7 +33,7 @@ REFUSED = {
 
 @pytest.fixture(autouse=True)
 def every_topology_is_a_giant(monkeypatch):
-    monkeypatch.setattr(foresee_memory, "ROWS_OF_A_GIANT", 0)
+    monkeypatch.setattr(memory_estimate, "ROWS_OF_A_GIANT", 0)
 
 
 def plan_into(store, topology, folder, until=Layer.SLOTS):

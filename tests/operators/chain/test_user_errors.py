@@ -6,8 +6,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from penstock.operators.chain.describe_error import describe_error
-from penstock.operators.chain.user_errors import FunctionError, UserFunctionError, author_first
+from penstock.operators.chain.describe_error import (
+    FunctionError,
+    UserFunctionError,
+    author_first,
+    describe_error,
+)
 
 
 def fails() -> Iterator[pa.RecordBatch]:

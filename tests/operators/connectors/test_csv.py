@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.file_sinks.file_sink import FileSink

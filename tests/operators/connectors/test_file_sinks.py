@@ -3,7 +3,7 @@ import warnings
 
 import pytest
 
-from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.file_sinks.file_sink import FileSink, StreamingFileSink
@@ -16,7 +16,12 @@ from penstock.operators.connectors.file_sinks.file_sink_settings import (
     OutputFileConfig,
     RollingPolicy,
 )
-from penstock.operators.connectors.file_sinks.plain_sinks import CsvSink, JsonLinesSink, ParquetSink, TextSink
+from penstock.operators.connectors.file_sinks.staged_files import (
+    CsvSink,
+    JsonLinesSink,
+    ParquetSink,
+    TextSink,
+)
 from penstock.operators.connectors.sink import CollectSink, DiscardSink, Sink
 from penstock.operators.formats.csv_files import CsvBulkWriters
 from penstock.operators.formats.csv_rows import CsvSchema

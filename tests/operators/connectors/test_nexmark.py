@@ -2,10 +2,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.operators.connectors.nexmark import event_ids
-from penstock.operators.connectors.nexmark.event_ids import Dice, event_numbers, last_auction, last_person
-from penstock.operators.connectors.nexmark.source import TYPES, NexmarkSource
-from penstock.operators.connectors.nexmark.texts import CITIES, HOT_CHANNELS, STATES
+from penstock.operators.connectors import nexmark as event_ids
+from penstock.operators.connectors.nexmark import (
+    CITIES,
+    HOT_CHANNELS,
+    STATES,
+    TYPES,
+    Dice,
+    NexmarkSource,
+    event_numbers,
+    last_auction,
+    last_person,
+)
 from penstock.operators.formats.csv_files import Chunk
 from tests.operators.connectors.run_connectors import context, read_batches, read_values, travel
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.connectors.file_source import (
     FileEnumeratorProvider,
     FileSource,

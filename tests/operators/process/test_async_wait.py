@@ -8,14 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators.async_io.async_wait_operator import (
-    AsyncWaitOperator,
-    RecordsAsTheyCome,
-    RecordsInOrder,
-    WaitingRecord,
-)
+from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.chain.operator import MAX_WATERMARK
-from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.functions.async_functions import (
     NO_RETRY_STRATEGY,
     AsyncFunction,
@@ -26,6 +20,12 @@ from penstock.operators.functions.async_functions import (
     empty_result_predicate,
     exception_type_predicate,
     has_exception_predicate,
+)
+from penstock.operators.process.async_wait_operator import (
+    AsyncWaitOperator,
+    RecordsAsTheyCome,
+    RecordsInOrder,
+    WaitingRecord,
 )
 from tests.operator_harness import Record, Watermark, run
 

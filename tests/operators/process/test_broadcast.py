@@ -2,14 +2,11 @@
 
 import pytest
 
+from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.chain.operator import MIN_WATERMARK
-from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.functions.process_functions import (
-    BroadcastProcessFunction,
-    KeyedBroadcastProcessFunction,
-)
-from penstock.operators.process.broadcast_operators import (
+from penstock.operators.functions.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from penstock.operators.process.keyed_process_operators import (
     BroadcastProcessOperator,
     KeyedBroadcastProcessOperator,
 )

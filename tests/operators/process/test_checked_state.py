@@ -2,12 +2,11 @@
 
 import pytest
 
-from penstock.operators.chain.user_errors import UserFunctionError
+from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant, Time
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.functions.functions import AggregateFunction, ReduceFunction
-from penstock.operators.functions.process_functions import KeyedProcessFunction
+from penstock.operators.functions.functions import AggregateFunction, KeyedProcessFunction, ReduceFunction
 from penstock.operators.process.keyed_process_operators import KeyedProcessOperator, ReduceOperator
 from penstock.operators.state.interfaces import (
     AggregatingStateDescriptor,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.functions.process_functions import KeyedProcessFunction, TimeDomain
+from penstock.operators.functions.functions import KeyedProcessFunction, TimeDomain
 from penstock.operators.process.keyed_process_operators import KeyedProcessOperator
 from penstock.operators.state.interfaces import ListStateDescriptor, ValueStateDescriptor
 from tests.operator_harness import Clock, Record, Tick, Watermark, run

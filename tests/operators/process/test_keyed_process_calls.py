@@ -2,11 +2,11 @@
 
 import pytest
 
+from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
-from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.functions.process_functions import KeyedCoProcessFunction, KeyedProcessFunction
+from penstock.operators.functions.functions import KeyedCoProcessFunction, KeyedProcessFunction
 from penstock.operators.process.keyed_process_operators import KeyedCoProcessOperator, KeyedProcessOperator
 from tests.operator_harness import Record, run
 

@@ -6,18 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
-from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import (
     CoFlatMapFunction,
     CoMapFunction,
+    CoProcessFunction,
     FilterFunction,
     FlatMapFunction,
     MapFunction,
+    ProcessFunction,
     ReduceFunction,
 )
-from penstock.operators.functions.process_functions import CoProcessFunction, ProcessFunction
 from penstock.operators.process.keyed_process_operators import (
     KeyedCoFlatMapOperator,
     KeyedCoMapOperator,

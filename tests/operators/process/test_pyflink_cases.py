@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from penstock.operators.async_io.async_wait_operator import AsyncWaitOperator
 from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.async_functions import NO_RETRY_STRATEGY, AsyncFunction
-from penstock.operators.functions.process_functions import (
+from penstock.operators.functions.functions import (
     BroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ProcessFunction,
 )
-from penstock.operators.process.broadcast_operators import BroadcastProcessOperator
+from penstock.operators.process.async_wait_operator import AsyncWaitOperator
 from penstock.operators.process.keyed_process_operators import (
+    BroadcastProcessOperator,
     KeyedCoProcessOperator,
     KeyedProcessOperator,
     ReduceOperator,

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.chain.results import Results, frozen
+from penstock.operators.chain.operator import Results, frozen
 from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.common.row import Row, RowKind
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.functions.process_functions import KeyedProcessFunction, ProcessFunction
+from penstock.operators.functions.functions import KeyedProcessFunction, ProcessFunction
 from penstock.operators.process.keyed_process_operators import (
     KeyedMapOperator,
     KeyedProcessOperator,

@@ -3,19 +3,18 @@
 import pytest
 
 from penstock.operators.chain.operator import OperatorContext
-from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.functions.functions import (
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
     MapFunction,
     NullByteKeySelector,
+    PassThroughAllWindowFunction,
+    PassThroughWindowFunction,
     SinkFunction,
     SourceFunction,
 )
-from penstock.operators.functions.process_functions import KeyedCoProcessFunction, KeyedProcessFunction
 from penstock.operators.functions.runtime_context import RuntimeContext, metric_values
-from penstock.operators.functions.window_functions import (
-    PassThroughAllWindowFunction,
-    PassThroughWindowFunction,
-)
 from penstock.operators.state.interfaces import ReduceFunctionWrapper
 
 

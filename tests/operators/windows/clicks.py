@@ -2,11 +2,7 @@
 
 # mypy: disable-error-code="type-arg,var-annotated"
 
-from penstock.operators.functions.functions import AggregateFunction
-from penstock.operators.functions.window_functions import (
-    ProcessWindowFunction,
-    WindowFunction,
-)
+from penstock.operators.functions.functions import AggregateFunction, ProcessWindowFunction, WindowFunction
 from penstock.operators.windows.trigger import Trigger, TriggerResult
 from penstock.operators.windows.window_operator import WindowOperator
 from tests.operator_harness import Record

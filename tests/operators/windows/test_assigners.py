@@ -7,18 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.operators.common.time import Time
-from penstock.operators.windows.count_windows import (
+from penstock.operators.windows.fixed_windows import (
     CountSlidingWindowAssigner,
     CountTrigger,
     CountTumblingWindowAssigner,
-    GlobalWindows,
-    NeverTrigger,
-)
-from penstock.operators.windows.fixed_windows import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
     EventTimeTrigger,
+    GlobalWindows,
+    NeverTrigger,
     ProcessingTimeSessionWindows,
     ProcessingTimeTrigger,
     SlidingEventTimeWindows,

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.operators.chain.operator import MAX_WATERMARK
+from penstock.operators.functions.functions import ProcessWindowFunction
 from penstock.operators.functions.runtime_context import metric_values
-from penstock.operators.functions.window_functions import ProcessWindowFunction
 from penstock.operators.windows.fixed_windows import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.pyflink.datastream import window
+from penstock.datastream import window
 
 API = Path(__file__).parents[2] / "pyflink" / "api.txt"
 MODULE = "pyflink.datastream.window "

@@ -3,22 +3,20 @@
 # mypy: disable-error-code="type-arg,var-annotated"
 
 from penstock.operators.common.time import Time
-from penstock.operators.functions.window_functions import (
+from penstock.operators.functions.functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
 )
 from penstock.operators.windows.continuous_triggers import ContinuousEventTimeTrigger
-from penstock.operators.windows.count_windows import (
+from penstock.operators.windows.fixed_windows import (
     CountSlidingWindowAssigner,
     CountTrigger,
     CountTumblingWindowAssigner,
-    GlobalWindows,
-    PurgingTrigger,
-)
-from penstock.operators.windows.fixed_windows import (
     EventTimeSessionWindows,
     EventTimeTrigger,
+    GlobalWindows,
+    PurgingTrigger,
     TumblingEventTimeWindows,
 )
 from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.operators.common.time import Time
-from penstock.operators.windows.count_windows import CountTumblingWindowAssigner
 from penstock.operators.windows.fixed_windows import (
+    CountTumblingWindowAssigner,
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,

@@ -10,12 +10,15 @@ from penstock.operators.windows.continuous_triggers import (
     ContinuousProcessingTimeTrigger,
     Min,
 )
-from penstock.operators.windows.count_windows import CountTrigger, GlobalWindows, NeverTrigger, PurgingTrigger
 from penstock.operators.windows.fixed_windows import (
+    CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
+    GlobalWindows,
+    NeverTrigger,
     ProcessingTimeSessionWindows,
     ProcessingTimeTrigger,
+    PurgingTrigger,
     SlidingProcessingTimeWindows,
     TumblingProcessingTimeWindows,
 )

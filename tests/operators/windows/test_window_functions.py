@@ -4,19 +4,19 @@
 
 import pytest
 
-from penstock.operators.chain.user_errors import UserFunctionError
+from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.functions.functions import ReduceFunction
-from penstock.operators.functions.window_functions import (
+from penstock.operators.functions.functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
+    ReduceFunction,
     WindowFunction,
 )
 from penstock.operators.state.interfaces import ListStateDescriptor, ValueStateDescriptor
-from penstock.operators.windows.count_windows import CountTumblingWindowAssigner
 from penstock.operators.windows.fixed_windows import (
+    CountTumblingWindowAssigner,
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,

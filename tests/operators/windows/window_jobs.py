@@ -2,8 +2,7 @@
 
 # mypy: disable-error-code="type-arg"
 
-from penstock.operators.functions.functions import AggregateFunction
-from penstock.operators.functions.window_functions import ProcessWindowFunction
+from penstock.operators.functions.functions import AggregateFunction, ProcessWindowFunction
 from penstock.operators.windows.window_functions import aggregated, buffered, reduced
 from penstock.operators.windows.window_operator import WindowOperator
 from tests.operator_harness import Record

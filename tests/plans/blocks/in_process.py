@@ -32,7 +32,7 @@ from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.frames.polars_refusals import reject_refused
 from penstock.plans.layers import Choices
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import Layer
 
 

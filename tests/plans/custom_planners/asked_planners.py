@@ -8,7 +8,7 @@ import pytest
 
 import penstock
 from penstock.engine.planning.find_custom_planners import CustomPlanner, find_custom_planners
-from penstock.engine.planning.plan_by_custom_planners import Question, plan_by_custom_planners
+from penstock.engine.planning.plan_by_custom_planners import CallSettings, plan_by_custom_planners
 from penstock.engine.planning.plan_in_process import PlannedTables, read_in_process
 
 KEYS = ["topology_id", "target", "in_index"]
@@ -42,7 +42,7 @@ def planned(
 ) -> PlannedTables:
     read = read_in_process([*topologies], lambda stage: None)
     return plan_by_custom_planners(
-        read.frames, read.inputs, custom_planners, question=Question(seconds=seconds)
+        read.frames, read.inputs, custom_planners, question=CallSettings(seconds=seconds)
     )
 
 

@@ -141,7 +141,7 @@ def test_what_does_not_fit_in_workers_is_refused_before(spark, tmp_path, capsys,
     given.write_text(json.dumps(random_topology(1, 20)) + "\n")
     little = Available(10_000, "the test")
     monkeypatch.setattr(
-        "penstock.engine.measure.bench.measure_quality_on_spark.memory_of_workers", lambda spark: little
+        "penstock.engine.measure.bench.measure_quality.memory_of_workers", lambda spark: little
     )
     args = ("--planner", "flink", "--suite", str(given), "--master", spark.sparkContext.master)
     assert penstock("bench", "--quality", *args, "--out", str(tmp_path / "out")) == 9

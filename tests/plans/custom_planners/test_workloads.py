@@ -13,7 +13,7 @@ from penstock.engine.commands import main as module
 from penstock.engine.measure.bench.prepare_inputs import WORKLOADS
 from penstock.engine.planning.chosen_costs import ALIKE, DRAWN, chosen_costs, require_costs
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.planning.tell_metrics import number
+from penstock.engine.planning.print_metrics import number
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices

@@ -12,9 +12,9 @@ import yaml
 from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
-from penstock.engine.configuration.read_yaml_settings import read_yaml_settings
+from penstock.engine.configuration.load_configuration import read_yaml_settings
 from penstock.plans.errors import InputError
-from penstock.plans.generate.by_spec.fleet_spec import read_fleet_spec
+from penstock.plans.generate.draw_by_spec import read_fleet_spec
 from penstock.plans.importing import bounds
 from penstock.plans.importing.bounds import BoundError, bounded_seconds, bounded_text, require_bounded_yaml
 from penstock.plans.importing.read_graphs import form_of_graph, read_graphs

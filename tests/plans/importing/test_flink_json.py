@@ -12,11 +12,19 @@ from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.importing.given_graph import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
-from penstock.plans.importing.stream_graph_form import from_flink_plan, known_of_python, stream_edge
-from penstock.plans.importing.vertex_order import children_in_order, memory_weights
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
-from penstock.plans.plan_json.columnar.view_lines import to_execution_plan_lines, to_flink_plan_lines
+from penstock.plans.importing.stream_graph_form import (
+    children_in_order,
+    from_flink_plan,
+    known_of_python,
+    memory_weights,
+    stream_edge,
+)
+from penstock.plans.plan_json.to_plan_lines import (
+    to_execution_plan_lines,
+    to_flink_plan_lines,
+    to_plan_lines,
+)
+from penstock.plans.plan_json.to_topology_lines import to_topology_lines
 from penstock.plans.vocabulary import Layer
 
 TESTS = Path(__file__).parents[2]

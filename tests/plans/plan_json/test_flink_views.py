@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.engine.commands.look import export
+from penstock.engine.commands import export
 from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.plan_json.columnar import to_topology_lines as json_text
-from penstock.plans.plan_json.columnar import view_lines
-from penstock.plans.plan_json.columnar.view_lines import to_execution_plan_lines, to_flink_plan_lines
+from penstock.plans.plan_json import to_plan_lines as view_lines
+from penstock.plans.plan_json import to_topology_lines as json_text
+from penstock.plans.plan_json.to_plan_lines import to_execution_plan_lines, to_flink_plan_lines
 from penstock.plans.vocabulary import Layer
 from tests.plans.topology.changed_graphs import forked_graph
 

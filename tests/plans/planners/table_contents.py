@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.plans.frames.polars_frames import empty, to_arrow
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 
 _ENCODER = json.JSONEncoder(sort_keys=True)
 

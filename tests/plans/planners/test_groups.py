@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.plans.frames.polars_groups import count_in_groups, first_of_equal, first_rows, number_in_turn
+from penstock.plans.frames.polars_frames import count_in_groups, first_of_equal, first_rows, number_in_turn
 
 KEYS = st.lists(st.integers(0, 6), max_size=30)
 

@@ -18,7 +18,7 @@ from penstock.plans.layers import LAYER_TABLES, Choices
 from penstock.plans.metrics.operator_costs import drawn_costs, operator_costs
 from penstock.plans.metrics.plan_metrics import plan_metrics
 from penstock.plans.passes import GIVEN
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.planners import run_joins as run_passes
 from penstock.plans.planners.joins_passes import Walk, steps
 from penstock.plans.tables import TABLES

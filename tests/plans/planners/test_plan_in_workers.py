@@ -13,8 +13,7 @@ from penstock.engine.planning.choose_planner import (
     choose_planner,
 )
 from penstock.engine.planning.chosen_costs import DRAWN
-from penstock.engine.planning.custom_planners import named_custom_planners
-from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
+from penstock.engine.planning.plan_by_custom_planners import named_custom_planners, plan_by_custom_planners
 from penstock.engine.planning.plan_in_process import plan_in_process, read_in_process
 from penstock.engine.planning.plan_in_workers import plan_in_workers
 from penstock.engine.planning.plan_topologies import plan, read_topologies

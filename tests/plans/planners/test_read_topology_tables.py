@@ -20,7 +20,7 @@ from penstock.plans.frames.spark_schemas import spark_type
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.tables.column_types import RESOURCES
 from penstock.plans.topology.columnar.read_topology_tables import read_topology_tables
-from penstock.plans.topology.columnar.topology_tables import TopologyTables, topology_id
+from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables, topology_id
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables as read_tables_with_spark
 from penstock.plans.topology.joins.topologies_of_lines import read_topology_objects

@@ -12,7 +12,7 @@ from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar import read_topology_tables as reading
 from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 from penstock.plans.topology.fingerprint import BLOCK
 from tests.plans.planners.table_contents import frame_contents
 from tests.plans.topology.builders import simple, transformation

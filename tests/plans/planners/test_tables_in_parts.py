@@ -27,7 +27,7 @@ from penstock.plans.topology.columnar.read_topology_tables import (
     read_topology_folder_in_parts,
     rows_in_parts,
 )
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 from penstock.plans.topology.job_defaults import NO_DEFAULTS
 from penstock.plans.vocabulary import Layer
 from tests.plans.planners.table_contents import frame_contents, rows_of

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.engine.views.size_cluster import PLACED, place_batches, place_jobs, require_task_managers
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.resources.place_jobs import PLACED, place_batches, place_jobs, require_task_managers
 
 GIVEN = pa.schema(
     [

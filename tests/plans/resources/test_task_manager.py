@@ -6,7 +6,7 @@ import pytest
 
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.resources.divide_memory import MemoryOptions, TaskManager
-from penstock.plans.topology.flink_values import parse_memory_size
+from penstock.plans.topology.flink_options import parse_memory_size
 from tests.plans.resources.flink_resources import rows
 
 FIELDS = {

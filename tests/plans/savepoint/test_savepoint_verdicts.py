@@ -15,10 +15,15 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
-from penstock.engine.views.diff import read_pairs
-from penstock.engine.views.diff.read_pairs import Pair
-from penstock.engine.views.diff.savepoint_verdicts import Restored, RestoreFrom, Verdict, savepoint_verdicts
-from penstock.plans.savepoint.restore_savepoint import in_map_order
+from penstock.engine.views.diff import savepoint_verdicts as read_pairs
+from penstock.engine.views.diff.savepoint_verdicts import (
+    Pair,
+    Restored,
+    RestoreFrom,
+    Verdict,
+    savepoint_verdicts,
+)
+from penstock.plans.restore_savepoint import in_map_order
 
 HERE = Path(__file__).parent
 

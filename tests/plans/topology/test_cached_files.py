@@ -2,11 +2,7 @@
 
 import pytest
 
-from penstock.plans.topology.flink_options import parse_cached_files
-from penstock.plans.topology.flink_values import (
-    FlinkValueError,
-    split_escaped,
-)
+from penstock.plans.topology.flink_options import FlinkValueError, parse_cached_files, split_escaped
 
 
 def test_cached_files():

@@ -8,17 +8,23 @@ import pytest
 import penstock
 from penstock.plans.tables import JOB_SETTINGS
 from penstock.plans.topology import flink_options as options
-from penstock.plans.topology.flink_options import OPTIONS, FlinkOption
-from penstock.plans.topology.flink_values import (
+from penstock.plans.topology.flink_options import (
+    OPTIONS,
+    FlinkOption,
     parse_duration,
     parse_int,
     parse_long,
     parse_memory_size,
     parse_string,
 )
-from penstock.plans.topology.job_settings import read_job_settings, read_stream_graph_settings
-from penstock.plans.topology.reads_unbounded_source import reads_unbounded_source
-from penstock.plans.topology.setting_refusals import FlinkRefusal, SettingRefusal, read_setting
+from penstock.plans.topology.job_settings import (
+    FlinkRefusal,
+    SettingRefusal,
+    read_job_settings,
+    read_setting,
+    read_stream_graph_settings,
+)
+from penstock.plans.topology.validate_transformations import reads_unbounded_source
 from tests.plans.topology.builders import stream_graph
 
 

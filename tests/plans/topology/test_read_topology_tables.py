@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from penstock.plans.errors import InputError
 from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.topology.fingerprint import BLOCK
-from penstock.plans.topology.joins.load_topology_folder import load_topology_folder
+from penstock.plans.topology.joins.normalized_tables import load_topology_folder
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.topology.joins.topologies_of_lines import read_topology_objects
 from tests.plans.topology.builders import golden_lines, simple, transformation

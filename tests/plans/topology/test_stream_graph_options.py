@@ -14,9 +14,12 @@ from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.job_graph.order_depth_first import order_depth_first
 from penstock.plans.job_graph.stream_graph_arrays import GraphEdges, stream_graph_arrays
 from penstock.plans.job_graph.uid_hashes import UidHashes
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
-from penstock.plans.plan_json.columnar.view_lines import to_execution_plan_lines, to_flink_plan_lines
+from penstock.plans.plan_json.to_plan_lines import (
+    to_execution_plan_lines,
+    to_flink_plan_lines,
+    to_plan_lines,
+)
+from penstock.plans.plan_json.to_topology_lines import to_topology_lines
 from penstock.plans.topology.validate_topology import validate_topology
 from penstock.plans.vocabulary import Layer
 from tests.planned_lines import differs

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.plans.topology.joins.suspicious_transformation import topologies_that_read
-from penstock.plans.topology.reads_unbounded_source import reads_unbounded_source
+from penstock.plans.topology.joins.read_topology_tables import topologies_that_read
+from penstock.plans.topology.validate_transformations import reads_unbounded_source
 from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind
 
 KINDS = ["source", "legacy_source", "union", "partition", "side_output", "operator", "sink"]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.plans.errors import TopologyError
-from penstock.plans.topology.duplicate_keys import duplicate_keys
+from penstock.plans.topology.json_documents import duplicate_keys
 from penstock.plans.topology.parse_lines import refuse_uid_hashes
 from penstock.plans.topology.validate_topology import parse_topology, validate_topology
 from penstock.plans.topology.validate_transformations import (

@@ -14,7 +14,7 @@ from penstock.plans.frames.compiled import WORTH_COMPILING
 from penstock.plans.tables import TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.topology import validate_transformations as validation
 from penstock.plans.topology.columnar import read_topology_tables as columnar
-from penstock.plans.topology.columnar.topology_tables import topology_id
+from penstock.plans.topology.columnar.topologies_of_lines import topology_id
 from penstock.plans.topology.joins import read_topology_tables as by_joins
 from penstock.plans.topology.joins import read_topology_tables as wrong_rows
 from penstock.plans.topology.validate_transformations import find_cycle, find_cycle_in_rows

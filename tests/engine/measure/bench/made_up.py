@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.engine.measure.bench.summarise import answers
+from penstock.engine.measure.bench.print_results import answers
 from tests.project.hostile_text import HOSTILE
 
 

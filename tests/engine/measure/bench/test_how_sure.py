@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from penstock.engine.measure.bench.summarise import answers, doubts, interval_of_median, summarise
+from penstock.engine.measure.bench.print_results import answers, doubts, interval_of_median, summarise
 from tests.engine.measure.bench.made_up import record, results
 
 

@@ -13,8 +13,14 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.engine.measure.bench.measure_suites import Line, draw_lines, render_page
-from penstock.engine.measure.bench.print_results import append_rows, equality_lines, read_results
-from penstock.engine.measure.bench.summarise import best_planning, compare_results, summarise
+from penstock.engine.measure.bench.print_results import (
+    append_rows,
+    best_planning,
+    compare_results,
+    equality_lines,
+    read_results,
+    summarise,
+)
 from penstock.engine.output.figures import shown_in
 from penstock.engine.planning.plan_beside_flink import digest_plans, find_differences
 from penstock.plans.errors import InputError

@@ -10,7 +10,7 @@ from penstock.engine.measure.bench import run_own_planner
 from penstock.engine.measure.bench.planners import budget_seconds, chosen_planners, planner_named
 from penstock.engine.measure.bench.prepare_inputs import SUITES, Case, TimeBudget, seconds_left, turns
 from penstock.engine.measure.bench.times import NotPlannedError
-from penstock.engine.planning.custom_planners import named_custom_planners
+from penstock.engine.planning.plan_by_custom_planners import named_custom_planners
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.vocabulary import Layer
 

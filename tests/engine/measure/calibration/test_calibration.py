@@ -9,16 +9,16 @@ import pytest
 
 from benchmarks.compare_with_runs import kendall_tau
 from penstock.engine.commands import main
-from penstock.engine.flink.measured_jobs.run_measured_jobs import (
+from penstock.engine.measure.calibration import run_jobs_on_penstock
+from penstock.engine.measure.calibration import run_jobs_on_penstock as calibrate_on_penstock
+from penstock.engine.measure.calibration import run_jobs_on_penstock as module
+from penstock.engine.measure.calibration.run_jobs_on_penstock import (
     ONE_TASK_MANAGER,
     JobRun,
     MeasuredJob,
     MeasuredOperator,
     MiniCluster,
 )
-from penstock.engine.measure.calibration import run_jobs_on_penstock
-from penstock.engine.measure.calibration import run_jobs_on_penstock as calibrate_on_penstock
-from penstock.engine.measure.calibration import run_jobs_on_penstock as module
 from penstock.engine.run.runtime import run_job as runs
 from penstock.engine.run.runtime.job_monitor import JobResult, summaries
 from penstock.plans.errors import PenstockError

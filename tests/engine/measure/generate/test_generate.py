@@ -22,12 +22,12 @@ from penstock.plans.generate.fleet import (
     topology_lines,
     transformations_table,
 )
+from penstock.plans.generate.generate_on_spark import generate_on_spark
 from penstock.plans.generate.giant import giant
-from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
 from penstock.plans.generate.layered import SHAPES, Shape, diamond, layered
 from penstock.plans.generate.random import random
 from penstock.plans.tables import TABLES
-from penstock.plans.topology.columnar.topology_tables import topology_id
+from penstock.plans.topology.columnar.topologies_of_lines import topology_id
 from penstock.plans.topology.validate_topology import validate_topology
 from penstock.plans.vocabulary import EXPANDED_KINDS, VIRTUAL_KINDS, Kind, Layer
 

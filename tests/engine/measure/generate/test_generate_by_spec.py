@@ -10,8 +10,14 @@ from typer.testing import CliRunner
 from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import InputError
-from penstock.plans.generate.by_spec.draw_by_spec import distances_of_draws, divided, draw_by_spec, no_counts
-from penstock.plans.generate.by_spec.fleet_spec import FleetSpec, read_fleet_spec
+from penstock.plans.generate.draw_by_spec import (
+    FleetSpec,
+    distances_of_draws,
+    divided,
+    draw_by_spec,
+    no_counts,
+    read_fleet_spec,
+)
 from penstock.plans.topology.validate_topology import validate_topology
 from penstock.plans.vocabulary import Layer
 

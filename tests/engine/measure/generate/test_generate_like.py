@@ -14,12 +14,17 @@ from typer.testing import CliRunner
 from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.generate.draw_like import (
+    GivenFleet,
+    as_transformations,
+    draw_like,
+    find_segments,
+    given_fleet,
+)
+from penstock.plans.generate.fidelity import fidelity
 from penstock.plans.generate.fleet import Spec, topology_lines
-from penstock.plans.generate.like.as_transformations import as_transformations
-from penstock.plans.generate.like.draw_like import GivenFleet, draw_like, find_segments, given_fleet
-from penstock.plans.generate.like.fidelity import fidelity
 from penstock.plans.generate.random import random
-from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
+from penstock.plans.plan_json.to_topology_lines import to_topology_lines
 from penstock.plans.topology.validate_topology import validate_topology
 from penstock.plans.vocabulary import Layer
 

@@ -12,8 +12,7 @@ from penstock.engine.measure.sweep import grid
 from penstock.engine.measure.sweep.format_table import formatted, plot_results, read_results
 from penstock.engine.measure.sweep.grid import cells_of
 from penstock.engine.measure.sweep.results_table import MEASURED, append_rows, measured_cells, result_row
-from penstock.engine.measure.sweep.run_sweep import run_sweep
-from penstock.engine.measure.sweep.sweep_grid import prepare_sweep, quality_text, sweep_spec_of
+from penstock.engine.measure.sweep.run_sweep import prepare_sweep, quality_text, run_sweep, sweep_spec_of
 from penstock.engine.measure.sweep.sweep_spec import TableFormat
 from penstock.engine.output.progress import Report
 from penstock.plans.errors import InputError

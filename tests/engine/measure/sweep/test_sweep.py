@@ -24,8 +24,13 @@ from penstock.engine.measure.bench.prepare_inputs import count_operators
 from penstock.engine.measure.sweep import results_table
 from penstock.engine.measure.sweep.grid import Cell, cells_of
 from penstock.engine.measure.sweep.results_table import MEASURED, measured_cells, result_row
-from penstock.engine.measure.sweep.run_sweep import Answer, run_sweep
-from penstock.engine.measure.sweep.sweep_grid import CellMeter, CellRequest, read_sweep_spec
+from penstock.engine.measure.sweep.run_sweep import (
+    Answer,
+    CellMeter,
+    CellRequest,
+    read_sweep_spec,
+    run_sweep,
+)
 from penstock.engine.output.progress import Report
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.layers import Choices

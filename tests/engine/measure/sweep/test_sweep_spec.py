@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.engine.measure.sweep.grid import axes_of_options
-from penstock.engine.measure.sweep.sweep_grid import read_sweep_spec
+from penstock.engine.measure.sweep.run_sweep import read_sweep_spec
 from penstock.plans.errors import InputError
 from tests.engine.measure.sweep.grids import run
 

@@ -4,8 +4,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.pyflink.common.execution_config import get_duration, get_map, set_duration, set_map
-from penstock.operators.common.config_options import ConfigOptions
-from penstock.operators.common.configuration import Configuration, java_text
+from penstock.operators.common.configuration import ConfigOptions, Configuration, java_text
 
 NO_TEXT: Any = 5
 NO_MILLISECONDS: Any = 1.5

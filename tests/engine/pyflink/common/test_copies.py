@@ -2,12 +2,12 @@
 
 import pytest
 
-from penstock.engine.pyflink.datastream.stream_outputs import collected_values
-from penstock.operators.chain.results import copies, is_plain, never_change, own
-from penstock.operators.chain.user_errors import UserFunctionError
+from penstock.engine.pyflink.datastream.record_operations import collected_values
+from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.chain.operator import copies, is_plain, never_change, own
 from penstock.operators.common.row import Row
+from penstock.operators.common.time import TimestampAssigner, WatermarkStrategy
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from penstock.operators.connectors.collection import CollectionSource
 from penstock.operators.functions.functions import MapFunction
 from penstock.operators.records.map_records import FlatMapOperator, MapOperator

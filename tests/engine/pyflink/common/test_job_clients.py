@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.pyflink.common.completable_future import CompletableFuture
-from penstock.engine.pyflink.common.job_client import JobClient
-from penstock.engine.pyflink.common.job_execution_result import JobExecutionResult
-from penstock.engine.pyflink.common.job_id import JobID
-from penstock.engine.pyflink.common.job_status import JobStatus
+from penstock.engine.pyflink.common.job_client import (
+    CompletableFuture,
+    JobClient,
+    JobExecutionResult,
+    JobID,
+    JobStatus,
+)
 
 ID = "00112233445566778899aabbccddeeff"
 

@@ -1,6 +1,5 @@
 """Names, parameters and defaults of what PyFlink 2.3 keeps in pyflink.common and in some modules beside."""
 
-import importlib
 import inspect
 import json
 import pickle
@@ -10,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.pyflink import common
-from penstock.engine.pyflink.common.types import RowKind
-from penstock.engine.pyflink.datastream.output_tag import OutputTag
-from penstock.engine.pyflink_names.unsupported_names import UnsupportedNameError
-from penstock.operators.common.no_java import NoJavaError
+from penstock.engine.pyflink_names.modules import UnsupportedNameError, penstock_module
+from penstock.operators.common.arguments import NoJavaError
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.row import RowKind
 from penstock.operators.common.typeinfo import RowTypeInfo, Types
 
 HERE = Path(__file__).parent
@@ -30,7 +29,7 @@ OWN_PARAMETERS = {
 def found(place):
     """The member at "module:class.name", as it stands in its class."""
     module, _, path = place.partition(":")
-    owner = importlib.import_module(f"penstock.engine.pyflink.{module}")
+    owner = penstock_module(f"pyflink.{module}")
     *classes, name = path.split(".")
     for one in classes:
         owner = getattr(owner, one)
@@ -56,7 +55,7 @@ def test_members(place):
 def test_the_list_of_names(line):
     place, _, names = line.partition(":")
     module, owner = place.split()
-    holder = getattr(importlib.import_module(module.replace("pyflink", "penstock.engine.pyflink", 1)), owner)
+    holder = getattr(penstock_module(module), owner)
     for name in names.split():
         member = holder
         for part in name.split("."):
@@ -86,10 +85,10 @@ def test_names_that_are_refused():
 
 def test_schemas_of_formats_at_their_old_place():
     from penstock.engine.pyflink.common import CsvRowDeserializationSchema, JsonRowSerializationSchema
-    from penstock.engine.pyflink.datastream.formats import csv, json
+    from penstock.operators.formats import csv_schemas, json_values
 
-    assert CsvRowDeserializationSchema is csv.CsvRowDeserializationSchema
-    assert JsonRowSerializationSchema is json.JsonRowSerializationSchema
+    assert CsvRowDeserializationSchema is csv_schemas.CsvRowDeserializationSchema
+    assert JsonRowSerializationSchema is json_values.JsonRowSerializationSchema
 
 
 def test_classes_are_those_of_the_workers():

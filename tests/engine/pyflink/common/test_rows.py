@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 
-from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.row import Row, RowKind, rows_of_columns
 
 

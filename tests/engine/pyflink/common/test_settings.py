@@ -5,15 +5,18 @@ from datetime import timedelta
 import pytest
 
 from penstock.engine.pyflink.common import constants
-from penstock.engine.pyflink.common.configuration import Configuration
-from penstock.engine.pyflink.common.execution_config import ExecutionConfig
-from penstock.engine.pyflink.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
-from penstock.engine.pyflink.common.time import Duration
-from penstock.engine.pyflink.datastream.checkpoint_config import CheckpointConfig
-from penstock.engine.pyflink.datastream.checkpointing_mode import CheckpointingMode
-from penstock.engine.pyflink.datastream.externalized_checkpoint_retention import (
+from penstock.engine.pyflink.common.execution_config import (
+    ExecutionConfig,
+    RestartStrategies,
+    RestartStrategyConfiguration,
+)
+from penstock.engine.pyflink.datastream.checkpoint_config import (
+    CheckpointConfig,
+    CheckpointingMode,
     ExternalizedCheckpointRetention,
 )
+from penstock.operators.common.configuration import Configuration
+from penstock.operators.common.time import Duration
 
 
 def test_constants_are_those_of_longs():

@@ -4,20 +4,18 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.pyflink.datastream.checkpoint_storage import (
+from penstock.engine.pyflink.datastream.checkpoint_config import (
     CustomCheckpointStorage,
-    FileSystemCheckpointStorage,
-    JobManagerCheckpointStorage,
-)
-from penstock.engine.pyflink.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
-from penstock.engine.pyflink.datastream.state_backend import (
     CustomStateBackend,
     EmbeddedRocksDBStateBackend,
+    FileSystemCheckpointStorage,
     HashMapStateBackend,
+    JobManagerCheckpointStorage,
     PredefinedOptions,
     StateBackend,
 )
-from penstock.operators.common.no_java import NoJavaError
+from penstock.engine.pyflink.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
+from penstock.operators.common.arguments import NoJavaError
 
 NOTHING: Any = "neither size nor option"
 

@@ -2,10 +2,12 @@ from typing import Any
 
 import pytest
 
-from penstock.operators.common.no_java import NoJavaError
-from penstock.operators.common.time import Duration, Instant, Time
-from penstock.operators.common.watermark_strategy import (
+from penstock.operators.common.arguments import NoJavaError
+from penstock.operators.common.time import (
     AssignerWithPeriodicWatermarksWrapper,
+    Duration,
+    Instant,
+    Time,
     TimestampAssigner,
     WatermarkAlignment,
     WatermarkStrategy,

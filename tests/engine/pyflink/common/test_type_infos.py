@@ -3,8 +3,8 @@ import pickle
 
 import pytest
 
+from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.arrow_columns import to_arrow
-from penstock.operators.common.no_java import NoJavaError
 from penstock.operators.common.row import Row, RowKind
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import (

@@ -3,8 +3,6 @@
 from typing import Any
 
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.pyflink.common.configuration import Configuration
-from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import (
     DataStream,
     ProcessFunction,
@@ -12,6 +10,8 @@ from penstock.engine.pyflink.datastream import (
     StreamExecutionEnvironment,
 )
 from penstock.engine.run.runtime.transformations import reachable, topology_to_run
+from penstock.operators.common.configuration import Configuration
+from penstock.operators.common.typeinfo import Types
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 PAIRS = [("a", 1), ("b", 2), ("a", 3)]

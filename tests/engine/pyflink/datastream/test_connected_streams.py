@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.pyflink.common.time import Time
-from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import (
     AsyncDataStream,
     AsyncFunction,
@@ -16,8 +14,10 @@ from penstock.engine.pyflink.datastream import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
-from penstock.engine.pyflink.datastream.async_retry_strategies import FixedDelayRetryStrategy
-from penstock.engine.pyflink.datastream.state import MapStateDescriptor
+from penstock.operators.common.time import Time
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.functions.async_functions import FixedDelayRetryStrategy
+from penstock.operators.state.interfaces import MapStateDescriptor
 from tests.engine.pyflink.datastream.helpers import environment, first, pairs, transformations
 
 

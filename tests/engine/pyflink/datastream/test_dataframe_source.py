@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream.stream_settings import schema_of_type
 from penstock.operators.common.arrow_types import type_info_of_arrow
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.dataframe_source import DataFrameSource
 from penstock.operators.exchange.blocks import values_of_batch
 

@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.machine.available_memory import cores
-from penstock.engine.pyflink.common.configuration import Configuration
-from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import (
     CheckpointingMode,
     MemorySize,
@@ -19,8 +17,10 @@ from penstock.engine.pyflink.datastream.environment_options import (
     JobCaptured,
     use_settings,
 )
-from penstock.engine.run.runtime import no_effect
+from penstock.engine.run.runtime import run_settings as no_effect
 from penstock.engine.run.runtime.transformations import CachedFile, Job, topology_of, topology_to_run
+from penstock.operators.common.configuration import Configuration
+from penstock.operators.common.typeinfo import Types
 from penstock.operators.formats.data_types import DataTypes, as_row_type, as_type
 from tests.engine.pyflink.datastream.helpers import environment, pairs
 
@@ -191,7 +191,7 @@ def test_what_has_no_effect_says_so_once(
     env.set_buffer_timeout(5)
     assert env.options()["pipeline.jars"] == "file:///a.jar;file:///b.jar;file:///c.jar"
     for _ in range(2):
-        no_effect.say_without_effect(env.options())
+        no_effect.print_ignored_options(env.options())
     said = capsys.readouterr().err.splitlines()
     assert [line.partition(", because")[0] for line in said] == [
         "warning: execution.checkpointing.interval: no effect",

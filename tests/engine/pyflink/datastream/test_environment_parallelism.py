@@ -3,7 +3,6 @@
 import pytest
 
 from penstock.engine.machine.available_memory import cores
-from penstock.engine.pyflink.common.configuration import Configuration
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.environment_options import (
     EnvironmentSettings,
@@ -11,6 +10,7 @@ from penstock.engine.pyflink.datastream.environment_options import (
     set_default_local_parallelism,
     use_settings,
 )
+from penstock.operators.common.configuration import Configuration
 from tests.engine.pyflink.datastream.helpers import environment
 
 

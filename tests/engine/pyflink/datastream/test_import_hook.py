@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 
 from penstock.engine.pyflink.common import Configuration, Duration
-from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import OutputTag, StreamExecutionEnvironment
 from penstock.engine.pyflink_names import install, installed, uninstall
-from penstock.engine.pyflink_names.modules import MODULES, REFUSED_MODULES, pyflink_names
-from penstock.operators.common.no_java import NoJavaError
+from penstock.engine.pyflink_names.modules import MODULES, REFUSED_MODULES, penstock_module, pyflink_names
+from penstock.operators.common.arguments import NoJavaError
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.file_source import FileSource
 
 
 @pytest.mark.usefixtures("hook")
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_is_the_same_object_by_either_name(name: str) -> None:
-    assert importlib.import_module(name) is importlib.import_module(MODULES[name])
+    assert importlib.import_module(name) is penstock_module(name)
 
 
 @pytest.mark.usefixtures("hook")
@@ -42,10 +43,7 @@ def test_submodules_are_attributes_of_packages() -> None:
     found: dict[str, Any] = {}
     exec("import pyflink.datastream.connectors.file_system", found)
     pyflink = found["pyflink"]
-    assert (
-        pyflink.datastream.connectors.file_system.__name__
-        == "penstock.engine.pyflink.datastream.connectors.file_system"
-    )
+    assert pyflink.datastream.connectors.file_system.FileSource is FileSource
     assert pyflink.__version__ == "2.3.0"
     assert importlib.import_module("pyflink.version").__version__ == "2.3.0"
 
@@ -156,14 +154,13 @@ def refusal_of(module: str, name: str) -> str | None:
 @pytest.mark.parametrize(
     ("module", "name", "where"),
     [
-        ("pyflink.common.watermark_strategy", "Duration", "penstock.engine.pyflink.common.time"),
-        ("pyflink.datastream.window", "Time", "penstock.engine.pyflink.common.time"),
-        ("pyflink.datastream.functions", "ValueState", "penstock.engine.pyflink.datastream.state"),
-        ("pyflink.datastream.data_stream", "WindowFunction", "penstock.engine.pyflink.datastream.functions"),
-        ("pyflink.common.constants", "MAX_LONG_VALUE", "penstock.engine.pyflink.common.constants"),
-        ("pyflink.datastream.utils", "RowTypeInfo", "penstock.engine.pyflink.common.typeinfo"),
-        ("pyflink.metrics.metricbase", "MetricGroup", "penstock.engine.pyflink.metrics"),
-        ("pyflink.table.types", "DataTypes", "penstock.engine.pyflink.table"),
+        ("pyflink.common.watermark_strategy", "Duration", "penstock.operators.common.time"),
+        ("pyflink.datastream.window", "Time", "penstock.operators.common.time"),
+        ("pyflink.datastream.functions", "ValueState", "penstock.datastream.state"),
+        ("pyflink.datastream.data_stream", "WindowFunction", "penstock.datastream.functions"),
+        ("pyflink.datastream.utils", "RowTypeInfo", "penstock.operators.common.typeinfo"),
+        ("pyflink.metrics.metricbase", "MetricGroup", "penstock.operators.functions.runtime_context"),
+        ("pyflink.table.types", "DataTypes", "penstock.operators.formats.data_types"),
         ("pyflink.common.typeinfo", "Enum", "enum"),
         ("pyflink.datastream.functions", "List", "typing"),
     ],
@@ -215,7 +212,7 @@ def test_a_fresh_process_needs_only_install() -> None:
     script = (
         "from penstock.engine.pyflink_names import install; install()\n"
         "from pyflink.datastream.functions import MapFunction\n"
-        "import penstock.engine.pyflink.datastream.functions as ours\n"
+        "import penstock.datastream.functions as ours\n"
         "assert MapFunction is ours.MapFunction\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -5,21 +5,20 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.pyflink.common.time import Time
-from penstock.engine.pyflink.common.typeinfo import Types
-from penstock.engine.pyflink.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.pyflink.datastream import (
     CoMapFunction,
     OutputTag,
     ProcessFunction,
     StreamExecutionEnvironment,
 )
-from penstock.engine.pyflink.datastream.state import MapStateDescriptor
-from penstock.engine.pyflink.datastream.window import TumblingEventTimeWindows
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.transformations import restart_ids
+from penstock.operators.common.time import Time, WatermarkStrategy
+from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.sink import DiscardSink
 from penstock.operators.connectors.source import NumberSequenceSource
+from penstock.operators.state.interfaces import MapStateDescriptor
+from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
 from tests.engine.pyflink.datastream.helpers import Plan, environment, first, pairs
 from tests.engine.pyflink.datastream.test_connected_streams import Both, KeyedJoined, Rules
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import (
     KeyedProcessFunction,
     ProcessFunction,
 )
+from penstock.operators.common.typeinfo import Types
 from tests.engine.pyflink.datastream.helpers import PAIR, environment, first, pairs, shape
 
 

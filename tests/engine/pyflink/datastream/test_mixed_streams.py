@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.pyflink.common.typeinfo import Types
-from penstock.engine.pyflink.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.pyflink.datastream import (
     CoMapFunction,
     OutputTag,
@@ -13,7 +11,9 @@ from penstock.engine.pyflink.datastream import (
     ProcessWindowFunction,
     StreamExecutionEnvironment,
 )
-from penstock.engine.pyflink.datastream.window import CountTumblingWindowAssigner
+from penstock.operators.common.time import WatermarkStrategy
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.windows.fixed_windows import CountTumblingWindowAssigner
 from tests.engine.pyflink.datastream.helpers import environment
 from tests.engine.run.runtime.run_in_process import collected
 

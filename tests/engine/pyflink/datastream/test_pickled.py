@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
 from penstock.engine.run.runtime.errors import JobCompileError
+from penstock.operators.common.typeinfo import Types
 
 
 def sent(stream):

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.engine.pyflink.common.typeinfo import Types
-from penstock.engine.pyflink.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from penstock.engine.pyflink.datastream import (
     KeySelector,
     MapFunction,
     Partitioner,
 )
+from penstock.operators.common.time import TimestampAssigner, WatermarkStrategy
+from penstock.operators.common.typeinfo import Types
 from tests.engine.pyflink.datastream.helpers import (
     PAIR,
     Nothing,

@@ -6,14 +6,14 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
-from penstock.engine.pyflink.common.typeinfo import Types
-from penstock.engine.pyflink.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.pyflink.datastream import (
     DataStream,
     OutputTag,
     StreamExecutionEnvironment,
 )
 from penstock.operators.common.spark_types import SparkTypeInfo
+from penstock.operators.common.time import WatermarkStrategy
+from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.sink import DiscardSink
 from penstock.operators.connectors.source import NumberSequenceSource
 from tests.engine.pyflink.datastream.helpers import Nothing, environment, pairs, shape, transformations

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.pyflink.common.time import Duration, Time
-from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import OutputTag
-from penstock.engine.pyflink.datastream.window import (
+from penstock.operators.common.time import Duration, Time
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.windows.fixed_windows import (
     CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,

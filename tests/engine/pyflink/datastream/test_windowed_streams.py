@@ -4,23 +4,23 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.pyflink.common.time import Time
-from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import (
     AggregateFunction,
     OutputTag,
     ProcessWindowFunction,
     WindowFunction,
 )
-from penstock.engine.pyflink.datastream.functions import AllWindowFunction, ProcessAllWindowFunction
-from penstock.engine.pyflink.datastream.window import (
+from penstock.operators.chain.operator import MAX_WATERMARK
+from penstock.operators.common.time import Time
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.functions.functions import AllWindowFunction, ProcessAllWindowFunction
+from penstock.operators.windows.fixed_windows import (
     CountTrigger,
     EventTimeSessionWindows,
     NeverTrigger,
     PurgingTrigger,
     TumblingEventTimeWindows,
 )
-from penstock.operators.chain.operator import MAX_WATERMARK
 from tests.engine.pyflink.datastream.helpers import PAIR, environment, first, pairs
 
 

@@ -19,12 +19,11 @@ import pytest
 from penstock.engine.commands.main import main
 from penstock.engine.configuration.effective_configuration import NOTHING_CONFIGURED
 from penstock.engine.output import redaction
-from penstock.engine.run.cluster_mode import cluster_submission as submit_to_cluster
-from penstock.engine.run.cluster_mode.cluster_submission import ClusterScript, write_submission
+from penstock.engine.run.clusters import cluster_submission as submit_to_cluster
+from penstock.engine.run.clusters.cluster_submission import ClusterScript, write_submission
 from penstock.engine.run.runtime import run_environment
-from penstock.engine.spark.penstock_wheel import write_wheel
-from penstock.engine.spark.start_settings import start_settings
-from penstock.engine.spark.submit_settings import submit_arguments
+from penstock.engine.spark.class_archive import write_wheel
+from penstock.engine.spark.start_settings import start_settings, submit_arguments
 from tests.as_command import as_command
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -8,13 +8,12 @@ import pytest
 
 from penstock.engine.commands.chosen_cluster import chosen_cluster, default_parallelism
 from penstock.engine.configuration.load_configuration import load_configuration
-from penstock.engine.machine.run_owner import this_process
-from penstock.engine.machine.state_folder import STATE_DIR, home_folder
+from penstock.engine.machine.state_folder import STATE_DIR, home_folder, this_process
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.cluster_mode.cluster_submission import require_cluster_mode
+from penstock.engine.run.clusters.cluster_submission import require_cluster_mode
 from penstock.engine.run.clusters.session_folder import (
     CLUSTER_KINDS,
-    Asked,
+    ClusterOptions,
     Session,
     choose_cluster,
     describe_choice,
@@ -56,15 +55,15 @@ def test_the_first_kind_that_is_active_wins():
     recorded("other")
     record_latest("mine")
     conf = {"spark.master": "spark://configured:1"}
-    every = Asked("local[1]", "other", conf)
+    every = ClusterOptions("local[1]", "other", conf)
     chosen = [
         choose_cluster(every),
-        choose_cluster(Asked(None, "other", conf)),
-        choose_cluster(Asked(None, None, conf)),
-        choose_cluster(Asked()),
+        choose_cluster(ClusterOptions(None, "other", conf)),
+        choose_cluster(ClusterOptions(None, None, conf)),
+        choose_cluster(ClusterOptions()),
     ]
     forget_latest("mine")
-    chosen.append(choose_cluster(Asked()))
+    chosen.append(choose_cluster(ClusterOptions()))
     assert [one.kind for one in chosen] == [kind.name for kind in CLUSTER_KINDS]
     found = [one.session.name if one.session else one.master for one in chosen]
     assert found == ["local[1]", "other", "spark://configured:1", "mine", None]
@@ -73,7 +72,7 @@ def test_the_first_kind_that_is_active_wins():
 def test_every_kind_says_why_it_is_not_active():
     recorded(alive=False)
     record_latest("mine")
-    cluster = choose_cluster(Asked())
+    cluster = choose_cluster(ClusterOptions())
     lines = describe_choice(cluster)
     assert [line.partition(":")[0] for line in lines] == [kind.name for kind in CLUSTER_KINDS]
     assert lines[-2].startswith("recorded session: no, the server of 'mine', process ")
@@ -84,7 +83,7 @@ def test_every_kind_says_why_it_is_not_active():
 def test_a_session_that_is_asked_for_in_vain():
     recorded(alive=False)
     with pytest.raises(ConfigurationError, match=r"session 'mine': its server, process \d+ .*has ended"):
-        choose_cluster(Asked(session="mine"))
+        choose_cluster(ClusterOptions(session="mine"))
     with pytest.raises(ConfigurationError, match=r"'none': there is none of this name\n  hint: penstock"):
         live_session("none")
 

@@ -12,9 +12,9 @@ from penstock.engine.run.clusters.slot_request import (
     GroupSlots,
     SlotRequest,
     Supply,
+    describe_waiting,
     fitting_parallelism,
     not_available,
-    said_of_waiting,
     slot_request,
     ticket,
 )
@@ -118,7 +118,7 @@ def test_the_error_says_what_was_wanted_and_what_there_is():
     assert "a parallelism of 2 would fit" in said
     assert "2 slot sharing groups need a slot each" in str(not_available(request, Supply("x", 1, 1, 1, 1), 5))
     assert "wait until other jobs have ended" in str(not_available(request, Supply("x", 9, 9, 10, 0), 5))
-    assert said_of_waiting(request, supply, 1).endswith("; 1 job waits before it")
+    assert describe_waiting(request, supply, 1).endswith("; 1 job waits before it")
 
 
 def test_a_batch_job_wants_one_slot():

@@ -13,17 +13,17 @@ from deltalake.exceptions import CommitFailedError
 
 from penstock.engine.machine.state_folder import STATE_DIR
 from penstock.engine.run.commits import commit_run as settle_run
-from penstock.engine.run.commits import find_journals
+from penstock.engine.run.commits import journal as find_journals
 from penstock.engine.run.commits.commit_run import (
     CommitError,
     JobSink,
     NextRun,
     commit_run,
-    settle_earlier_runs,
+    finish_earlier_runs,
     undo_run,
 )
 from penstock.operators.connectors.delta import commit_delta
-from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.connectors.file_sinks.staged_files import TextSink
 from penstock.operators.connectors.sink import Committable, Sink, SinkWriter
 from tests.engine.run.commits.test_killed_drivers import recover
 from tests.engine.run.commits.two_sinks import (
@@ -277,8 +277,8 @@ def test_a_sink_of_the_users_own_is_told_of_retries_and_finished_by_its_job(tmp_
     assert "only the job can commit it" in capsys.readouterr().err
     assert visible(tmp_path) == BOTH
     with pytest.raises(CommitError, match="published: 'files', 'table'; not yet: 'mine'"):
-        settle_earlier_runs(NextRun("two sinks", "as before", sinks))
-    assert settle_earlier_runs(NextRun("two sinks", "as before", sinks)) == opened.run
+        finish_earlier_runs(NextRun("two sinks", "as before", sinks))
+    assert finish_earlier_runs(NextRun("two sinks", "as before", sinks)) == opened.run
     assert [line.split()[1:] for line in (tmp_path / "listed").read_text().splitlines()] == [["1", "0"]]
     assert visible(tmp_path) == BOTH
     alone, _ = begin([mine])

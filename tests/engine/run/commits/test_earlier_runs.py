@@ -4,16 +4,17 @@ import shutil
 
 import pytest
 
-from penstock.engine.machine import run_owner
+from penstock.engine.machine import state_folder as run_owner
 from penstock.engine.run.commits import commit_run as commits
 from penstock.engine.run.commits import commit_run as settle_run
-from penstock.engine.run.commits import find_journals, journal
-from penstock.engine.run.commits.acknowledge_runs import runs_acknowledged_at_end
+from penstock.engine.run.commits import journal
+from penstock.engine.run.commits import journal as find_journals
 from penstock.engine.run.commits.commit_run import (
     CommitError,
     NextRun,
     commit_run,
-    settle_earlier_runs,
+    finish_earlier_runs,
+    runs_acknowledged_at_end,
     undo_run,
 )
 from tests.engine.run.commits.test_killed_drivers import recover
@@ -74,12 +75,12 @@ def test_of_two_runs_that_repeat_one_the_other_runs(tmp_path, monkeypatch):
         opened, started = begin(sinks_of(tmp_path))
         with opened:
             commit_run(opened, stage(started))
-    assert settle_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) == opened.run
+    assert finish_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) == opened.run
     alive = {**run_owner.this_process(), "pid": "1", "started": run_owner._start_of(1) or ""}
     claim = journal.read(opened.run, "claimed-0")
     assert claim == run_owner.this_process()
     monkeypatch.setattr(settle_run, "this_process", lambda: alive)
-    assert settle_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) is None
+    assert finish_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) is None
 
 
 def test_live_runs_are_left_alone(tmp_path, monkeypatch, capsys):

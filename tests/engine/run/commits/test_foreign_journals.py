@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.engine.run.commits import journal
-from penstock.engine.run.commits.commit_run import CommitError, JobSink, NextRun, settle_earlier_runs
-from penstock.engine.run.commits.find_journals import parts_in, runs_in
+from penstock.engine.run.commits.commit_run import CommitError, JobSink, NextRun, finish_earlier_runs
+from penstock.engine.run.commits.journal import parts_in, runs_in
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.connectors.file_sinks.staged_files import TextSink
 from penstock.operators.files.durable_files import NotOwnError, read_own_file
 from tests.engine.run.commits.test_killed_drivers import killed_run, recover
 from tests.engine.run.commits.two_sinks import BOTH, NOTHING, begin, run, sinks_of, stage, visible
@@ -138,7 +138,7 @@ def test_journals_of_other_users_are_left_alone(tmp_path, capsys, failing, monke
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert recover("--clean", "--older-than", "0", tmp_path) == 0
     assert f"it belongs to user {os.getuid()}" in capsys.readouterr().err
-    assert settle_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) is None
+    assert finish_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) is None
     assert capsys.readouterr().err == ""  # in a folder that many share, that is nothing to be told of
     monkeypatch.undo()
     assert sorted(part.rglob("*")) == before

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from penstock.engine.commands import main
-from penstock.engine.run.commits import find_journals
+from penstock.engine.run.commits import journal as find_journals
 from tests.engine.run.commits.two_sinks import ALL, BOTH, NOTHING, count_steps, hidden, run, sinks_of, visible
 
 

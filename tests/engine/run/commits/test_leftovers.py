@@ -9,13 +9,14 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow import fs
 
-from penstock.engine.machine import temporary_folders
-from penstock.engine.run.commits import find_journals, find_leftovers, journal
+from penstock.engine.machine import state_folder as temporary_folders
+from penstock.engine.run.commits import find_leftovers, journal
+from penstock.engine.run.commits import journal as find_journals
 from penstock.engine.run.commits.commit_run import CommitError, JobSink, commit_run
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.delta.commit_delta import DeltaSink
 from penstock.operators.connectors.file_sinks import staged_files
-from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.connectors.file_sinks.staged_files import TextSink
 from penstock.operators.files import durable_files
 from tests.engine.run.commits.test_killed_drivers import recover
 from tests.engine.run.commits.two_sinks import (

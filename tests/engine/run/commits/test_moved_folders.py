@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from penstock.engine.run.commits import find_journals
+from penstock.engine.run.commits import journal as find_journals
 from tests.engine.run.commits.test_killed_drivers import killed_run, recover, steps_of_a_run
 from tests.engine.run.commits.two_sinks import BOTH, NOTHING, hidden, run, sinks_of, visible
 

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.engine.pyflink.common import Encoder
 from penstock.engine.run.commits.commit_run import CommitError, NamedSink, begin_run, commit_run, undo_run
-from penstock.engine.run.commits.find_journals import runs_in
+from penstock.engine.run.commits.journal import runs_in
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.delta.commit_delta import DeltaSink

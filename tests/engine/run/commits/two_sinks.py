@@ -13,16 +13,16 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from penstock.engine.machine import run_owner
+from penstock.engine.machine import state_folder as run_owner
 from penstock.engine.run.commits import journal
-from penstock.engine.run.commits.acknowledge_runs import run_is_published
 from penstock.engine.run.commits.commit_run import (
     JobSink,
     NamedSink,
     NextRun,
     begin_run,
     commit_run,
-    settle_earlier_runs,
+    finish_earlier_runs,
+    run_is_published,
 )
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.row import Row
@@ -30,7 +30,7 @@ from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.delta import commit_delta
 from penstock.operators.connectors.delta.commit_delta import DeltaSink
 from penstock.operators.connectors.file_sinks import staged_files
-from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.connectors.file_sinks.staged_files import TextSink
 
 ROWS = Types.ROW_NAMED(["n"], [Types.LONG()])
 ALL = list(range(100))
@@ -83,7 +83,7 @@ def begin(sinks, job="two sinks", fingerprint="as before"):
 
 def run(sinks, job="two sinks", fingerprint="as before"):
     """A whole run; False where an earlier one has done its work."""
-    repeated = settle_earlier_runs(NextRun(job, fingerprint, sinks))
+    repeated = finish_earlier_runs(NextRun(job, fingerprint, sinks))
     if repeated is not None:
         run_is_published(repeated)
         return False

@@ -189,8 +189,7 @@ def test_a_list_that_cannot_be_written_stops_no_job(folder, monkeypatch, here):
 def test_commands_that_read_jobs_import_no_pyspark():
     code = (
         "import sys\n"
-        "from penstock.engine.commands.keep import clean\n"
-        "from penstock.engine.commands.run import cancel, list, logs, status, wait\n"
+        "from penstock.engine.commands import jobs, recover\n"
         "from penstock.engine.run.jobs.job_records import list_jobs\n"
         "list_jobs()\n"
         "print({name.split('.')[0] for name in sys.modules} & {'pyspark', 'py4j', 'delta', 'pandas'})"

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from penstock.engine.machine.run_owner import this_process
-from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.machine.state_folder import STATE_DIR, this_process
 from penstock.engine.run.jobs.job_records import (
     SubmittedJob,
     find_job,

@@ -9,22 +9,27 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.engine.commands.keep import clean
-from penstock.engine.machine.run_owner import this_process
-from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.commands import recover as clean
+from penstock.engine.machine.state_folder import STATE_DIR, this_process
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.pyflink.common import Encoder, Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.connectors.file_system import FileSink
-from penstock.engine.run.recovery.kept_script import KeptScript, find_kept, new_script, scripts_in
 from penstock.engine.run.runtime.compile_job import compile_job
 from penstock.engine.run.runtime.errors import JobExecutionError
 from penstock.engine.run.runtime.job_monitor import JobResult
-from penstock.engine.run.runtime.keep_vertices import finished_vertices, vertices_to_keep
-from penstock.engine.run.runtime.recover_jobs import ScriptRecovery, differences, identify_plan, use_recovery
+from penstock.engine.run.runtime.kept_script import KeptScript, find_kept, new_script, scripts_in
+from penstock.engine.run.runtime.recover_jobs import (
+    ScriptRecovery,
+    differences,
+    finished_vertices,
+    identify_plan,
+    use_recovery,
+    vertices_to_keep,
+)
 from penstock.engine.run.runtime.run_control import run_listeners
 from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.spark.describe_spark_error import disk_error_of_spark
+from penstock.operators.connectors.file_sinks.file_sink import FileSink
 from penstock.operators.task.keep_rows import KeptFile, keep_rows, read_rows
 from penstock.plans.errors import ConfigurationError, InputError
 
@@ -130,12 +135,12 @@ def test_kept_runs_are_found_by_the_ids_of_their_jobs_and_cleaned(tmp_path, caps
     assert find_kept("aa", str(tmp_path / "kept")) == (script, None)
     with pytest.raises(InputError, match="there is no job 'b'"):
         find_kept("b", str(tmp_path / "kept"))
-    clean.command(checkpoint_dir=str(tmp_path / "kept"))
+    clean.clean_command(checkpoint_dir=str(tmp_path / "kept"))
     assert "nothing is kept" in capsys.readouterr().out  # this process may still work on it
     with pytest.raises(InputError, match="may be running"):
-        clean.command("aa", str(tmp_path / "kept"))
+        clean.clean_command("aa", str(tmp_path / "kept"))
     Path(script.folder, "claimed-0").unlink()
-    clean.command(checkpoint_dir=str(tmp_path / "kept"))
+    clean.clean_command(checkpoint_dir=str(tmp_path / "kept"))
     assert scripts_in(str(tmp_path / "kept")) == []
     assert f"removed {script.folder}" in capsys.readouterr().out
     with pytest.raises(ConfigurationError, match="--checkpoint-dir"):

@@ -6,9 +6,9 @@ from penstock.engine.library.what_if_of_script import chosen_job, jobs_of_script
 from penstock.engine.pyflink.common import Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
-from penstock.engine.pyflink.datastream.functions import CoMapFunction
-from penstock.engine.views.explain.explain_edge import explain_fusing, lost_setting_text
+from penstock.engine.views.explain_plan import explain_fusing, lost_setting_text
 from penstock.operators.connectors.source import NumberSequenceSource
+from penstock.operators.functions.functions import CoMapFunction
 from penstock.plans.errors import InputError
 from tests.engine.run.runtime.run_in_process import collected
 

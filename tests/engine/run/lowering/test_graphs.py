@@ -23,7 +23,7 @@ from penstock.engine.pyflink.datastream.environment_options import EnvironmentSe
 from penstock.engine.run.runtime.transformations import topology_of
 from penstock.plans.errors import PenstockError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.vocabulary import Layer
 
 HERE = Path(__file__).parent

@@ -16,13 +16,14 @@ from penstock.engine.pyflink.datastream import (
     ProcessFunction,
     StreamExecutionEnvironment,
 )
-from penstock.engine.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
-from penstock.engine.pyflink.datastream.functions import AggregateFunction
-from penstock.engine.pyflink.datastream.state import ValueStateDescriptor
 from penstock.engine.pyflink.datastream.stream_execution_environment import job_from_environment
-from penstock.engine.pyflink.datastream.window import TumblingEventTimeWindows
 from penstock.engine.run.runtime.run_job import job_fingerprint
-from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.connectors.file_sinks.staged_files import TextSink
+from penstock.operators.connectors.file_source import FileSource
+from penstock.operators.formats.csv_files import StreamFormat
+from penstock.operators.functions.functions import AggregateFunction
+from penstock.operators.state.interfaces import ValueStateDescriptor
+from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
 
 LIMITS = {"a", "b", "c", "d"}
 PATTERN = re.compile("x+")

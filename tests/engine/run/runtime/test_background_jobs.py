@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.run.runtime.errors import JobExecutionError
-from penstock.engine.run.runtime.start_job import jobs_end_with_script
+from penstock.engine.run.runtime.list_jobs_of_script import jobs_end_with_script
+from penstock.operators.common.typeinfo import Types
 
 
 def divides_by_zero():

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from penstock.operators.common.key_groups import key_groups, operator_index
 from penstock.operators.common.typeinfo import Types
+from penstock.operators.exchange.blocks import OutputSpec
 from penstock.operators.exchange.channel_writer import ChannelChooser
-from penstock.operators.exchange.output_spec import OutputSpec
 
 
 def spec(partitioner, consumers, **rest):

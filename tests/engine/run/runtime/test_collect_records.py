@@ -10,13 +10,13 @@ import pytest
 
 from penstock.engine.pyflink.common import Types
 from penstock.engine.pyflink.datastream import OutputTag, RuntimeExecutionMode
-from penstock.engine.pyflink.datastream.functions import ProcessFunction
 from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.engine.run.runtime.job_monitor import JobResult
 from penstock.engine.run.runtime.receive_results import ResultReceiver, collects_closed_at_end, open_collects
 from penstock.engine.run.runtime.run_control import run_listeners
-from penstock.operators.chain.user_errors import UserFunctionError
+from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.common.row import Row
+from penstock.operators.functions.functions import ProcessFunction
 from tests.engine.run.commits.two_sinks import ALL, BOTH, NOTHING, hidden, sinks_of, visible
 from tests.engine.run.runtime.run_in_process import NOT_FUSED, run_jobs_in_process
 

@@ -8,18 +8,15 @@ from typing import Any
 import pytest
 
 from penstock.engine.pyflink.common import Types, WatermarkStrategy
-from penstock.engine.pyflink.common.watermark_strategy import TimestampAssigner
 from penstock.engine.pyflink.datastream import RuntimeExecutionMode
-from penstock.engine.pyflink.datastream.functions import (
-    MapFunction,
-    ProcessFunction,
-)
 from penstock.engine.run.runtime.compile_job import CompiledJob
 from penstock.engine.run.runtime.job_monitor import JobMonitor
 from penstock.engine.run.runtime.run_on_spark import describe_failure
 from penstock.engine.run.runtime.spark_application import send_once
 from penstock.operators.chain.describe_error import describe_error, describe_record
 from penstock.operators.common.row import Row
+from penstock.operators.common.time import TimestampAssigner
+from penstock.operators.functions.functions import MapFunction, ProcessFunction
 from penstock.operators.task.report import Reporter
 from penstock.operators.task.run_task import _failure
 from tests.engine.run.runtime.failure_of import failure_of
@@ -193,7 +190,7 @@ def test_a_value_that_does_not_fit_its_type_is_named(env, behind):
 
 
 def test_a_source_is_named(env):
-    from penstock.engine.pyflink.datastream.connectors.number_seq import NumberSequenceSource
+    from penstock.operators.connectors.source import NumberSequenceSource
 
     class Broken(NumberSequenceSource):
         def read(self, split, context):

@@ -15,7 +15,7 @@ from penstock.engine.library.run_script import run_script
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
 from penstock.engine.pyflink_names import install, uninstall
-from penstock.operators.connectors.nexmark.source import NexmarkSource
+from penstock.operators.connectors.nexmark import NexmarkSource
 
 EXAMPLES = Path(engine.__file__).parent / "examples"
 EVENTS = 30_000

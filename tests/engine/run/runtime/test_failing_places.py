@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
+from penstock.datastream import functions, window
 from penstock.engine.pyflink.common import Time, Types, WatermarkStrategy
-from penstock.engine.pyflink.common.watermark_strategy import TimestampAssigner
-from penstock.engine.pyflink.datastream import AsyncDataStream, OutputTag, functions, window
-from penstock.engine.pyflink.datastream.connectors.number_seq import NumberSequenceSource
-from penstock.engine.pyflink.datastream.state import MapStateDescriptor, ReducingStateDescriptor
-from penstock.operators.chain.user_errors import UserFunctionError
+from penstock.engine.pyflink.datastream import AsyncDataStream, OutputTag
+from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.common.time import TimestampAssigner
 from penstock.operators.connectors.sink import Sink, SinkWriter
+from penstock.operators.connectors.source import NumberSequenceSource
 from penstock.operators.functions.async_functions import AsyncFunction
+from penstock.operators.state.interfaces import MapStateDescriptor, ReducingStateDescriptor
 from penstock.operators.windows.interval_join import JoinFunction, ProcessJoinFunction
 from tests.engine.run.runtime.failure_of import failure_of
 from tests.engine.run.runtime.run_in_process import run_jobs_in_process

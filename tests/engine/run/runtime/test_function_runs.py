@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.engine.pyflink.common import Types
-from penstock.operators.chain import results as piece_size
+from penstock.operators.chain import operator as piece_size
+from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.chain.operator import Operator, OperatorContext
-from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.records.map_records import (
     MOST_FLAT_MAPS,
     FilterOperator,

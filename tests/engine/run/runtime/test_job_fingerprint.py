@@ -11,17 +11,17 @@ from deltalake import write_deltalake
 
 from penstock.engine.pyflink.common import Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 from penstock.engine.pyflink.datastream.stream_execution_environment import job_from_environment
 from penstock.engine.run.runtime.run_job import job_fingerprint
-from penstock.operators.common.identify_value import UnidentifiableError, identify_value
+from penstock.operators.common.pickles import UnidentifiableError, identify_value
 from penstock.operators.connectors.collection import CollectionSource
 from penstock.operators.connectors.delta.delta_source import DeltaSource
-from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
-from penstock.operators.connectors.nexmark.source import NexmarkSource
+from penstock.operators.connectors.file_sinks.staged_files import TextSink
+from penstock.operators.connectors.file_source import FileSource
+from penstock.operators.connectors.nexmark import NexmarkSource
 from penstock.operators.connectors.source import NumberSequenceSource, Source
 from penstock.operators.files import filesystem as identify_files
-from penstock.operators.formats.csv_files import Chunk
+from penstock.operators.formats.csv_files import Chunk, StreamFormat
 
 
 class Slot:

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.engine.run.runtime import listen_to_reports
-from penstock.engine.run.runtime.job_monitor import JobMonitor
-from penstock.engine.run.runtime.listen_to_reports import LONGEST_GREETING, MOST_STRANGERS
+from penstock.engine.run.runtime import job_monitor as listen_to_reports
+from penstock.engine.run.runtime.job_monitor import LONGEST_GREETING, MOST_STRANGERS, JobMonitor
 from penstock.operators.task.report import LONGEST_REPORT, PROGRESS_SECONDS, ReportAddress, Reporter
 
 WHO = {"vertex": 7, "subtask": 1, "attempt_number": 0}

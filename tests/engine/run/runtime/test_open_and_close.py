@@ -5,11 +5,7 @@ import pathlib
 import pytest
 
 from penstock.engine.pyflink.datastream import RuntimeExecutionMode
-from penstock.engine.pyflink.datastream.functions import (
-    KeySelector,
-    MapFunction,
-    Partitioner,
-)
+from penstock.operators.functions.functions import KeySelector, MapFunction, Partitioner
 from tests.engine.run.runtime.failure_of import failure_of
 from tests.engine.run.runtime.run_in_process import collected
 

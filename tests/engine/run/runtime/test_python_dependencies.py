@@ -12,9 +12,9 @@ import pytest
 
 from penstock.engine.pyflink.common import Encoder, Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.connectors.file_system import FileSink
 from penstock.engine.run.runtime.errors import JobCompileError, JobExecutionError
-from penstock.engine.run.runtime.ship_python import _is_remote
+from penstock.engine.run.runtime.run_environment import _is_remote
+from penstock.operators.connectors.file_sinks.file_sink import FileSink
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,16 @@ import pytest
 
 from penstock.engine.run.runtime import receive_results
 from penstock.engine.run.runtime.errors import JobExecutionError
-from penstock.engine.run.runtime.listen_to_reports import LONGEST_GREETING, MOST_STRANGERS
+from penstock.engine.run.runtime.job_monitor import LONGEST_GREETING, MOST_STRANGERS
 from penstock.engine.run.runtime.receive_results import ResultReceiver
-from penstock.operators.chain.results import PieceSize
+from penstock.operators.chain.operator import PieceSize
 from penstock.operators.exchange.channel_writer import ChannelRow as BlockRow
 from penstock.operators.task.report import ResultsAddress, ResultSender
 
 
 def test_results_that_come_slowly_leave_at_once(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("penstock.operators.chain.results.monotonic", lambda: now[0])
+    monkeypatch.setattr("penstock.operators.chain.operator.monotonic", lambda: now[0])
     piece, waiting, longest = PieceSize(), 0, 0
     for number in range(10_000):
         now[0] += 1e-6 if number < 5000 else 1.0

@@ -4,11 +4,11 @@ import pytest
 
 from penstock.engine.pyflink.common import Configuration, Encoder, Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.connectors.file_system import FileSink
 from penstock.engine.run.runtime.errors import JobCompileError, JobExecutionError
 from penstock.engine.run.runtime.job_monitor import JobResult, summaries
 from penstock.engine.run.runtime.run_control import run_listeners
 from penstock.engine.run.runtime.run_until_enough import restart_backoff
+from penstock.operators.connectors.file_sinks.file_sink import FileSink
 from penstock.plans.vocabulary import ExecutionState
 
 

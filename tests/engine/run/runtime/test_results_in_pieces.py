@@ -5,15 +5,15 @@ import pytest
 
 from penstock.engine.pyflink.common import Types
 from penstock.engine.pyflink.datastream import RuntimeExecutionMode
-from penstock.engine.pyflink.datastream.functions import (
+from penstock.operators.chain.operator import PieceSize
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.functions.functions import (
     CoProcessFunction,
     KeyedProcessFunction,
     ProcessFunction,
     ProcessWindowFunction,
 )
-from penstock.engine.pyflink.datastream.output_tag import OutputTag
-from penstock.engine.pyflink.datastream.window import CountTumblingWindowAssigner
-from penstock.operators.chain.results import PieceSize
+from penstock.operators.windows.fixed_windows import CountTumblingWindowAssigner
 from penstock.operators.windows.interval_join import IntervalJoinOperator
 from tests.engine.run.runtime.run_in_process import collected
 from tests.operator_harness import Record, run

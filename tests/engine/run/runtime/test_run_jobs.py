@@ -9,13 +9,13 @@ import pytest
 
 from penstock.engine.pyflink.common import Types
 from penstock.engine.pyflink.datastream import OutputTag, RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.functions import (
+from penstock.operators.functions.functions import (
     CoFlatMapFunction,
     KeyedProcessFunction,
     MapFunction,
     ProcessFunction,
 )
-from penstock.engine.pyflink.datastream.state import ValueStateDescriptor
+from penstock.operators.state.interfaces import ValueStateDescriptor
 from tests.engine.run.runtime.small_jobs import PAIR, PARALLELISMS, both, collected, numbers
 
 

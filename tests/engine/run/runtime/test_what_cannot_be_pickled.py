@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from pyspark import cloudpickle
 
-from penstock.engine.pyflink.datastream.functions import MapFunction
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.operators.chain.user_errors import UserFunctionError
+from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.common.pickles import describe_unpicklable
+from penstock.operators.functions.functions import MapFunction
 from penstock.operators.task.report import TaskSpec
 from penstock.operators.task.run_task import task_function
 from tests.engine.run.runtime.run_in_process import compiled_job

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
 from penstock.engine.library import sides_to_compare
-from penstock.engine.views.diff.lines_in_both import NO_LINES, lines_in_both
+from penstock.engine.views.diff.side_of_store import NO_LINES, lines_in_both
 
 SOURCE, SINK = {"id": 1, "kind": "source", "name": "s"}, {"id": 2, "kind": "sink", "inputs": [1]}
 

@@ -11,16 +11,16 @@ import pytest
 from penstock.engine.planning.plan_in_process import read_in_process
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.views.diff.diff_sides import diff_sides
-from penstock.engine.views.diff.read_pairs import Pair
 from penstock.engine.views.diff.savepoint_verdicts import (
     Change,
     Counts,
+    Pair,
     TopologyDiff,
     Verdict,
     savepoint_verdicts,
 )
 from penstock.engine.views.diff.side_of_store import Side, side_of_topologies
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 
 PAIRS = Path(__file__).parents[3] / "plans" / "savepoint" / "pairs.jsonl.gz"
 

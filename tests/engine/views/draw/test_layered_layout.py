@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.views.draw.layered_layout import BoxSize, layered_layout, place_in_line
+from penstock.engine.views.draw.lay_out import BoxSize, layered_layout, place_in_line
 
 SIZES = st.builds(BoxSize, st.floats(10, 300), st.floats(10, 200))
 

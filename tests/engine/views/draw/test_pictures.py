@@ -14,12 +14,10 @@ from typer.testing import CliRunner
 from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.views.draw.drawn_plan import plan_of_tables
-from penstock.engine.views.draw.fold import fold
+from penstock.engine.views.draw.graph import fold
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, graph_of_layer
-from penstock.engine.views.draw.lay_out import lay_out, to_svg
-from penstock.engine.views.draw.layered_layout import cut, text_width
-from penstock.engine.views.draw.to_dot import FORMATS, rendered
-from penstock.engine.views.draw.to_html import hash_of, to_html
+from penstock.engine.views.draw.lay_out import cut, lay_out, text_width, to_svg
+from penstock.engine.views.draw.to_dot import FORMATS, hash_of, rendered, to_html
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.printable import printable
 from tests.engine.views.draw.pictures import ATTACKS, SVG, hostile_topology, planned, rectangles

@@ -12,11 +12,14 @@ import mmh3
 import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.views.diff.read_pairs import Pair
-from penstock.engine.views.diff.savepoint_verdicts import savepoint_verdicts
+from penstock.engine.views.diff.savepoint_verdicts import Pair, savepoint_verdicts
 from penstock.engine.views.draw.drawn_plan import DrawnPlan
-from penstock.engine.views.explain.explain_edge import explain_edge, explain_operator, explain_slots
-from penstock.engine.views.explain.explained_plan import ExplainedPlan
+from penstock.engine.views.explain_plan import (
+    ExplainedPlan,
+    explain_edge,
+    explain_operator,
+    explain_slots,
+)
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables.column_types import TOPOLOGY

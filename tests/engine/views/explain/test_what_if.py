@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.engine.commands.look import explain_what_if as subject
+from penstock.engine.commands import explain as subject
 from penstock.engine.commands.main import app
-from penstock.engine.planning import foresee_memory
+from penstock.engine.planning import memory_estimate
 from penstock.plans.errors import NotEnoughMemoryError
 
 
@@ -103,7 +103,7 @@ def test_a_fleet_in_parts_has_the_same_figures_and_leaves_other_topologies_out(t
     monkeypatch.setattr(subject, "_ROWS_OF_A_PART", 8)
     assert asked(store, "DIFFERENT_PARALLELISM", capfd) == whole
     assert (whole["topologies"], whole["edges"], whole["alone"]) == (10, 10, 10)
-    monkeypatch.setattr(foresee_memory, "BYTES_OF_A_NODE_PLANNED_AGAIN", 2**50)
+    monkeypatch.setattr(memory_estimate, "BYTES_OF_A_NODE_PLANNED_AGAIN", 2**50)
     assert explain(store, "--what-if", "DIFFERENT_PARALLELISM") == NotEnoughMemoryError.exit_code
     assert "planning 8 operators again takes about" in capfd.readouterr().err
 

@@ -21,8 +21,7 @@ import penstock
 from penstock.engine.commands.main import app
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.vacuum_store import drop_version
-from penstock.engine.views.sql.open_views import open_views
-from penstock.engine.views.sql.run_query import in_thread
+from penstock.engine.views.run_query import in_thread, open_views
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.view_columns import view_columns
 from tests.engine.views.draw.pictures import hostile_topology

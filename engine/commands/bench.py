@@ -1,0 +1,386 @@
+"""`penstock bench`: how fast planners are, and whether they agree."""
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from penstock.engine.commands.key_values import ConfigDir, Define, key_values
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.machine.replace_file import make_output_folder
+from penstock.engine.machine.state_folder import hold_folder
+from penstock.engine.measure.bench.planners import (
+    PLANNERS,
+    budget_seconds,
+    chosen_planners,
+    hand_on,
+    listed,
+    numbers_of_operators,
+)
+from penstock.engine.measure.bench.prepare_inputs import SUITES, Case, cases_of, each_once, find_suite
+from penstock.engine.output.figures import shown_in
+from penstock.engine.output.pieces import Styled, may_be_terminal
+from penstock.engine.output.print_line import print_beside_output, print_line
+from penstock.engine.output.progress import Report, progress
+from penstock.engine.output.redaction import redact, redact_value, remember_secrets
+from penstock.engine.planning.chosen_costs import DRAWN, require_costs
+from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, read_constants
+from penstock.plans.vocabulary import Layer
+
+# `penstock bench --quality`: how good the plans of planners are, side by side.
+
+
+"""The value of --costs for operators that all cost the same."""
+
+FORMAT = 1
+
+
+def _compare_plans_of(
+    planners: Sequence[str],
+    cases: Sequence[Case],
+    costs: str | None,
+    time_limit: float,
+    out: Path,
+    configuration: EffectiveConfiguration,
+    as_json: bool,
+    master: str | None = None,
+    constants: Path | None = None,
+) -> None:
+    """Measure all cases, write results into `out` and show them.
+
+    `master`: of the Spark that plans. `constants`: a file of the cost model's (see read_constants).
+    """
+    from penstock.engine.measure.bench.measure_quality import (
+        measure_quality,
+        print_quality,
+        require_planners,
+        write_quality,
+    )
+    from penstock.engine.measure.bench.measure_suites import describe_machine, describe_versions
+    from penstock.engine.measure.bench.prepare_inputs import prepare_inputs
+
+    if not planners:
+        raise ConfigurationError("--quality: found no --planner", "--planner flink,my_module:my_function")
+    require_planners(planners)
+    chosen = costs or DRAWN
+    require_costs(chosen)
+    terms = CONSTANTS if constants is None else read_constants(constants)
+    choices = plan_options(cluster=configuration.cluster).choices
+    make_output_folder(out)
+    measure = measure_quality
+    summaries, plans = [], []
+    with progress(1 + (master is not None) + len(cases) * 2 * len(planners)) as report:
+        if master is not None:
+            from penstock.engine.measure.bench.measure_quality import measure_quality_on_spark
+            from penstock.engine.spark.session import get_session
+
+            report("start Spark")
+            spark = get_session(master=master, conf=configuration.spark, app_name="penstock bench")
+            measure = partial(measure_quality_on_spark, spark)
+        inputs = prepare_inputs(cases, out / "inputs", False, report, configuration.job_defaults)
+        for case in cases:
+            prepared = inputs[case]
+            measured = measure(
+                prepared.path(False), planners, chosen, choices, time_limit, report,
+                configuration.job_defaults, terms,
+            )  # fmt: skip
+            about = {"suite": case.suite.name, "size": case.size, "operators": prepared.operators}
+            summaries.append({**about, **measured.summary})
+            plans += [(case.suite.name, case.size, name, rows) for name, rows in measured.plans.items()]
+    results: dict[str, Any] = {
+        "format": FORMAT,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "command": redact(shlex.join(["penstock", *sys.argv[1:]])),
+        "machine": describe_machine(),
+        "versions": describe_versions(False),
+        "planners": list(planners),
+        "costs": chosen,
+        "constants": {name: value for name, value in terms._asdict().items() if isfinite(value)},
+        "cases": summaries,
+    }
+    write_quality(out, results, plans)
+    if as_json:
+        print_line(json.dumps(results))
+    else:
+        print_quality(summaries)
+    print_beside_output(Styled(shown_in(out / "quality.html", "distributions"), "dim"))
+
+
+SLOWER_EXIT_CODE = 5
+DEFAULT_SUITES = "fleet,layered"
+DEFAULT_SIZES = "1000,10000,100000"
+DEFAULT_REPEAT = 3
+DEFAULT_BUDGET = "2m"
+_SUITES = "; ".join(f"{suite.name}: {suite.about}" for suite in SUITES.values())
+
+
+def bench_command(
+    suite: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--suite",
+            metavar="NAME|FILE",
+            help=f"What is planned; may be repeated, or several with commas. {_SUITES}. "
+            f"FILE: your own topology lines. Default: {DEFAULT_SUITES}.",
+        ),
+    ] = None,
+    planner: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--planner",
+            metavar="NAME",
+            help=f"{', '.join(PLANNERS)}; may be repeated, or several with commas. Default: all that are "
+            "installed. Planners of your own: PACKAGE.MODULE:FUNCTION, entry points of the group "
+            "penstock.planners. With --quality: flink (its rules) and your own, compared with the first.",
+        ),
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            "--sizes",
+            metavar="N,N,...",
+            help=f"Operators of a suite; files have their own. Default: {DEFAULT_SIZES}, as far as --budget "
+            "allows.",
+        ),
+    ] = None,
+    until: Annotated[
+        Layer, typer.Option("--until", metavar="LAYER", help=f"The last layer: {', '.join(list(Layer)[1:])}.")
+    ] = Layer.SLOTS,
+    repeat: Annotated[
+        int | None,
+        typer.Option(
+            "--repeat",
+            min=1,
+            metavar="N",
+            help="Processes for each suite, size and planner; planners on Spark keep theirs. Default: "
+            f"{DEFAULT_REPEAT}, as far as --budget allows.",
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget",
+            metavar="TIME",
+            help="About how long to measure, such as 90s or 10m: sizes and repetitions that do not fit are "
+            f"left out. Default: {DEFAULT_BUDGET}; without limit where --sizes or --repeat say how much.",
+        ),
+    ] = None,
+    repeat_in_process: Annotated[
+        int,
+        typer.Option(
+            "--repeat-in-process",
+            min=0,
+            metavar="N",
+            help="Warm plans in each process, after the cold one: as many as take 10 seconds, or one. "
+            "For planners on Spark: in every repetition except the first, which is a cold plan.",
+        ),
+    ] = 3,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder for results, their page, and the inputs.")
+    ] = Path("penstock-bench"),
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            "--compare",
+            metavar="OLD.json",
+            help="An older results.json: print ratios, and exit with 5 if a planner got slower by more than "
+            "a quarter.",
+        ),
+    ] = None,
+    history: Annotated[
+        bool,
+        typer.Option(
+            "--history",
+            help="Measure nothing: print how the planners' times went over all benchmarks in DIR, and since "
+            "when they are others.",
+        ),
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the benchmark in DIR, stopped or done: what it has measured is kept, and "
+            "only the rest of the repetitions is measured (more of them with a larger --repeat).",
+        ),
+    ] = False,
+    config_dir: ConfigDir = None,
+    define: Define = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds that one process may take.")
+    ] = 600,
+    quality: Annotated[
+        bool,
+        typer.Option("--quality", help="Compare how good plans are, topology by topology."),
+    ] = False,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            "--costs",
+            metavar="COSTS",
+            help="With --quality: what operators cost: a table (JSON lines, .csv, .parquet), a store with "
+            "runs, drawn by hash, or all alike. Default: drawn.",
+        ),
+    ] = None,
+    constants: Annotated[
+        Path | None,
+        typer.Option(
+            "--constants",
+            metavar="FILE",
+            help="With --quality: constants of the cost model, as penstock metrics --calibrate writes them.",
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float,
+        typer.Option(
+            "--time-limit",
+            min=0.01,
+            metavar="S",
+            help="With --quality: seconds that a planner of your own may take for a batch.",
+        ),
+    ] = 60,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="With --quality: plan and measure in the workers of this Spark. Default: in this process.",
+        ),
+    ] = None,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="With --quality: JSON instead of tables.")
+    ] = False,
+) -> None:
+    """Measure planners on the same topologies, in turn, each in processes of its own (on Spark, one for all).
+
+    DIR gets results.json, results.jsonl (as they come), the Delta table results (a run adds rows) and
+    index.html, which are replaced after each process, so that a benchmark that is stopped keeps what it
+    measured. A planner that fails or takes too long is a result. At the smallest size of each suite the
+    planners' plans are compared.
+
+    With --quality, plans are compared by what they need and sustain; DIR gets quality.json, quality.html and
+    rows of the Delta table quality.
+    """
+    if history:
+        from penstock.engine.measure.bench.print_results import print_history, read_history
+
+        print_history(read_history(out))
+        return
+    options = key_values(define, "-D")
+    configuration = hand_on(config_dir, options)
+    remember_secrets(spark_settings(spark_conf_dir_in_use()))  # that child processes start with
+    suites = [find_suite(name) for name in listed(suite or [DEFAULT_SUITES])]
+    cases = cases_of(each_once(suites), numbers_of_operators(DEFAULT_SIZES if sizes is None else sizes))
+    if quality:
+        for option, is_given in (
+            ("--resume", resume),
+            ("--compare", compare is not None),
+            ("--budget", budget is not None),
+        ):
+            if is_given:
+                raise ConfigurationError(f"{option}: does not go with --quality")
+        names = listed(planner or [])
+        make_output_folder(out)
+        with hold_folder(out, "penstock bench"):
+            _compare_plans_of(
+                names, cases, costs, time_limit, out, configuration, json_output, master, constants
+            )
+        return
+    for option, is_given in (
+        ("--costs", costs is not None),
+        ("--constants", constants is not None),
+        ("--master", master is not None),
+    ):
+        if is_given:
+            raise ConfigurationError(f"{option}: goes with --quality")
+    if json_output:
+        raise ConfigurationError("--json: goes with --quality")
+    from penstock.engine.measure.bench.print_results import read_results
+
+    if until is Layer.TOPOLOGY:
+        raise ConfigurationError("--until topology: found nothing to measure", "name a later layer")
+    chosen, unavailable = chosen_planners(listed(planner or []))
+    old = None if compare is None else read_results(compare)
+    make_output_folder(out)
+    limit = budget or (None if sizes or repeat or resume else DEFAULT_BUDGET)
+    settings: dict[str, Any] = {
+        "until": until.value,
+        "repeat": repeat or DEFAULT_REPEAT,
+        "budget_seconds": None if limit is None else budget_seconds(limit),
+        "repeat_in_process": repeat_in_process,
+        "timeout_seconds": timeout,
+        "options": {key: redact_value(key, value) for key, value in options.items()},
+    }
+    from penstock.engine.measure.bench.measure_suites import measure_suites, stages
+
+    if limit is not None:
+        print_beside_output(f"measuring for about {limit}; --budget sets another time")
+    with hold_folder(out, "penstock bench"), progress(stages(cases, chosen, settings["repeat"])) as report:
+        results = measure_suites(
+            cases,
+            chosen,
+            unavailable,
+            settings,
+            out,
+            configuration.job_defaults,
+            report,
+            command=redact(shlex.join(["penstock", *sys.argv[1:]])),
+            resume=resume,
+            said=partial(_print_measured, report),
+        )
+    if results["left_out"]:
+        every = results["left_out"] + results["turns"]
+        said = f"{results['left_out']:,} of {every:,} measurements did not fit into {limit}"
+        print_beside_output(Styled(f"{said}: --budget, --sizes or --repeat measure more", "dim"))
+    _report(results, old, out)
+
+
+def _print_measured(report: Report, record: Mapping[str, Any], seconds: float) -> None:
+    """On a terminal the bar says how much time is left; elsewhere each measurement is a line."""
+    from penstock.engine.measure.bench.prepare_inputs import seconds_left
+
+    report.note(seconds_left(seconds))
+    if may_be_terminal(sys.stderr):
+        return
+    times = (record["warm"] or [record["cold"]])[-1]
+    result = f"failed: {record['failure']['error']}" if times is None else f"{times['planning']:.3g} s"
+    print_beside_output(
+        f"{record['suite']} {record['operators']:,} {record['planner']}, repetition "
+        f"{record['repetition'] + 1}: {result}; {seconds_left(seconds)}"
+    )
+
+
+def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> None:
+    from penstock.engine.measure.bench.print_results import (
+        compare_results,
+        print_comparison,
+        print_equality,
+        print_results,
+    )
+
+    print_results(results["summary"])
+    for line in results["answers"]:
+        print_line(line)
+    for line in results["doubts"]:
+        print_beside_output(Styled(line, "yellow"))
+    print_equality(results["equality"])
+    for name, reason in results["unavailable"].items():
+        print_beside_output(Styled(f"{name}: {reason}", "dim"))
+    print_beside_output(Styled(shown_in(out / "index.html", "plots of them"), "dim"))
+    if old is None:
+        return
+    compared = compare_results(old["summary"], results["summary"])
+    print_comparison(compared)
+    if not compared:
+        print_beside_output(Styled("nothing to compare: no suite, size and planner is in both", "dim"))
+    if any(row["slower"] for row in compared):
+        raise typer.Exit(SLOWER_EXIT_CODE)

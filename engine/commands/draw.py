@@ -1,0 +1,213 @@
+"""`penstock draw`: a plan as a picture."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
+from penstock.engine.output.progress import Report, noted, progress
+from penstock.engine.output.write_lines import open_target
+from penstock.engine.planning.plan_in_process import plan_frames, read_in_process
+from penstock.engine.planning.plan_options import PlanOptions
+from penstock.engine.store.open_plan import open_plan
+from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
+from penstock.engine.store.scan_stored_table import BY_NAME
+from penstock.engine.views.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_tables
+from penstock.engine.views.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
+from penstock.engine.views.draw.to_dot import FORMATS, format_of, rendered
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.tables.column_types import TOPOLOGY
+
+# The plan that `penstock draw` and `explain` show: of a store, a topology file or a script's job.
+
+
+def plan_of_source(
+    source: str,
+    arguments: list[str],
+    topology: str | None,
+    version: int | None,
+    config_dir: str | None,
+    define: list[str] | None,
+    job: str | None = None,
+) -> DrawnPlan:
+    """The plan of one topology of a store, of a topology file, or of a script with `arguments`.
+
+    Raises ConfigurationError for options that mean nothing for that source, and what the functions below
+    raise.
+    """
+    if arguments and not source.endswith(".py"):
+        raise ConfigurationError(f"{arguments[0]!r}: only a script takes arguments", "name one SOURCE")
+    place = require_kind(source, version, *HOLDS_PLANS)
+    if place.kind is SourceKind.STORE:
+        require_none(job, "--job", source)
+        from penstock.engine.store.store_errors import store_errors
+
+        with store_errors(place.path, "reading"):
+            return plan_of_store(place.path, topology, place.version)
+    from penstock.engine.planning.plan_options import plan_options
+
+    configuration = given_configuration(config_dir, define)
+    options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
+    if place.kind is SourceKind.SCRIPT:
+        require_none(topology, "--topology", source)
+        return plan_of_script(source, arguments, options, configuration.scripts, job)
+    require_none(job, "--job", source)
+    return plan_of_file(source, topology, options)
+
+
+def plan_of_store(store: str, topology: str | None, version: int | None) -> DrawnPlan:
+    """The plan of the topology of that name (None: the only one) in a version (None: the newest).
+
+    Raises StoreError, and what plan_of_tables raises.
+    """
+    whole = open_plan(store, version, topology)
+    names = whole.table("topologies").select("name").collect()["name"].to_list()
+    rejected = whole.table("rejected").select("name", "message").collect() if whole.has("rejected") else None
+    if topology is not None and topology not in names and rejected is not None and rejected.is_empty():
+        every = open_plan(store, version).table("topologies").select("name")
+        names = every.head(10_000).collect()["name"].to_list()
+    name = chosen_topology(topology, names, rejected, store)
+    plan = whole if topology is not None else open_plan(store, whole.version.version, name)
+    return DrawnPlan(name, lambda table: plan.table(table) if plan.has(table) else None)
+
+
+def plan_of_file(path: str, topology: str | None, options: PlanOptions) -> DrawnPlan:
+    """The topology of that name in a file, planned alone; None: the only one.
+
+    Raises InputError, and what plan_of_tables raises.
+    """
+    frames = read_in_process(path, lambda stage: None, job_defaults=options.job_defaults).frames
+    rejected = frames["rejected"].select("name", "message")
+    name = chosen_topology(topology, frames["topologies"]["name"].to_list(), rejected, path)
+    key = frames["topologies"].filter(pl.col("name") == name)[TOPOLOGY][0]
+    own = {
+        table: frame.filter(pl.col("name") == name if table in BY_NAME else pl.col(TOPOLOGY) == key)
+        for table, frame in frames.items()
+    }
+    inputs = len(own["topologies"]) + len(own["rejected"])
+    planned = plan_frames(own, inputs, options.until, options.choices, lambda stage: None)
+    return plan_of_tables(planned.tables, name, path)
+
+
+def plan_of_script(
+    script: str, arguments: Sequence[str], options: PlanOptions, scripts: object, wanted: str | None = None
+) -> DrawnPlan:
+    """One of a script's jobs; see job_of_script."""
+    from penstock.engine.library.what_if_of_script import job_of_script
+    from penstock.engine.run.runtime.run_settings import plan_job
+
+    job = job_of_script(script, arguments, options, scripts, wanted)
+    return replace(plan_of_tables(plan_job(job), None, script), job=job)
+
+
+def require_none(value: object, option: str, source: str) -> None:
+    """Raise ConfigurationError where an option is given that means nothing for a source."""
+    if value is not None:
+        raise ConfigurationError(f"{option} says nothing of {source}", "it is for stores")
+
+
+# Whether --out takes topologies as lines.
+
+
+LINES = (".jsonl", ".jsonl.gz")
+"""How names of files of topology lines end."""
+
+
+def require_lines_to_draw(out: str, kind_of_draw: str) -> None:
+    """ConfigurationError unless `out` is a file of lines; `kind_of_draw`: what is written only as lines."""
+    if not out.endswith(LINES):
+        raise ConfigurationError(
+            f"--out {out}: {kind_of_draw}: topologies are lines", "FILE.jsonl or FILE.jsonl.gz"
+        )
+
+
+CONTEXT_SETTINGS = {"allow_interspersed_args": True}
+
+_FORMATS = ", ".join(FORMATS)
+
+
+class Folding(StrEnum):
+    """The values of `--fold`."""
+
+    AUTO = "auto"
+    CHAIN = "chain"
+    GROUP = "group"
+    NONE = "none"
+
+
+def draw_command(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="A plan store, a topology file, or a script (.py) with a job."),
+    ],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Of a script: its sys.argv.")
+    ] = None,
+    topology: Annotated[
+        str | None,
+        typer.Option("--topology", metavar="NAME", help="Which to draw; needed if there are several."),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", "-o", metavar="FILE", help="Default: standard output."),
+    ] = None,
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help=f"{_FORMATS}; default: as FILE ends, else svg."),
+    ] = None,
+    layer: Annotated[
+        DrawnLayer | None,
+        typer.Option("--layer", help="Default: the job graph; html has the job graph and the stream graph."),
+    ] = None,
+    vertex: Annotated[
+        str | None,
+        typer.Option(
+            "--vertex",
+            metavar="VERTEX",
+            help="Draw the execution graph of this vertex: its name, an operator's, its id or its number.",
+        ),
+    ] = None,
+    folding: Annotated[
+        Folding,
+        typer.Option(
+            "--fold",
+            help="Draw boxes closed: chains, slot sharing groups, none, or as the number of boxes asks for.",
+        ),
+    ] = Folding.AUTO,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="V", help="Of a store; default: the newest.")
+    ] = None,
+    config_dir: ConfigDir = None,
+    define: Define = None,
+) -> None:
+    """Draw the plan of one topology as a picture, a page, or a graph for other tools."""
+    wanted = _format(file_format, to)
+    if vertex is not None and layer not in (None, DrawnLayer.EXECUTION_GRAPH):
+        raise ConfigurationError(f"--vertex is for the execution graph, not for --layer {layer}")
+    # a bar would be drawn over the picture where that goes to the terminal
+    with nullcontext(Report()) if to is None else progress(3) as report:
+        report("reading the plan")
+        plan = plan_of_source(source, list(arguments or []), topology, version, config_dir, define)
+        layers = drawable_layers(plan, layer, vertex, first_only=wanted != "html")
+        report("making the graph")
+        graphs = [graph_of_layer(plan, drawn_layer, vertex) for drawn_layer in layers]
+        report("writing")
+        parts = sum(len(graph.nodes) + len(graph.edges) for graph in graphs)
+        pieces = noted(rendered(graphs, wanted, folding), parts, report)
+        with open_target(to, compress=False) as file:
+            for piece in pieces:
+                file.write(piece.encode())
+
+
+def _format(asked: str | None, to: Path | None) -> str:
+    if asked is not None and asked not in FORMATS:
+        raise ConfigurationError(f"--format: found {asked!r}, allowed {_FORMATS}")
+    if asked is not None:
+        return asked
+    return "svg" if to is None else format_of(str(to))

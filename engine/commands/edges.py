@@ -1,0 +1,151 @@
+"""`penstock edges`: execution edges one by one."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import polars as pl
+import typer
+
+from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
+from penstock.engine.output.write_lines import write_texts
+from penstock.engine.store.open_plan import StoredPlan
+from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
+from penstock.plans.plan_json.to_topology_lines import json_object, values
+
+# `penstock edges`: execution edges one by one.
+
+
+EDGES_AT_A_TIME = 250_000
+"""About how many edges are in memory."""
+
+_MEMBERS = {
+    "data_set": "data_set_id",
+    "source": "source",
+    "source_subtask": "partition",
+    "target": "target",
+    "target_subtask": "subtask",
+    "input": "input_index",
+    "first_subpartition": "first_subpartition",
+    "last_subpartition": "last_subpartition",
+}
+
+
+@reads_plan()
+def edges_command(
+    store: PlansToRead,
+    topology: Annotated[
+        str | None, typer.Option("--topology", metavar="NAME", help="The topology; needed without --all.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Edges of every topology, with its name, in any order.")
+    ] = False,
+    job_edge: Annotated[
+        str | None,
+        typer.Option(
+            "--job-edge",
+            metavar="ID",
+            help="Only edges of this intermediate data set (32 hex digits, as export and show print them).",
+        ),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="json (lines), or with --all: parquet.")
+    ] = "json",
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output; .gz is compressed.")
+    ] = None,
+) -> None:
+    """Write one JSON line or row for each execution edge: what is read, and the task that reads it.
+
+    They are expanded while they are written: an all-to-all edge of 10,000 to 10,000 tasks has 100 million.
+    """
+    _require_one_of(topology, every, job_edge, format)
+    plan = chosen_plan(store, version, topology)
+    if not plan.has("execution_edges"):
+        raise StoreError(
+            f"{called(store)} holds no execution graph", "plan with --until execution_graph or --until slots"
+        )
+    if every:
+        _write_all(store, plan.version.version, format, to)
+        return
+    job_edges = plan.table("job_edges").select("target_vertex", "input_index", "source_vertex", "data_set_id")
+    wanted = job_edges if job_edge is None else job_edges.filter(pl.col("data_set_id") == job_edge)
+    edges = wanted.collect()
+    if job_edge is not None and edges.is_empty():
+        known = job_edges.select("data_set_id").head(5).collect()["data_set_id"]
+        raise StoreError(
+            f"{topology} has no job edge {job_edge!r}", "some that it has: " + (", ".join(known) or "none")
+        )
+    write_texts(_texts(plan, edges), to)
+
+
+def _require_one_of(topology: str | None, every: bool, job_edge: str | None, format: str) -> None:
+    if every == (topology is not None):
+        raise ConfigurationError("found both" if every else "found neither", "name --topology NAME or --all")
+    if every and job_edge is not None:
+        raise ConfigurationError("--job-edge and --all cannot go together", "name its --topology")
+    if format not in ("json", "parquet"):
+        raise ConfigurationError(f"--format {format}: there is no such format", "json or parquet")
+    if format == "parquet" and not every:
+        raise ConfigurationError("--format parquet is for --all", "penstock sql selects those of a topology")
+
+
+def _write_all(store: str, version: int | None, format: str, to: Path | None) -> None:
+    """Edges of all topologies as they are found, in memory that does not grow with the store."""
+    from penstock.engine.views.run_query import (
+        ALL_EXECUTION_EDGES,
+        MEMORY_BYTES,
+        open_views,
+        require_duckdb,
+        run_query,
+    )
+
+    require_duckdb()
+    query = ALL_EXECUTION_EDGES
+    with open_views(store, version, query, MEMORY_BYTES) as views, run_query(views, query) as rows:
+        if format == "json":
+            write_texts(rows.json_lines(), to)
+        else:
+            from penstock.engine.output.write_parquet import write_parquet
+
+            write_parquet(*rows.arrow(), to)
+
+
+def _texts(plan: StoredPlan, job_edges: pl.DataFrame) -> Iterator[str]:
+    """The lines of many edges at a time, by consumer in topological order, input, subtask and partition.
+
+    Ranges are sorted, not edges: the edges of a range stay together.
+    """
+    vertices = plan.table("job_vertices").select("vertex", "vertex_id", "topological_order").collect()
+    sources = vertices.select(source_vertex="vertex", source="vertex_id")
+    targets = vertices.select("topological_order", target_vertex="vertex", target="vertex_id")
+    named = job_edges.join(sources, on="source_vertex").join(targets, on="target_vertex")
+    edge = ["target_vertex", "input_index"]
+    order = named.select(*edge, "topological_order").lazy()
+    ranges = (
+        plan.table("execution_edges")
+        .join(order, on=edge)
+        .sort("topological_order", "input_index", "subtask")
+        .drop("topological_order")
+        .collect()
+    )
+    for slice_of_ranges in _slices(ranges):
+        known = slice_of_ranges.join(named, on=edge, maintain_order="left")
+        rows = expand_execution_edges(known, "source", "target", "data_set_id")
+        yield "\n".join(rows.select(json_object(values(rows, **_MEMBERS))).to_series())
+
+
+def _slices(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Consecutive ranges of about EDGES_AT_A_TIME edges."""
+    sizes = ranges.select(pl.col("last_partition") - pl.col("first_partition") + 1).to_series().cast(pl.Int64)
+    parts = (sizes.cum_sum() - sizes).to_numpy() // EDGES_AT_A_TIME
+    bounds = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(ranges)]
+    for start, end in pairwise(bounds):
+        if end > start:
+            yield ranges[start:end]

@@ -1,0 +1,192 @@
+"""`penstock export`: plans as JSON lines, in Penstock's form or in Flink's own."""
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import polars as pl
+import typer
+
+from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
+from penstock.engine.output.print_line import print_beside_output
+from penstock.engine.output.write_lines import write_pieces
+from penstock.engine.planning.memory_estimate import require_memory_to_export
+from penstock.engine.store.open_plan import StoredPlan
+from penstock.engine.store.scan_stored_table import BY_NAME
+from penstock.plans.errors import StoreError
+from penstock.plans.plan_json.to_plan_lines import (
+    EDGE_KEYS,
+    EXECUTION_PLAN_COLUMNS,
+    FLINK_PLAN_COLUMNS,
+    NODE_KEYS,
+    SECTIONS,
+    plan_line_in_pieces,
+    to_execution_plan_lines,
+    to_flink_plan_lines,
+    to_plan_lines,
+)
+from penstock.plans.plan_json.to_topology_lines import (
+    TOPOLOGY_COLUMNS,
+    to_topology_lines,
+    topology_line_in_pieces,
+)
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Layer
+
+ROWS_OF_A_SLICE = 500_000
+"""About how many rows of its largest tables are in memory at a time; a topology is never divided."""
+
+Columns = Mapping[str, tuple[str, ...]]
+
+
+class ExportFormat(StrEnum):
+    """The values of `--format`."""
+
+    PLAN_JSON = "plan-json"
+    FLINK_PLAN = "flink-plan"
+    EXECUTION_PLAN = "execution-plan"
+    TOPOLOGIES = "topologies"
+
+
+class _Written(NamedTuple):
+    """How a format is written from which columns of which tables."""
+
+    lines: Callable[[Mapping[str, pl.DataFrame]], pl.DataFrame]
+    columns: Columns
+    until: Layer | None  #: the layer that a plan must have; None: it writes the layers that there are
+    pieces: Callable[[Mapping[str, pl.LazyFrame]], Iterator[str]] | None = None  #: of a plan that is alone
+
+
+_COUNTED = ("stream_nodes", "stream_edges", "execution_edges", "execution_slot_sharing_groups")
+_PLAN_JSON_COLUMNS: Columns = {
+    **{table: tuple(TABLES[table].names) for section in SECTIONS for table in section.tables},
+    "topologies": (TOPOLOGY, "name", "form"),
+    "rejected": tuple(TABLES["rejected"].names),
+    "stream_nodes": (TOPOLOGY, *NODE_KEYS),
+    "stream_edges": (TOPOLOGY, "out_index", *EDGE_KEYS),
+}
+_WRITTEN = {
+    ExportFormat.PLAN_JSON: _Written(to_plan_lines, _PLAN_JSON_COLUMNS, None, plan_line_in_pieces),
+    ExportFormat.FLINK_PLAN: _Written(to_flink_plan_lines, FLINK_PLAN_COLUMNS, Layer.JOB_GRAPH),
+    ExportFormat.EXECUTION_PLAN: _Written(
+        to_execution_plan_lines, EXECUTION_PLAN_COLUMNS, Layer.STREAM_GRAPH
+    ),
+    ExportFormat.TOPOLOGIES: _Written(to_topology_lines, TOPOLOGY_COLUMNS, None, topology_line_in_pieces),
+}
+
+
+@reads_plan()
+def export_command(
+    store: PlansToRead,
+    topology: Annotated[
+        str | None, typer.Option("--topology", metavar="NAME", help="Only this topology.")
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
+    ] = None,
+    written_format: Annotated[
+        ExportFormat,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="plan-json: all layers; flink-plan: what Flink's REST interface gives at /jobs/:id/plan; "
+            "execution-plan: what getExecutionPlan() gives, for Flink's plan visualizer; topologies: what "
+            "was planned, as penstock plan takes it.",
+        ),
+    ] = ExportFormat.PLAN_JSON,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output; .gz is compressed.")
+    ] = None,
+) -> None:
+    """Write the plan of each input as a line of JSON, refused ones too, ordered by name."""
+    plan = chosen_plan(store, version, topology)
+    refused = plan.version.rejected if topology is None else 0
+    if written_format is ExportFormat.TOPOLOGIES and refused:
+        print_beside_output(
+            f"{refused:,} rejected topologies are left out: a store keeps why, not what they were"
+        )
+    written = _WRITTEN[written_format]
+    if written.until is not None and not plan.has(*written.columns):
+        raise StoreError(
+            f"{called(store)} has no {written.until}, which --format {written_format} is made of",
+            f"plan again without --until, or with --until {written.until}",
+        )
+    if written.until is not None and refused:
+        _print_how_to_get_the_layer(plan, written.until, written_format)
+    counted = [table for table in _COUNTED if table in written.columns and plan.has(table)]
+    if topology is None:
+        rows = sum(plan.version.rows_of(table) or 0 for table in counted)
+        require_memory_to_export(min(rows, ROWS_OF_A_SLICE))
+    write_pieces(_pieces(plan, written_format), to)
+
+
+def _print_how_to_get_the_layer(plan: StoredPlan, until: Layer, written_format: ExportFormat) -> None:
+    """That Flink has views of topologies which it refuses only later, when it makes later layers."""
+    later = [str(layer) for layer in list(Layer)[list(Layer).index(until) + 1 :]]
+    refused_later = plan.table("rejected").filter(pl.col("error_stage").is_in(later))
+    if many := refused_later.select(pl.len()).collect().item():
+        are = "topology is" if many == 1 else "topologies are"
+        print_beside_output(f"{many:,} {are} refused after the {until}: plan --until {until} to have that")
+
+
+def _pieces(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:
+    """The lines with their line ends; a single plan's line, which may be long, in pieces."""
+    written = _WRITTEN[written_format]
+    tables = _tables(plan, written)
+    if written.pieces and [tables[name].select(pl.len()).collect().item() for name in BY_NAME] == [1, 0]:
+        yield from written.pieces(tables)
+        yield "\n"
+        return
+    for line in lines_of_plan(plan, written_format):
+        yield line
+        yield "\n"
+
+
+def lines_of_plan(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:
+    """The lines that export writes, without line ends."""
+    return _lines(plan, _WRITTEN[written_format])
+
+
+def _lines(plan: StoredPlan, written: _Written) -> Iterator[str]:
+    """Lines by name; only those of one slice are in memory."""
+    tables = _tables(plan, written)
+    slices = _slices(tables)
+    for chosen in slices:
+        rows = pl.collect_all(_rows(frame, name, chosen, len(slices)) for name, frame in tables.items())
+        lines = written.lines(dict(zip(tables, rows, strict=True)))
+        yield from lines.sort("name", "line")["line"]
+
+
+def _tables(plan: StoredPlan, written: _Written) -> dict[str, pl.LazyFrame]:
+    return {
+        name: plan.table(name).select(columns) for name, columns in written.columns.items() if plan.has(name)
+    }
+
+
+def _rows(frame: pl.LazyFrame, table: str, chosen: pl.DataFrame, slices: int) -> pl.LazyFrame:
+    """The rows of the topologies of one slice."""
+    if slices == 1:
+        return frame
+    if table in BY_NAME:
+        return frame.join(chosen.lazy().select("name"), on="name", how="semi", nulls_equal=True)
+    return frame.join(chosen.lazy().select(TOPOLOGY), on=TOPOLOGY, how="semi")
+
+
+def _slices(tables: dict[str, pl.LazyFrame]) -> list[pl.DataFrame]:
+    """(name, topology_id) of all topologies by name, null first, cut to slices of about ROWS_OF_A_SLICE."""
+    counts = [
+        tables[table].select(TOPOLOGY, rows=pl.lit(1, pl.Int64)) for table in _COUNTED if table in tables
+    ]
+    by_name = pl.concat([tables[table].select("name", TOPOLOGY) for table in BY_NAME])
+    known = by_name.group_by("name").agg(pl.col(TOPOLOGY).max(), pl.len().alias("lines"))
+    rows = pl.col("rows").fill_null(0) + pl.col("lines")
+    if counts:
+        known = known.join(
+            pl.concat(counts).group_by(TOPOLOGY).agg(pl.col("rows").sum()), on=TOPOLOGY, how="left"
+        )
+    else:
+        rows = pl.col("lines")
+    in_order = known.sort("name").select("name", TOPOLOGY, part=rows.cum_sum() // ROWS_OF_A_SLICE)
+    return in_order.collect(engine="streaming").partition_by("part", maintain_order=True, include_key=False)

@@ -1,0 +1,453 @@
+"""`penstock generate`: synthetic topologies."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from textwrap import wrap
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+from deltalake import DeltaTable, Schema
+from deltalake.transaction import AddAction, RemoveAction
+from rich.table import Column
+
+from penstock.engine.commands.draw import LINES, require_lines_to_draw
+from penstock.engine.machine.replace_file import sync_folder
+from penstock.engine.measure.draw_after import (
+    ENDINGS,
+    FleetPart,
+    compare_with_model,
+    draw_after,
+    fleet_spec,
+    model_fleet,
+    topologies_by_spec,
+    topologies_by_trace,
+    workloads,
+)
+from penstock.engine.output.people import print_table_beside_output
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.print_line import print_beside_output, print_line
+from penstock.engine.output.progress import Report, noted, progress
+from penstock.engine.output.write_lines import write_pieces, write_texts
+from penstock.engine.store.data_files import add_action, make_log_durable, write_file
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.require_target import require_target
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_tables import delta_schema
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.generate.draw_by_spec import distances_of_draws, no_counts
+from penstock.plans.generate.draw_by_trace import TRACES
+from penstock.plans.generate.fidelity import CLOSE, Distance
+from penstock.plans.generate.fleet import (
+    ROWS_OF_A_PART,
+    Fleet,
+    Spec,
+    topologies_table,
+    topology_lines,
+    transformations_table,
+)
+from penstock.plans.generate.layered import LEGEND, OTHERS, SHAPES, WORKLOADS, fleet_of_shape
+from penstock.plans.plan_json.to_topology_lines import to_topology_lines
+from penstock.plans.tables import TABLES
+
+# `penstock generate SPEC.yaml`: a fleet drawn by a spec file.
+
+
+def _generate_by_spec(path: str, out: str, topologies: int, seed: int, of_shapes: Mapping[str, bool]) -> None:
+    """Write topologies drawn by a spec file into FILE.jsonl or FILE.jsonl.gz, and say how close they are.
+
+    `of_shapes`: the options that only shapes have, and whether they were given. Raises ConfigurationError
+    and InputError.
+    """
+    refused = [name for name, is_given in of_shapes.items() if is_given]
+    if refused:
+        raise ConfigurationError(
+            f"{', '.join(refused)}: not with a spec file, which says it", "allowed: -n, --seed, --out"
+        )
+    require_lines_to_draw(out, "by a spec file")
+    spec, counts = fleet_spec(path, topologies, seed), no_counts()
+    drawn = topologies_by_spec(spec, topologies, seed, counts)
+    with progress(1) as report:
+        report("draw topologies")
+        lines = (json.dumps(topology, ensure_ascii=False) for topology in noted(drawn, topologies, report))
+        write_texts(lines, Path(out))
+    many = f"{topologies:,} topolog{'y' if topologies == 1 else 'ies'}"
+    print_beside_output(f"{many} in {out}, drawn by {path}")
+    if unused := spec.unused():
+        print_beside_output(f"not used, since plans do not depend on it: {', '.join(unused)}")
+    print_distances(distances_of_draws(spec, counts, seed))
+
+
+# `penstock generate alibaba-2018`: a fleet with the sizes and shapes of a published trace.
+
+
+def _generate_by_trace(
+    trace: str, out: str, topologies: int, seed: int, parallelism: int | None, of_shapes: Mapping[str, bool]
+) -> None:
+    """Write topologies drawn after a trace into FILE.jsonl or FILE.jsonl.gz.
+
+    `parallelism`: the most that an operator has (None: DEFAULT_MOST_PARALLELISM). `of_shapes`: the options
+    that only shapes have, and whether they were given. Raises ConfigurationError.
+    """
+    refused = [name for name, is_given in of_shapes.items() if is_given]
+    if refused:
+        raise ConfigurationError(
+            f"{', '.join(refused)}: not with {trace}, whose sizes are drawn",
+            "allowed: -n, --seed, --parallelism (the most), --out",
+        )
+    require_lines_to_draw(out, trace)
+    drawn = topologies_by_trace(trace, topologies, seed, parallelism)
+    with progress(1) as report:
+        report("draw topologies")
+        write_texts(map(json.dumps, noted(drawn, topologies, report)), Path(out))
+    many = f"{topologies:,} topolog{'y' if topologies == 1 else 'ies'}"
+    print_beside_output(f"{many} in {out}, drawn after {trace}")
+
+
+# `penstock generate --like`: a fleet drawn after a given one, and how like it is.
+
+
+def _generate_like(like: str, out: str, topologies: int, seed: int, of_shapes: Mapping[str, bool]) -> None:
+    """Write topologies drawn after those of a store or file into FILE.jsonl or FILE.jsonl.gz.
+
+    Says how far their distributions are from the given ones. `of_shapes`: what only shapes take, and whether
+    it was given. Raises ConfigurationError, InputError and StoreError.
+    """
+    taken = [name for name, is_given in of_shapes.items() if is_given]
+    if taken:
+        raise ConfigurationError(
+            f"{', '.join(taken)}: not with --like, which draws all of it", "allowed: -n, --seed, --out"
+        )
+    require_lines_to_draw(out, "with --like")
+    Spec(2, topologies, seed)  # refuses numbers that mean nothing
+    with progress(4) as report:
+        report("read topologies")
+        model = model_fleet(like)
+        report("draw topologies")
+        written = _Written()
+        parts = draw_after(model, topologies, seed)
+        write_texts(_lines(parts, topologies, report, written), Path(out))
+        report("plan drawn topologies")
+        compared = compare_with_model(model, topologies, seed)
+        report("compare")
+    many = f"{topologies:,} topolog{'y' if topologies == 1 else 'ies'}"
+    print_beside_output(
+        f"{many} in {out}, drawn after {len(model.fleet.topologies):,} of {like}; "
+        f"{written.varied:,} are varied"
+    )
+    if compared.refused:
+        print_beside_output(
+            f"{compared.refused:,} of {compared.planned:,} that were planned to compare them are refused"
+        )
+    print_distances(compared.distances)
+
+
+class _Written:
+    """The figures that are known once all lines are written."""
+
+    varied = 0
+
+
+def _lines(parts: Iterator[FleetPart], topologies: int, report: Report, written: _Written) -> Iterator[str]:
+    for part in parts:
+        report.note(f"{part.start:,} of {topologies:,}")
+        written.varied += part.varied
+        yield from to_topology_lines(part.tables)["line"]
+
+
+# How close a drawn fleet is to what it was drawn by, as a table beside the output.
+
+
+def print_distances(distances: Sequence[Distance]) -> None:
+    """A row for each distribution, and how many are close; nothing where nothing is compared."""
+    if not distances:
+        return
+    columns = [
+        Column("distribution"),
+        Column("measure"),
+        Column("distance", justify="right"),
+        Column("by chance", justify="right"),
+        Column(""),
+    ]
+    rows = [
+        (
+            distance.distribution,
+            distance.measure,
+            f"{distance.distance:.3f}",
+            f"{distance.by_chance:.3f}",
+            "close" if distance.is_close else "far",
+        )
+        for distance in distances
+    ]
+    print_table_beside_output(columns, rows)
+    close = sum(distance.is_close for distance in distances)
+    print_beside_output(
+        f"{close} of {len(distances)} are close: at most {CLOSE}, or what chance explains in 19 of 20 fleets"
+    )
+
+
+# Generated topologies as Delta tables in a local folder, which are there all at once.
+
+
+_PARTS_OF_A_FILE = 16
+
+
+@without_pandas()
+def _write_topology_tables(fleet: Fleet, directory: str) -> None:
+    """Write the tables `topologies` and `transformations` of a fleet into a new folder.
+
+    They are written beside it, synced and renamed. Raises MachineError and StoreError.
+    """
+    target = local_folder(directory)
+    parent = os.path.dirname(target)
+    with store_errors(directory, "writing"):
+        os.makedirs(parent, exist_ok=True)
+        unfinished = tempfile.mkdtemp(dir=parent, prefix=f".{os.path.basename(target)}.")
+        try:
+            os.chmod(unfinished, 0o777 & ~_umask())
+            for table in ("topologies", "transformations"):
+                _write_table(fleet, os.path.join(unfinished, table), table)
+            os.rename(unfinished, target)
+            sync_folder(parent)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+
+
+def _write_table(fleet: Fleet, folder: str, table: str) -> None:
+    schema = TABLES[table]
+    delta_table = DeltaTable.create(folder, Schema.from_json(json.dumps(delta_schema(schema))), mode="error")
+    plain = pa.schema([field.remove_metadata() for field in schema])
+    actions: list[AddAction | RemoveAction] = []
+    units, step = _parts(fleet, table)
+    for start in range(0, units, step * _PARTS_OF_A_FILE):
+        rows = 0
+
+        def parts(start: int = start) -> Iterator[pa.Table]:
+            nonlocal rows
+            for first in range(start, min(start + step * _PARTS_OF_A_FILE, units), step):
+                part = _part(fleet, table, first, min(first + step, units))
+                rows += len(part)
+                yield part.cast(plain)
+
+        file = write_file(folder, "", parts(), plain)
+        actions.append(add_action(folder, file, rows, {}))
+    delta_table.create_write_transaction(actions, "append", delta_table.schema())
+    make_log_durable(folder, since=0)
+
+
+def _parts(fleet: Fleet, table: str) -> tuple[int, int]:
+    """How many units a table has, and how many of them are made at a time."""
+    if table == "topologies":
+        return fleet.spec.topologies, ROWS_OF_A_PART
+    return fleet.units, fleet.units_of_a_part
+
+
+def _part(fleet: Fleet, table: str, start: int, stop: int) -> pa.Table:
+    return (topologies_table if table == "topologies" else transformations_table)(fleet, start, stop)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+_NAMES = ", ".join(shape.name for shape in SHAPES)
+_WIDTHS = "; ".join(f"{shape.name}: {shape.width}" for shape in SHAPES if shape.width)
+_SIZES = ", ".join(f"{shape.name} {shape.default_operators}" for shape in SHAPES)
+
+
+def generate_command(
+    shape: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SHAPE|SPEC]",
+            help=f"{_NAMES}; {WORKLOADS}: published benchmarks with costs; {', '.join(TRACES)}: jobs of "
+            "the sizes and shapes of a published trace; or a spec file (.yaml).",
+        ),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="DIR|FILE",
+            help="FILE.jsonl or FILE.jsonl.gz: topology lines. Else a directory of Delta tables "
+            "(topologies, transformations).",
+        ),
+    ] = None,
+    list_shapes: Annotated[
+        bool,
+        typer.Option(
+            "--list", help="Show every shape with a picture, its parameters and a sentence; draw nothing."
+        ),
+    ] = False,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            "--like",
+            metavar="STORE|FILE|SUITE",
+            help="In place of SHAPE: draw topologies after those of a plan store, a topology file, or a "
+            "suite that comes with Penstock (captured, sql, workloads).",
+        ),
+    ] = None,
+    topologies: Annotated[int, typer.Option("--topologies", "-n", help="How many topologies.")] = 1,
+    operators: Annotated[
+        int | None,
+        typer.Option("--operators", help=f"Operators in one (random: on average); default: {_SIZES}."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same topologies.")] = 0,
+    parallelism: Annotated[
+        int | None,
+        typer.Option(
+            "--parallelism",
+            help="Default: 4; random: each topology draws its own; as a trace: the most, default 64.",
+        ),
+    ] = None,
+    share_of_uids: Annotated[
+        float | None,
+        typer.Option("--share-of-uids", help="Share of operators with a uid; default: 0, random 0.165."),
+    ] = None,
+    width: Annotated[int | None, typer.Option("--width", help=_WIDTHS)] = None,
+    with_refusals: Annotated[
+        bool,
+        typer.Option(
+            "--with-refusals",
+            help="Of random: a few topologies in a hundred have what Flink refuses, for tests.",
+        ),
+    ] = False,
+) -> None:
+    """Make synthetic topologies, the same for the same seed on any machine.
+
+    They are made in this process; if DIR is on another file system, by Spark's workers.
+    """
+    if list_shapes:
+        list_what_is_drawn()
+        return
+    if out is None:
+        raise ConfigurationError("--out: found none", "DIR or FILE.jsonl; --list shows what can be drawn")
+    if like is not None:
+        of_shapes = _given(operators, parallelism, share_of_uids, width, with_refusals)
+        _generate_like(like, out, topologies, seed, {f"SHAPE {shape}": shape is not None, **of_shapes})
+        return
+    if shape is not None and shape.endswith(ENDINGS):
+        _generate_by_spec(
+            shape, out, topologies, seed, _given(operators, parallelism, share_of_uids, width, with_refusals)
+        )
+        return
+    if shape in TRACES:
+        of_shape = _given(operators, None, share_of_uids, width, with_refusals)
+        _generate_by_trace(shape, out, topologies, seed, parallelism, of_shape)
+        return
+    if shape is None:
+        raise ConfigurationError("SHAPE: found none", f"a shape ({_NAMES}), {WORKLOADS}, or --like")
+    if shape == WORKLOADS:
+        of_shapes = {
+            "--topologies": topologies != 1,
+            "--operators": operators is not None,
+            "--seed": seed != 0,
+            "--share-of-uids": share_of_uids is not None,
+            "--width": width is not None,
+            "--with-refusals": with_refusals,
+        }
+        generate_workloads(out, parallelism, of_shapes)
+        return
+    fleet = fleet_of_shape(
+        shape, topologies, operators, seed, parallelism, share_of_uids, width, with_refusals
+    )
+    if out.endswith(LINES):
+        write_pieces(topology_lines(fleet), Path(out))
+    elif is_local(out):
+        _require_new(out)
+        _write_topology_tables(fleet, out)
+    else:
+        _write_on_spark(fleet, out)
+    print_beside_output(f"{topologies} {shape} topolog{'y' if topologies == 1 else 'ies'} in {out}")
+
+
+def _given(
+    operators: int | None,
+    parallelism: int | None,
+    share_of_uids: float | None,
+    width: int | None,
+    with_refusals: bool,
+) -> dict[str, bool]:
+    """Options that only shapes have, and whether they were given."""
+    return {
+        "--operators": operators is not None,
+        "--parallelism": parallelism is not None,
+        "--share-of-uids": share_of_uids is not None,
+        "--width": width is not None,
+        "--with-refusals": with_refusals,
+    }
+
+
+def _require_new(directory: str) -> None:
+    if os.path.lexists(local_folder(directory)):
+        raise ConfigurationError(f"--out {directory}: is already there", "choose another, or remove it first")
+    require_target(directory)
+
+
+def _write_on_spark(fleet: Fleet, directory: str) -> None:
+    from penstock.engine.spark.session import get_session
+    from penstock.plans.generate.generate_on_spark import generate_on_spark
+
+    spark = get_session(app_name=f"penstock generate {fleet.shape}")
+    for name, df in zip(("topologies", "transformations"), generate_on_spark(spark, fleet), strict=True):
+        df.write.format("delta").mode("errorifexists").save(f"{directory.rstrip('/')}/{name}")
+
+
+# `penstock generate workloads`: published benchmarks as topologies with costs.
+
+
+def generate_workloads(out: str, parallelism: int | None, of_shapes: Mapping[str, bool]) -> None:
+    """Write all workloads into FILE.jsonl or FILE.jsonl.gz, at that parallelism (None: 4).
+
+    `of_shapes`: the options that only shapes have, and whether they were given. Raises ConfigurationError.
+    """
+    refused = [name for name, is_given in of_shapes.items() if is_given]
+    if refused:
+        raise ConfigurationError(
+            f"{', '.join(refused)}: not for {WORKLOADS}, which are what they are", "allowed: --parallelism"
+        )
+    topologies = workloads(parallelism)
+    require_lines_to_draw(out, WORKLOADS)
+    write_texts(map(json.dumps, topologies), Path(out))
+    print_beside_output(f"{len(topologies)} workloads in {out}")
+
+
+# `penstock generate --list`: what can be drawn.
+
+
+_WIDTH = 79
+
+
+def list_what_is_drawn() -> None:
+    """Print every shape with a picture, its parameters and a sentence, then what is no shape."""
+    print_line(f"shapes ({LEGEND})")
+    for shape in SHAPES:
+        print_line()
+        print_line(Styled(shape.name, "bold"))
+        for line in shape.picture.strip("\n").splitlines():
+            print_line(line)
+        _print(shape.about)
+        _print(f"defaults: operators {shape.default_operators:,}, {shape.defaults}")
+        if shape.width:
+            _print(f"width: {shape.width}")
+    print_line()
+    print_line("no shapes")
+    for other in OTHERS:
+        print_line()
+        print_line(Styled(other.name, "bold"))
+        _print(other.about)
+        _print(f"takes: {other.parameters}")
+
+
+def _print(text: str) -> None:
+    for line in wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False):
+        print_line(line)

@@ -1,0 +1,287 @@
+"""`penstock status`: one job."""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.table import Column
+
+from penstock.engine.machine.machine_error import machine_error
+from penstock.engine.output.people import print_table
+from penstock.engine.output.print_line import print_again, print_beside_output, print_line
+from penstock.engine.output.redaction import redact
+from penstock.engine.output.write_lines import write_texts
+from penstock.engine.run.jobs.job_records import (
+    JobRecord,
+    VertexState,
+    driver_lives,
+    find_job,
+    list_jobs,
+    vertex_states,
+    wait_for_job,
+)
+from penstock.engine.run.runtime.errors import JobCancelledError
+from penstock.plans.errors import ConfigurationError, InputError, PenstockError
+
+# `penstock wait`: until a job has ended.
+
+
+# The argument of commands that are about one job.
+
+
+JobArgument = Annotated[
+    str, typer.Argument(metavar="JOB", help="The id of a job, or digits that only its id begins with.")
+]
+
+
+def wait_command(job: JobArgument) -> None:
+    """Wait until a job has ended: exit code 0 if it is FINISHED, 1 if FAILED, 130 if CANCELED."""
+    record = wait_for_job(find_job(job))
+    if record.state == "CANCELED":
+        raise JobCancelledError(f"job {record.job_id} was cancelled")
+    if record.state == "FAILED":
+        raise PenstockError(f"job {record.job_id} failed: {record.failure}")
+    print_beside_output(f"job {record.job_id} is FINISHED")
+
+
+# `penstock cancel`: end a job before its time.
+
+
+def cancel_command(
+    job: JobArgument,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Only ask for it, and do not wait until the job has ended.")
+    ] = False,
+) -> None:
+    """Cancel a job, attached or detached, and wait until it is CANCELED; its sinks get nothing.
+
+    A job that is committing its sinks ends as FINISHED: that is an error.
+
+    Source: org.apache.flink.runtime.dispatcher.Dispatcher.cancelJob, for jobs that have ended.
+    """
+    record = find_job(job)
+    if not record.is_final:
+        try:
+            record.ask_to_cancel()
+        except OSError as error:
+            raise machine_error(error, f"job {record.job_id} cannot be cancelled") or error from error
+        if no_wait:
+            print_line(f"job {record.job_id} is asked to end")
+            return
+        record = wait_for_job(record)
+    _require_cancelled(record)
+    print_line(f"job {record.job_id} is CANCELED")
+
+
+def _require_cancelled(record: JobRecord) -> None:
+    if record.state != "CANCELED":
+        cause = f": {record.failure}" if record.failure else ""
+        raise PenstockError(f"job {record.job_id} is not cancelled: it is {record.state}{cause}")
+
+
+# A job as commands show it.
+
+
+def _job_as_json(job: JobRecord) -> dict[str, Any]:
+    """A job with its vertices, without secrets. InputError where it has been removed."""
+    submitted = asdict(job.submitted)
+    submitted.pop("owner")
+    described = {
+        **submitted,
+        "state": job.state,
+        "failure": job.failure,
+        "milliseconds": job.milliseconds,
+        "vertices": [asdict(vertex) for vertex in vertex_states(job)],
+    }
+    return {key: _redacted(value) for key, value in described.items()}
+
+
+def _print_json(value: Any) -> None:
+    """Print a value as JSON on standard output."""
+    write_texts([orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()], None)
+
+
+def _redacted(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {key: _redacted(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(item) for item in value]
+    return value
+
+
+def status_command(
+    job: JobArgument,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show a job: its state, and that of its vertices."""
+    record = find_job(job)
+    if json:
+        _print_json(_job_as_json(record))
+        return
+    for name, text in _job_texts(record):
+        print_line(f"{name}: {redact(text)}")
+    vertices = vertex_states(record)
+    if vertices:
+        names = ("vertex", "state", "subtasks", "attempts", "records in", "records out", "failure")
+        print_table([Column(name) for name in names], map(_row, vertices))
+
+
+def _job_texts(record: JobRecord) -> list[tuple[str, str]]:
+    submitted = record.submitted
+    started = datetime.fromtimestamp(submitted.started_at / 1000, UTC)
+    said = [
+        ("job", submitted.job_id),
+        ("name", submitted.name),
+        ("state", record.state),
+        ("failure", record.failure or ""),
+        ("script", " ".join([submitted.script or "", *submitted.arguments])),
+        ("mode", submitted.runtime_mode),
+        ("cluster", " ".join(filter(None, [submitted.cluster_kind, submitted.master, submitted.session]))),
+        ("driver", "detached" if submitted.detached else "attached"),
+        ("started", f"{started:%Y-%m-%d %H:%M:%S} UTC"),
+        ("seconds", f"{record.milliseconds / 1000:.1f}"),
+        ("resumes job", submitted.resumed or ""),
+        ("log", str(record.log or "")),
+    ]
+    return [(name, text) for name, text in said if text.strip()]
+
+
+def _row(vertex: VertexState) -> tuple[str, ...]:
+    counts = ", ".join(f"{count} {state}" for state, count in vertex.subtasks.items())
+    return (
+        redact(vertex.name),
+        vertex.state,
+        "kept from an earlier run" if vertex.kept else counts,
+        str(vertex.attempts),
+        f"{vertex.records_in:,}",
+        f"{vertex.records_out:,}",
+        redact(vertex.failures[-1]) if vertex.failures else "",
+    )
+
+
+# `penstock list`: the jobs of this user.
+
+
+_ID = 12
+"""Digits of an id that are shown; any that are unique will do."""
+
+
+def list_command(
+    running: Annotated[bool, typer.Option("-r", "--running", help="Only jobs that have not ended.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON: every job with its vertices.")] = False,
+) -> None:
+    """List the jobs of `penstock run` that run, and the latest 100 that have ended, the latest first.
+
+    A job whose driver has died is shown as FAILED.
+    """
+    jobs = [record for record in list_jobs() if not (running and record.is_final)]
+    if json:
+        _print_json([_job_as_json(record) for record in jobs])
+    elif jobs:
+        names = ("job", "name", "state", "started (UTC)", "seconds", "vertices")
+        print_table([Column(name) for name in names], map(_list_row, jobs))
+    else:
+        print_line("no jobs are running" if running else "no jobs: penstock run makes them")
+
+
+def _list_row(job: JobRecord) -> tuple[str, ...]:
+    started = datetime.fromtimestamp(job.submitted.started_at / 1000, UTC)
+    return (
+        job.job_id[:_ID],
+        redact(job.submitted.name),
+        job.state,
+        f"{started:%Y-%m-%d %H:%M:%S}",
+        f"{job.milliseconds / 1000:.1f}",
+        _vertices(job),
+    )
+
+
+def _vertices(job: JobRecord) -> str:
+    try:
+        states = Counter(vertex.state for vertex in vertex_states(job))
+    except InputError:  # it is being removed
+        return ""
+    return ", ".join(f"{count} {state}" for state, count in states.items())
+
+
+# `penstock logs`: what a detached driver has written.
+
+
+_LOOK_SECONDS = 0.2
+_CHUNK_BYTES = 1 << 16
+
+
+def logs_command(
+    job: JobArgument,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Go on with what is written, until the driver ends.")
+    ] = False,
+) -> None:
+    """Print standard output and standard error of the driver of a detached job.
+
+    Several jobs of one script share their driver's log.
+    """
+    record = find_job(job)
+    if record.log is None:
+        raise InputError(
+            f"job {record.job_id} has no log: its driver is not detached, and writes to its terminal",
+            "`penstock run -d` keeps what a driver writes",
+        )
+    for line in _lines(record, record.log, follow):
+        print_again(line)
+
+
+def _lines(record: JobRecord, log: Path, follow: bool) -> Iterator[str]:
+    """Lines of the log, without their line feeds."""
+    rest = b""
+    with log.open("rb") as file:
+        while True:
+            lives = follow and driver_lives(record)  # before what it has written is read
+            while chunk := file.read(_CHUNK_BYTES):
+                *whole, rest = (rest + chunk).split(b"\n")
+                yield from (line.decode(errors="replace") for line in whole)
+                if len(rest) > _CHUNK_BYTES:
+                    yield rest.decode(errors="replace")
+                    rest = b""
+            if not lives:
+                break
+            time.sleep(_LOOK_SECONDS)
+    if rest:
+        yield rest.decode(errors="replace")
+
+
+# `penstock ui`: jobs and runs in a browser.
+
+
+def ui_command(
+    store: Annotated[
+        str | None, typer.Argument(metavar="[STORE]", help="Show the runs that this store records, too.")
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Of loopback; default: any that is free.")
+    ] = 0,
+) -> None:
+    """Serve a page with the jobs of this user, live, until it is stopped; the printed link opens it."""
+    from penstock.engine.views.ui.run_figures import shown_runs
+    from penstock.engine.views.ui.serve import RunPageServer, serve_run_page
+
+    shown_runs(store)  # what is wrong with a store is said here
+    try:
+        server = RunPageServer(port, store)
+    except OSError as error:
+        raise ConfigurationError(
+            f"--port {port}: {error.strerror or error}", "choose another, or leave it out"
+        ) from error
+    print_line(f"runs are shown at {server.link}")
+    print_line("everybody with this link may see and cancel jobs; Ctrl-C ends the page")
+    sys.stdout.flush()
+    serve_run_page(server)

@@ -1,0 +1,224 @@
+"""`penstock metrics`: how good the plans of a store are."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column
+
+from penstock.engine.commands.reads_plan import PlansToReadOrNone, called, chosen_plan, reads_plan
+from penstock.engine.configuration.cluster_options import recorded_cluster
+from penstock.engine.measure.bench.planners import budget_seconds
+from penstock.engine.measure.calibration.runtime import STAGES, Runtime
+from penstock.engine.output.people import print_table
+from penstock.engine.output.print_line import print_beside_output, print_line
+from penstock.engine.output.progress import progress
+from penstock.engine.planning.chosen_costs import chosen_costs, require_costs
+from penstock.engine.planning.print_metrics import number, print_fleet_metrics, print_topology_metrics
+from penstock.engine.store.is_local import is_local
+from penstock.engine.store.open_plan import StoredPlan
+from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.metrics.operator_costs import read_costs
+from penstock.plans.metrics.plan_metrics import NEEDED, Metrics, plan_metrics
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants, read_constants
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.topologies_of_lines import topology_id
+
+
+def metrics_command(
+    store: PlansToReadOrNone = None,
+    topology: Annotated[
+        str | None,
+        typer.Option("--topology", metavar="NAME", help="Show this topology, with its vertices."),
+    ] = None,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            "--costs",
+            metavar="COSTS",
+            help="What operators cost: a table (JSON lines, .csv, .parquet) with topology, id, selectivity, "
+            "record_bytes, cpu_nanoseconds_per_record and, of sources, records_per_second; a store with the "
+            "runs of these jobs, which measured them; drawn by hash; or all alike. "
+            "Default: as topologies say, else all alike.",
+        ),
+    ] = None,
+    constants: Annotated[
+        Path | None,
+        typer.Option(
+            "--constants",
+            metavar="FILE",
+            help="Constants of the cost model, as --calibrate writes them. Default: measured ones, which "
+            "the documentation lists.",
+        ),
+    ] = None,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(
+            "--calibrate",
+            metavar="FILE",
+            help="First measure the constants on this machine, with micro runs that take some minutes, and "
+            "write them to FILE. SOURCE may be left out.",
+        ),
+    ] = None,
+    on: Annotated[
+        Runtime | None,
+        typer.Option(
+            "--on",
+            help="With --calibrate: flink, the MiniCluster of the real Flink (the extra flink; the default), "
+            "or penstock, Penstock's own runtime on Spark.",
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget",
+            metavar="TIME",
+            help="With --on penstock: no micro run begins after this time, such as 10m.",
+        ),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="Measure on this Spark, as stores on remote file systems always are: for plans that this "
+            "process cannot hold.",
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="JSON lines for programs: the row of each topology.")
+    ] = False,
+) -> None:
+    """Show what plans need, and the rates that they sustain under a cost model.
+
+    Without NAME, a summary over all topologies.
+    """
+    if calibrate is None and (on is not None or budget is not None):
+        raise ConfigurationError("--on and --budget: found no --calibrate FILE", "they say how to calibrate")
+    if calibrate is not None:
+        _calibrate(calibrate, on or Runtime.FLINK, budget)
+    if store is None:
+        if calibrate is None:
+            raise ConfigurationError("SOURCE: found none", "a plan store, a topology file, or a script")
+        return
+    constants_file = constants if constants is not None else calibrate
+    _show(
+        store=store,
+        topology=topology,
+        costs=costs,
+        terms=CONSTANTS if constants_file is None else read_constants(constants_file),
+        version=version,
+        master=master,
+        json=json,
+    )
+
+
+def _calibrate(path: Path, runtime: Runtime, budget: str | None) -> None:
+    from penstock.engine.measure.calibration.run_jobs_on_penstock import calibrate
+
+    if budget is not None and runtime is not Runtime.PENSTOCK:
+        raise ConfigurationError("--budget: found --on flink, allowed --on penstock")
+    seconds = float("inf") if budget is None else budget_seconds(budget)
+    if not path.absolute().parent.is_dir():
+        raise ConfigurationError(f"--calibrate {path}: found no folder {path.absolute().parent}")
+    with progress(STAGES[runtime]) as report:
+        written = calibrate(path, runtime, seconds, report)
+    columns = [Column(name, justify="left" if name == "term" else "right") for name in _TERM_COLUMNS]
+    print_table(columns, [
+        (name, *(number(term[key]) for key in ("value", "low", "high")), term["unit"])
+        for name, term in written["terms"].items()
+    ])  # fmt: skip
+    print_beside_output(f"{path} holds these constants, for --constants")
+
+
+_TERM_COLUMNS = ("term", "median", "lower quartile", "upper quartile", "unit")
+
+
+@reads_plan()
+def _show(
+    store: str,
+    topology: str | None,
+    costs: str | None,
+    terms: Constants,
+    version: int | None,
+    master: str | None,
+    json: bool,
+) -> None:
+    plan = chosen_plan(store, version, topology)
+    if not plan.has(*NEEDED):
+        raise StoreError(
+            f"{called(store)} version {plan.version.version} has no slots", "plan it again with --until slots"
+        )
+    if master is None and is_local(store):
+        measured = _measure(plan, costs, terms)
+    else:
+        measured = _measure_on_spark(plan, store, master, topology, costs, terms)
+    if topology is not None and measured.plans.is_empty():
+        raise StoreError(f"{called(store)}: {topology} was refused, so that it has no plan",
+                         f"penstock rejected {called(store)} says why")  # fmt: skip
+    if json:
+        for line in measured.plans.sort("name").write_ndjson().splitlines():
+            print_line(line)
+    elif topology is None:
+        print_fleet_metrics(measured.plans)
+    else:
+        print_topology_metrics(measured)
+
+
+def _measure(plan: StoredPlan, costs: str | None, terms: Constants) -> Metrics:
+    tables = {name: plan.table(name).collect() for name in NEEDED}
+    chosen = chosen_costs(costs, tables["topologies"])
+    if (
+        costs is not None
+        and Path(costs).is_file()
+        and read_costs(Path(costs), tables["topologies"]).is_empty()
+    ):
+        print_beside_output(
+            f"{costs}: found no row about these topologies: costs are as they say, or assumed"
+        )
+    cluster = recorded_cluster(plan.version.options)
+    costs_of_operators = chosen(tables["stream_nodes"], tables["stream_edges"])
+    return plan_metrics(tables, costs_of_operators, cluster.task_manager, cluster.network, terms)
+
+
+def _measure_on_spark(
+    plan: StoredPlan,
+    store: str,
+    master: str | None,
+    topology: str | None,
+    costs: str | None,
+    terms: Constants,
+) -> Metrics:
+    """Metrics of topologies; those of vertices and edges only if a `topology` is named."""
+    from pyspark.sql import functions as F
+
+    from penstock.engine.planning.metrics_on_spark import metrics_on_spark
+    from penstock.engine.spark.session import get_session
+    from penstock.engine.store.open_plan import read_plan
+    from penstock.engine.store.spark_tables import SparkTables
+    from penstock.plans.frames.spark_schemas import free
+
+    require_costs(costs)
+    with progress(2) as report:
+        report("start Spark")
+        spark = get_session(master=master, app_name="penstock metrics")
+        report("measure on Spark")
+        tables = read_plan(SparkTables(spark, store), plan.version.version, NEEDED)
+        if topology is not None:
+            chosen = F.col(TOPOLOGY) == topology_id(topology)
+            tables = {name: rows.filter(chosen) for name, rows in tables.items()}
+        cluster = recorded_cluster(plan.version.options)
+        measured = metrics_on_spark(spark, tables, costs, cluster.task_manager, cluster.network, terms)
+        rows = [
+            from_arrow(
+                (frame.limit(0) if topology is None and frame is not measured.plans else frame).toArrow()
+            )
+            for frame in (measured.plans, measured.vertices, measured.edges)
+        ]
+        for kept in measured.kept:
+            free(kept)
+    return Metrics(*rows)

@@ -1,0 +1,431 @@
+"""`penstock plan`: topologies into a store of plans."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.engine.commands.chosen_cluster import chosen_cluster, print_overridden_settings
+from penstock.engine.commands.export import ExportFormat, lines_of_plan
+from penstock.engine.commands.import_files import print_imports
+from penstock.engine.commands.key_values import (
+    Conf,
+    ConfigDir,
+    Define,
+    PropertiesFile,
+    given_configuration,
+    given_settings,
+)
+from penstock.engine.commands.reads_plan import require_store, tables_read_once, topologies_of_script
+from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.print_line import print_beside_output, print_line
+from penstock.engine.output.progress import Report, progress
+from penstock.engine.output.write_lines import write_texts
+from penstock.engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
+from penstock.engine.planning.plan_into_store import (
+    PlanResult,
+    WorkOnSpark,
+    plan_into_store_by_columns,
+    plan_into_store_on_spark,
+)
+from penstock.engine.planning.plan_options import (
+    DEFAULT_PROCESS_SIZE,
+    DEFAULT_SLOTS,
+    PlanOptions,
+    plan_options,
+)
+from penstock.engine.run.clusters.session_plans import ask_for_plan
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.open_plan import open_plan
+from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
+from penstock.engine.store.store_errors import store_errors
+from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError, RefusedTopologiesError
+from penstock.plans.planners.plan_in_parts import stages as columnar_stages
+from penstock.plans.printable import limited, printable, printable_lines
+from penstock.plans.topology.columnar.find_topology_files import is_pipe
+from penstock.plans.topology.flink_options import parse_memory_size
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES
+from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy
+
+if TYPE_CHECKING:
+    from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
+
+
+# `penstock plan` on Spark: on that of a session, or on one of its own.
+
+
+def _plan_on_cluster_or_session(
+    work: WorkOnSpark, master: str | None, session: str | None, report: Report
+) -> PlanResult:
+    """Plan on the cluster that `penstock run` would choose.
+
+    Raises ConfigurationError for a session that does not run, or cannot do this.
+    """
+    cluster = chosen_cluster(master, session, work.conf, verbose=False)
+    if cluster.session is None:
+        from penstock.engine.planning.planning_settings import settings_for_planner
+        from penstock.engine.spark.session import get_session
+
+        of_jvm = settings_for_planner(work.choice.planner)
+        return plan_into_store_on_spark(
+            work,
+            lambda: get_session(
+                master=cluster.master, conf=work.conf, app_name="penstock plan", of_jvm=of_jvm
+            ),
+            report,
+        )
+    name = cluster.session.name
+    if work.custom_planners is not None:
+        raise ConfigurationError(
+            f"--planner {work.custom_planners.name}: session {name!r} plans by Penstock's own planners",
+            "give --master, or plan without a session",
+        )
+    if work.checkpoint_dir is not None:
+        raise ConfigurationError(
+            f"--checkpoint-dir {work.checkpoint_dir}: session {name!r} keeps what it needs in its executors",
+            "leave it out, or give --master",
+        )
+    for path in work.inputs:
+        if is_pipe(path):
+            raise ConfigurationError(
+                f"{path}: the server of session {name!r} cannot read a pipe of this command",
+                "write it to a file, or plan without a session",
+            )
+    absolute = work._replace(inputs=tuple(map(_absolute, work.inputs)), out=_absolute(work.out))
+    stored = ask_for_plan(cluster.session, absolute, report)
+    assert isinstance(stored, PlanResult)
+    return stored
+
+
+def _absolute(path: str) -> str:
+    """The path as the server finds it, which has a different working folder."""
+    return path if "://" in path or path.startswith("file:") else str(Path.cwd() / path)
+
+
+# Stores and scripts among the inputs of `plan`: their topologies as files, which every planner reads.
+
+
+_MOST_OF_A_NAME = 40
+
+
+@contextmanager
+def _sources_as_files(
+    inputs: Sequence[str], options: PlanOptions, scripts: Mapping[str, str]
+) -> Iterator[list[str]]:
+    """`inputs` with a file of topology lines, there for as long as the context, for each store and script.
+
+    Of a store, it holds what was planned in the newest version, or in that of STORE@VERSION; of what was
+    rejected a store keeps no text, which is said. Of a script, its jobs, planned with `scripts`, options of
+    environments. Raises StoreError, ScriptError, and InputError for what has no plan (see require_kind).
+    """
+    with short_lived_folder("plan") as folder:
+        files = []
+        for number, path in enumerate(inputs):
+            # a folder on another file system is whatever Spark finds there
+            recognised = require_kind(path, None, *HOLDS_PLANS) if is_local(path) else None
+            place = Path(folder) / str(number)
+            if recognised is not None and recognised.kind is SourceKind.STORE:
+                files.append(_topologies_of_store(recognised.path, recognised.version, place))
+            elif recognised is not None and recognised.kind is SourceKind.SCRIPT:
+                place.mkdir()
+                files.append(str(topologies_of_script(path, place, options, scripts)))
+            else:
+                files.append(path)
+        yield files
+
+
+def _topologies_of_store(store: str, version: int | None, place: Path) -> str:
+    with store_errors(store, "reading"):
+        plan = open_plan(store, version)
+        if not plan.version.topologies:
+            raise InputError(f"{store}: version {plan.version.version} has no planned topologies")
+        # Messages about its topologies name it.
+        called = os.path.basename(local_folder(store))[:_MOST_OF_A_NAME]
+        file = place / f"{called}@{plan.version.version}.jsonl"
+        file.parent.mkdir()
+        write_texts(lines_of_plan(plan, ExportFormat.TOPOLOGIES), file)
+    if rejected := plan.version.rejected:
+        print_beside_output(
+            f"{store}: {rejected:,} rejected topologies are left out: a store keeps why, not what they were"
+        )
+    return str(file)
+
+
+class NetworkProfile(StrEnum):
+    """The versions of Flink whose network defaults --network takes."""
+
+    FLINK_2_3 = "flink-2.3"
+    FLINK_1_20 = "flink-1.20"
+
+
+def _planner(word: str) -> str:
+    """A Planner, or the name of a custom planner."""
+    try:
+        return Planner(word)
+    except ValueError:
+        from penstock.engine.planning.find_custom_planners import names_custom_planner
+
+        if names_custom_planner(word):
+            return word
+        raise typer.BadParameter(
+            f"{word!r} is not one of {', '.join(map(repr, map(str, Planner)))}, and no "
+            "package.module:function or entry point of the group penstock.planners.",
+            param_hint="'--planner'",
+        ) from None
+
+
+def plan_command(
+    context: typer.Context,
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT...",
+            help="Topology files (JSON lines, or JSON over many lines: objects or arrays of them; .gz), "
+            "directories or globs of them, - for standard input, one folder of tables, plan stores, or "
+            "scripts (.py) with jobs. JSON of Flink (a job's plan of its REST interface, "
+            "getExecutionPlan()), and what penstock export and info --json write, are topologies too.",
+        ),
+    ],
+    out: Annotated[str, typer.Option("--out", metavar="STORE", help="The plan store to write a version to.")],
+    until: Annotated[
+        Layer, typer.Option("--until", metavar="LAYER", help=f"The last layer to plan: {', '.join(Layer)}.")
+    ] = Layer.SLOTS,
+    slot_sharing: Annotated[
+        SlotSharingStrategy | None,
+        typer.Option(
+            "--slot-sharing",
+            metavar="NAME",
+            help=f"The strategy that decides which tasks share a slot: {', '.join(SlotSharingStrategy)}. "
+            f"Default: {DEFAULT_SLOT_SHARING_STRATEGY}, or as the configuration says.",
+        ),
+    ] = None,
+    network: Annotated[
+        NetworkProfile,
+        typer.Option(
+            "--network",
+            metavar="VERSION",
+            help=f"The version of Flink whose network defaults apply: {', '.join(NetworkProfile)}.",
+        ),
+    ] = NetworkProfile.FLINK_2_3,
+    slots_per_task_manager: Annotated[
+        int | None,
+        typer.Option(
+            "--slots-per-task-manager",
+            metavar="N",
+            help=f"Slots of each TaskManager. Default: {DEFAULT_SLOTS}, or as the configuration says.",
+        ),
+    ] = None,
+    task_manager_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--task-manager-memory",
+            metavar="M",
+            help="Memory of each TaskManager's process, such as 4g. "
+            f"Default: {DEFAULT_PROCESS_SIZE}, or as the configuration says.",
+        ),
+    ] = None,
+    parallelism: Annotated[
+        int | None,
+        typer.Option(
+            "--parallelism",
+            metavar="N",
+            help="Parallelism of all operators that set none of their own, in place of their job's.",
+        ),
+    ] = None,
+    planner: Annotated[
+        str,
+        typer.Option(
+            "--planner",
+            autocompletion=lambda: [*map(str, Planner)],
+            metavar="NAME",
+            help="How to plan; the plans are the same. columnar: in this process if the input is local and "
+            "fits in memory, else in Spark's workers. joins: joins over DataFrames, for topologies too large "
+            "for one worker. auto: columnar, or joins if a topology is too large. flink: columnar, checked "
+            "against the real Flink; topologies that Flink refuses or plans differently are rejected. Needs "
+            "a JDK and pip install 'penstock-spark\\[flink]'. PACKAGE.MODULE:FUNCTION or an entry point of "
+            "the group penstock.planners: a custom planner decides in place of Flink's rules, in this "
+            "process or, with --master, in Spark's workers.",
+        ),
+    ] = Planner.AUTO.value,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            "--costs",
+            metavar="COSTS",
+            help="What operators cost, for a planner of your own that reads operator_costs: a table (JSON "
+            "lines, .csv, .parquet), a store with runs, drawn by a hash, or all alike. Default: as "
+            "topologies say, else all alike.",
+        ),
+    ] = None,
+    time_limit: Annotated[
+        int,
+        typer.Option(
+            "--time-limit", metavar="S", help="Seconds that a planner of your own may take for a batch."
+        ),
+    ] = 60,
+    max_line_size: Annotated[
+        str,
+        typer.Option("--max-line-size", metavar="SIZE", help="Longer lines are rejected, e.g. 2g."),
+    ] = f"{MAX_LINE_BYTES // 2**20}m",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with exit code 7 if any topology is refused.")
+    ] = False,
+    config_dir: ConfigDir = None,
+    define: Define = None,
+    conf: Conf = None,
+    properties_file: PropertiesFile = None,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Spark master; default local[*].")
+    ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option("--session", metavar="NAME", help="Plan on the Spark of this session."),
+    ] = None,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint-dir",
+            metavar="DIR",
+            help="On a cluster: a folder that all executors reach, for tables between the passes of joins. "
+            "Without it executors keep two copies. It is emptied at the end.",
+        ),
+    ] = None,
+) -> None:
+    """Plan every topology of INPUT and write the plans as a new version of STORE.
+
+    Topologies that are wrong, or that Flink refuses, are kept in the version too: see penstock rejected. The
+    exit code is 7 if all are refused, or any with --strict; the version is written in both cases.
+    """
+    planner = _planner(planner)
+    settings = given_settings(properties_file, conf)
+    configuration = given_configuration(config_dir, define)
+    context.with_resource(tables_read_once())
+    require_store(out)
+    options = plan_options(
+        until,
+        slot_sharing,
+        network.value,
+        slots_per_task_manager,
+        task_manager_memory,
+        parallelism,
+        cluster=configuration.cluster,
+        job_defaults=configuration.job_defaults,
+    )
+    print_overridden_settings(
+        configuration,
+        slot_sharing=slot_sharing,
+        slots_per_task_manager=slots_per_task_manager,
+        task_manager_memory=task_manager_memory,
+        master=master,
+        spark=settings,
+    )
+    longest = _bytes(max_line_size)
+    custom_planners = _custom_planners(planner, costs, time_limit)
+    asked = planner if isinstance(planner, Planner) else Planner.COLUMNAR
+    named, inputs = inputs, context.with_resource(_sources_as_files(inputs, options, configuration.scripts))
+    chosen = choose_planner(
+        asked, inputs, out, wants_spark=bool(settings or master or session or checkpoint_dir)
+    )
+    stored = None
+    if not chosen.on_spark:
+        extra = 4 if chosen.planner is Planner.FLINK else 2
+        try:
+            with progress(columnar_stages(until) + extra) as report:
+                stored = plan_into_store_by_columns(
+                    inputs,
+                    out,
+                    options,
+                    report,
+                    choice=chosen,
+                    max_line_bytes=longest,
+                    custom_planners=custom_planners,
+                )
+        except NotEnoughMemoryError as error:
+            if any(map(is_pipe, inputs)):  # what was read of it is gone
+                raise
+            chosen = on_spark_instead(asked, error)
+    if stored is None:
+        from penstock.plans.planners.joins_passes import stages
+
+        with progress(stages(until) + 4) as report:
+            work = WorkOnSpark(
+                tuple(inputs),
+                out,
+                options,
+                chosen,
+                {**configuration.spark, **settings},
+                longest,
+                checkpoint_dir,
+                custom_planners,
+            )
+            stored = _plan_on_cluster_or_session(work, master, session, report)
+    print_line(
+        f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
+        f"of {stored.inputs:,} topologies (planner {stored.planner}: {stored.why})"
+        + ("; unchanged, nothing was written" if stored.version.unchanged else "")
+    )
+    print_imports(out, stored.version, dict(zip(inputs, named, strict=True)))
+    reason = _first_reason(out, stored)
+    _require_planned(stored, out, strict, reason)
+    if stored.rejected:
+        if reason:
+            print_beside_output(f"the first rejected is {reason}")
+        print_beside_output(Styled(f"penstock rejected {out} says why topologies were rejected", "dim"))
+
+
+def _custom_planners(planner: str, costs: str | None, time_limit: int) -> "CustomPlanners | None":
+    """The planner that the user brings; None for one of Penstock's."""
+    if isinstance(planner, Planner):
+        if costs is not None:
+            raise ConfigurationError(f"--costs {costs}: --planner {planner} reads no costs")
+        return None
+    from penstock.engine.planning.plan_by_custom_planners import named_custom_planners
+
+    return named_custom_planners(planner, costs, time_limit)
+
+
+def _bytes(size: str) -> int:
+    try:
+        size_bytes = parse_memory_size(size)
+    except ValueError as error:
+        raise ConfigurationError(f"--max-line-size {size!r}: {error}", "a size such as 64m or 2g") from None
+    if size_bytes < 1:
+        raise ConfigurationError(f"--max-line-size {size!r}: allowed 1 byte or more")
+    return size_bytes
+
+
+_MOST_OF_REASON = 500
+"""Characters of a reason on the terminal."""
+
+
+def _first_reason(out: str, stored: PlanResult) -> str:
+    """The first topology that was rejected, and why, in a line; empty if none was, or out is not local."""
+    from penstock.engine.store.is_local import is_local
+
+    if not stored.rejected or not is_local(out):
+        return ""
+    from penstock.engine.store.open_plan import open_plan
+
+    order = ("name", "source_file", "source_line")
+    first = open_plan(out, stored.version).table("rejected").sort(order).head(1).collect()
+    row = first.to_dicts()[0]
+    place = "" if row["source_file"] is None else f"{row['source_file']}:{row['source_line']}"
+    message = printable_lines(str(row["message"] or "").partition("\n")[0])
+    return limited(f"{printable(row['name'] or place)}: {row['error']}: {message}", _MOST_OF_REASON)
+
+
+def _require_planned(stored: PlanResult, out: str, strict: bool, reason: str) -> None:
+    """RefusedTopologiesError if nothing was planned, or anything refused under --strict."""
+    if not stored.rejected or (stored.planned and not strict):
+        return
+    refused = f"{stored.rejected:,} of {stored.inputs:,} topologies were refused"
+    said = f"{refused}, and --strict allows none" if stored.planned else f"nothing was planned: {refused}"
+    raise RefusedTopologiesError(
+        f"{said}; the first is {reason}" if reason else said,
+        f"penstock rejected {out} says why; version {stored.version} is written all the same",
+    )

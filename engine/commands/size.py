@@ -1,0 +1,294 @@
+"""`penstock size`: how many TaskManagers the jobs of a store need."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import polars as pl
+import typer
+from rich.table import Column
+
+from penstock.engine.commands.chosen_cluster import print_overridden_settings
+from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
+from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
+from penstock.engine.configuration.cluster_options import recorded_cluster
+from penstock.engine.output.people import print_table
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.print_line import print_line
+from penstock.engine.output.write_lines import write_texts
+from penstock.engine.store.open_plan import StoredPlan, open_plan
+from penstock.engine.views.size_cluster import (
+    chosen_task_managers,
+    jobs_placed,
+    print_cluster,
+    print_fleet_size,
+    print_job_size,
+    size_in_json,
+)
+from penstock.plans.errors import StoreError
+from penstock.plans.frames.polars_frames import join_topology
+from penstock.plans.resources.columnar.count_network_buffers import (
+    FIGURES,
+    slot_network_buffers,
+    task_network_buffers,
+)
+from penstock.plans.resources.divide_memory import TaskManager
+from penstock.plans.tables.column_types import TOPOLOGY
+
+# What plans need of a cluster, and what dominates it.
+
+
+MOST = 5
+"""Lines of a table that ranks."""
+
+_MEBIBYTE = 2**20
+_NEEDED = ("job_vertices", "execution_job_vertices", "required_slots", "network_buffers", "managed_memory")
+
+
+def has_resources(plan: StoredPlan) -> bool:
+    """Whether the plan includes slots."""
+    return plan.has(*_NEEDED)
+
+
+def show_fleet_resources(plan: StoredPlan) -> None:
+    """Print tasks, slots, TaskManagers, buffers and memory of all jobs, and the largest of each.
+
+    The plan's options say what TaskManagers and whose network defaults it was made for.
+    """
+    task_manager, _ = recorded_cluster(plan.version.options)
+    per_vertex = buffers_of_vertices(plan)
+    of_jobs = plan.table("required_slots").group_by(TOPOLOGY).agg(pl.col("slots").cast(pl.Int64).sum())
+    wanted = (pl.col("slots") + task_manager.slots - 1) // task_manager.slots
+    slots, task_managers = of_jobs.select(pl.col("slots").sum(), wanted=wanted.sum()).collect().row(0)
+    tasks, buffers, size = per_vertex.select(pl.col("parallelism", "buffers", "bytes").sum()).row(0)
+    rows = [
+        ("tasks", f"{tasks:,}"),
+        ("slots", f"{slots:,}"),
+        ("TaskManagers, one cluster for all jobs", f"{-(-slots // task_manager.slots):,}"),
+        ("TaskManagers, one cluster per job", f"{task_managers:,}"),
+        (
+            "memory of TaskManagers, one cluster per job",
+            _mebibytes(task_managers * task_manager.process_bytes),
+        ),
+        ("network buffers required, at most", f"{buffers:,}"),
+        ("network memory required, at most", _mebibytes(size)),
+    ]
+    _print_table((f"resources ({_described(task_manager, plan.version.options)})", "count"), rows)
+    _print_largest_groups(plan)
+    _print_largest_vertices(plan, per_vertex)
+
+
+def show_topology_resources(plan: StoredPlan) -> None:
+    """Print slots, buffers and memory of one job by slot sharing group, and whether its TaskManagers do.
+
+    `plan`: with the rows of that topology only.
+    """
+    task_manager, network = recorded_cluster(plan.version.options)
+    groups = slot_network_buffers(_buffers_of_tasks(plan), options=network).drop("vertices")
+    slots_of_groups = plan.table("required_slots").collect()
+    joined = join_topology(slots_of_groups, groups, {"slot_sharing_group": "slot_sharing_group"}, "left")
+    groups_with_names = _with_names(plan, joined, "largest_vertex")
+    rows = groups_with_names.sort("slots", "slot_sharing_group", descending=[True, False]).rows(named=True)
+    if not rows:
+        return
+    _print_table(
+        ("slot sharing group", "slots", "tasks", "buffers per slot", "network MiB per slot", "set by"),
+        [
+            (
+                str(row["slot_sharing_group"]),
+                f"{row['slots']:,}",
+                f"{row['tasks']:,}",
+                f"{row['required']:,}",
+                f"{row['required_bytes'] / _MEBIBYTE:,.1f}",
+                _short(row["vertex_name"]),
+            )
+            for row in rows
+        ],
+    )
+    slots = sum(row["slots"] for row in rows)
+    most = max(row["required_bytes"] for row in rows) * task_manager.slots
+    described = _described(task_manager, plan.version.options)
+    print_line(
+        f"{slots:,} slots in {-(-slots // task_manager.slots):,} {described}; "
+        f"a full one requires {_mebibytes(most)} of its {_mebibytes(task_manager.network_bytes)} "
+        "network memory",
+        Styled("" if most <= task_manager.network_bytes else " which is too little", "red"),
+        f", {_mebibytes(task_manager.managed_bytes_per_slot)} managed memory per slot",
+    )
+
+
+def _described(task_manager: TaskManager, options: Mapping[str, str]) -> str:
+    slots = f"{task_manager.slots} slot{'' if task_manager.slots == 1 else 's'}"
+    return f"TaskManagers of {slots} and {task_manager.process_size}, {options['network']}"
+
+
+def _buffers_of_tasks(plan: StoredPlan) -> pl.DataFrame:
+    """Network buffers by task (see task_network_buffers)."""
+    _, network = recorded_cluster(plan.version.options)
+    buffers = plan.table("network_buffers").select(TOPOLOGY, "vertex", "side", *FIGURES)
+    vertices = plan.table("job_vertices").select(TOPOLOGY, "vertex", "slot_sharing_group")
+    return task_network_buffers(*pl.collect_all([buffers, vertices]), options=network)
+
+
+def buffers_of_vertices(plan: StoredPlan) -> pl.DataFrame:
+    """Per job vertex: parallelism, required buffers of its largest task, and of all: buffers, bytes."""
+    effective = plan.table("execution_job_vertices").select(TOPOLOGY, "vertex", "parallelism").collect()
+    return join_topology(_buffers_of_tasks(plan), effective, {"vertex": "vertex"}).select(
+        TOPOLOGY,
+        "vertex",
+        pl.col("parallelism").cast(pl.Int64),
+        "required",
+        buffers=pl.col("required") * pl.col("parallelism"),
+        bytes=pl.col("required_bytes") * pl.col("parallelism"),
+    )
+
+
+def _print_largest_groups(plan: StoredPlan) -> None:
+    most = _first(plan.table("required_slots"), "slots", "slot_sharing_group").collect()
+    groups = _with_names(plan, most, "largest_vertex")
+    rows = [
+        (row["topology"], str(row["slot_sharing_group"]), f"{row['slots']:,}", _short(row["vertex_name"]))
+        for row in _first(groups.lazy(), "slots", "slot_sharing_group", "topology").collect().rows(named=True)
+    ]
+    if rows:
+        _print_table(("most slots", "slot sharing group", "slots", "set by"), rows)
+
+
+def _print_largest_vertices(plan: StoredPlan, per_vertex: pl.DataFrame) -> None:
+    most = _first(per_vertex.lazy(), "buffers", "vertex").collect()
+    vertices = _with_names(plan, most, "vertex")
+    rows = [
+        (
+            row["topology"],
+            _short(row["vertex_name"]),
+            f"{row['parallelism']:,}",
+            f"{row['required']:,}",
+            f"{row['buffers']:,}",
+        )
+        for row in _first(vertices.lazy(), "buffers", "vertex", "topology").collect().rows(named=True)
+    ]
+    if rows:
+        _print_table(("most buffers", "vertex", "tasks", "per task", "required"), rows)
+
+
+def _first(rows: pl.LazyFrame, figure: str, index: str, topology: str = TOPOLOGY) -> pl.LazyFrame:
+    """The rows with most of `figure`."""
+    return rows.sort(figure, topology, index, descending=[True, False, False]).head(MOST)
+
+
+def _with_names(plan: StoredPlan, rows: pl.DataFrame, vertex: str) -> pl.DataFrame:
+    """A few `rows` with the names of their `topology` and of the vertex that `vertex` says."""
+    topologies = plan.table("topologies").select(TOPOLOGY, topology="name")
+    vertices = plan.table("job_vertices").select(TOPOLOGY, pl.col("vertex").alias(vertex), vertex_name="name")
+    named = rows.lazy().join(topologies, on=TOPOLOGY).join(vertices, on=[TOPOLOGY, vertex])
+    return named.collect(engine="streaming")
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / _MEBIBYTE:,.0f} MiB"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 40 else name[:39] + "…"
+
+
+def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    print_line()
+    text = (columns[0], "set by", "vertex")
+    print_table([Column(name, justify="left" if name in text else "right") for name in columns], rows)
+
+
+@reads_plan()
+def size_command(
+    store: PlansToRead,
+    slots_per_task_manager: Annotated[
+        int | None,
+        typer.Option(
+            "--slots-per-task-manager",
+            metavar="N",
+            help="Slots of a TaskManager: taskmanager.numberOfTaskSlots. "
+            "Default: as the configuration says, else as the plan was made for.",
+        ),
+    ] = None,
+    task_manager_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--task-manager-memory",
+            metavar="M",
+            help="Memory of a TaskManager's process: taskmanager.memory.process.size, such as 4g. "
+            "Default: as the configuration says, else as the plan was made for.",
+        ),
+    ] = None,
+    available: Annotated[
+        int | None,
+        typer.Option(
+            "--available",
+            metavar="T",
+            help="TaskManagers available in all; default: no limit. Jobs are placed in order of name, whole "
+            "or not at all. A job wants TaskManagers for the slots that are not free on those already "
+            "started (in a cluster of its own: for all its slots). They are pending if that many are left; "
+            "otherwise some are missing and the job gets none. Totals are sums over jobs.",
+        ),
+    ] = None,
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            "--topology", metavar="NAME", help="Only this job, placed among all of them, and its groups."
+        ),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
+    ] = None,
+    config_dir: ConfigDir = None,
+    define: Define = None,
+    json: Annotated[bool, typer.Option("--json", help="One line of JSON, for programs.")] = False,
+) -> None:
+    """Say how many TaskManagers the jobs of a store need, in one cluster for all and in one cluster per job.
+
+    A job needs the slots of all its slot sharing groups (see place_jobs for how it gets them). JobManagers
+    are not counted.
+    """
+    configuration = given_configuration(config_dir, define)
+    print_overridden_settings(
+        configuration,
+        slots_per_task_manager=slots_per_task_manager,
+        task_manager_memory=task_manager_memory,
+    )
+    task_manager_options = (slots_per_task_manager, task_manager_memory, available, "--task-manager-memory")
+    chosen_task_managers(
+        configuration.cluster, {}, *task_manager_options
+    )  # errors of usage, before the store is opened
+    plan = open_plan(store, version)
+    chosen = plan.version
+    task_managers = chosen_task_managers(configuration.cluster, chosen.options, *task_manager_options)
+    if not plan.has("required_slots"):
+        raise StoreError(
+            f"{called(store)} version {chosen.version} has no slots", "plan it again with --until slots"
+        )
+    its_plan = None if topology is None else chosen_plan(store, chosen.version, topology)
+    # Topologies that are planned: others never run.
+    jobs = plan.table("topologies").select(TOPOLOGY, "name").collect()
+    required = plan.table("required_slots").select(TOPOLOGY, "slot_sharing_group", "slots").collect()
+    placed = jobs_placed(jobs, required, task_managers)
+    if json:
+        import orjson
+
+        said = {"store": called(store), "version": chosen.version}
+        said |= size_in_json(placed, task_managers, topology)
+        write_texts([orjson.dumps(said).decode()], None)
+        return
+    print_cluster(f"{called(store)} version {chosen.version}", task_managers)
+    if topology is None or its_plan is None:
+        print_fleet_size(placed, task_managers)
+    else:
+        of_it = placed.filter(pl.col("name") == topology).rows(named=True)
+        print_job_size(topology, _groups(its_plan), of_it, task_managers)
+
+
+def _groups(plan: StoredPlan) -> pl.DataFrame:
+    """required_slots of a job, with the names of largest vertices as `named`."""
+    groups = plan.table("required_slots").with_columns(named=pl.col("largest_vertex").cast(pl.String))
+    if plan.has("job_vertices"):
+        vertices = plan.table("job_vertices").select("name", largest_vertex="vertex")
+        groups = groups.join(vertices, on="largest_vertex", how="left")
+        groups = groups.with_columns(named=pl.coalesce("name", "named"))
+    return groups.collect()

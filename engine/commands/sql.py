@@ -1,0 +1,172 @@
+"""`penstock sql`: a query over the tables of a store."""
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich.table import Column
+
+from penstock.engine.commands.reads_plan import PlansToRead, reads_plan
+from penstock.engine.output.people import is_terminal, print_rows, print_table
+from penstock.engine.output.print_line import print_line
+from penstock.engine.output.progress import progress
+from penstock.engine.output.write_lines import write_texts
+from penstock.engine.output.write_parquet import write_csv, write_parquet
+from penstock.engine.store.plan_source import SourceKind, tables_of_results
+from penstock.engine.store.plan_versions import find_version, tables_of
+from penstock.engine.views.run_query import (
+    QueryRows,
+    columns_of_results,
+    open_results,
+    open_views,
+    require_duckdb,
+    require_one_select,
+    run_query,
+)
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import COMMENT, type_name
+from penstock.plans.tables.view_columns import view_columns
+
+FORMATS = ("table", "csv", "json", "parquet")
+
+SHOWN = 1_000
+"""Rows of a table on a terminal; a person reads no more, and widths follow from all of them."""
+
+Row = TypeVar("Row")
+
+_ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
+
+
+@reads_plan(SourceKind.RESULTS)
+def sql_command(
+    store: PlansToRead,
+    query: Annotated[
+        str | None, typer.Argument(metavar="QUERY", help="One SELECT in DuckDB's SQL; - is standard input.")
+    ] = None,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="List tables and columns instead, as SQL names them.")
+    ] = False,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="table (default; tabs between values where piped), csv, json (lines) or parquet.",
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to",
+            metavar="FILE",
+            help="Default: standard output; .csv, .jsonl and .parquet say the format, .gz is compressed.",
+        ),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
+    ] = None,
+) -> None:
+    """Ask a store by SQL: each table of a version is a view of the same name. Nothing is written.
+
+    For example, what keeps most edges from being chained:
+
+    penstock sql STORE "select reason, count(*) as edges from (select unnest(not_chainable_reasons) as reason
+    from stream_edges) group by all order by edges desc"
+    """
+    if tables == (query is not None):
+        raise ConfigurationError(
+            "name a QUERY" if query is None else "--tables takes no QUERY",
+            'penstock sql STORE "select * from topologies"; penstock sql STORE --tables lists tables',
+        )
+    chosen = _format(format, to)
+    if query is None:
+        _list_tables(store, version)
+        return
+    _answer(store, sys.stdin.read() if query == "-" else query, version, chosen, to)
+
+
+def _format(named: str | None, to: Path | None) -> str:
+    if named is not None and named not in FORMATS:
+        raise ConfigurationError(f"--format {named}: there is no such format", f"one of {', '.join(FORMATS)}")
+    ending = next((s for s in reversed(to.suffixes) if s != ".gz"), "").lower() if to is not None else ""
+    output_format = named or _ENDINGS.get(ending) or ("table" if to is None else None)
+    if output_format is None or (to is not None and output_format == "table"):
+        raise ConfigurationError(f"--to {to}: as which format?", "--format csv, json or parquet")
+    return output_format
+
+
+def _list_tables(store: str, version: int | None) -> None:
+    """Each table of the version with its columns, their types and what they mean."""
+    if tables_of_results(store):
+        columns = [Column(name) for name in ("table", "column", "type", "meaning")]
+        rows = columns_of_results(store)
+        print_table(columns, [(t, name, _breakable(type_name(kind)), about) for t, name, kind, about in rows])
+        return
+    plan_version = find_version(tables_of(store), version)
+    groups = [
+        [
+            (table, name, _breakable(type_name(field.type)), field.metadata[COMMENT].decode())
+            for field, name in zip(TABLES[table], view_columns(table).values(), strict=True)
+        ]
+        for table in plan_version.tables
+    ]
+    if not is_terminal():
+        print_table([Column(name) for name in ("table", "column", "type", "meaning")], *groups)
+        return
+    for rows in groups:
+        print_line()
+        print_line(rows[0][0])
+        print_table([Column(name) for name in ("column", "type", "meaning")], [row[1:] for row in rows])
+
+
+def _breakable(kind: str) -> str:
+    """A type's name with spaces, so that it need not stand in one line."""
+    return kind.replace(",", ", ").replace("<", " <").replace(":", ": ") if is_terminal() else kind
+
+
+def _answer(store: str, query: str, version: int | None, chosen: str, to: Path | None) -> None:
+    require_duckdb()
+    statement = require_one_select(query)
+    opened = open_results(store) if tables_of_results(store) else open_views(store, version, query)
+    with opened as views, run_query(views, statement) as rows:
+        if chosen == "table":
+            _print(rows)
+        elif chosen == "csv":
+            write_csv(rows.names, _with_progress(rows.texts()), to)
+        elif chosen == "json":
+            write_texts(_with_progress(rows.json_lines()), to)
+        else:
+            schema, batches = rows.arrow()
+            write_parquet(schema, _with_progress(batches), to)
+
+
+def _print(rows: QueryRows) -> None:
+    texts = (tuple("NULL" if value is None else value for value in row) for row in rows.texts())
+    if not is_terminal():
+        print_rows([rows.names])
+        print_rows(texts)
+        return
+    shown = list(islice(_with_progress(texts), SHOWN + 1))
+    columns = [Column(name) for name in rows.names]
+    if len(rows.names) > 0 and shown:
+        print_table(columns, shown[:SHOWN])
+    more = len(shown) > SHOWN
+    print_line(f"the first {SHOWN:,} rows; --format csv writes all" if more else _counted(len(shown)))
+
+
+def _counted(rows: int) -> str:
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
+
+
+def _with_progress(rows: Iterator[Row]) -> Iterator[Row]:
+    """`rows`; until the first one is there, a person at a terminal sees that the query runs."""
+    with progress(1) as report:
+        report("run the query")
+        first = next(rows, None)
+    if first is not None:
+        yield first
+        yield from rows

@@ -1,0 +1,291 @@
+"""A given fleet that topologies are drawn after: of a store, a file or a plan, with what is compared."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+import polars as pl
+import pyarrow as pa
+
+from penstock.engine.measure.bench.prepare_inputs import SUITES, WORKLOADS
+from penstock.engine.planning.plan_in_process import (
+    parts_in_process,
+    plan_frames,
+    plan_in_process,
+    plan_parts,
+    read_in_process,
+)
+from penstock.engine.store.open_plan import open_plan
+from penstock.engine.store.plan_source import PlanSource, SourceKind, require_kind
+from penstock.engine.store.store_errors import store_errors
+from penstock.plans.errors import ConfigurationError, InputError, StoreError
+from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.generate.draw_by_spec import Counts, FleetSpec, draw_by_spec, read_fleet_spec
+from penstock.plans.generate.draw_by_trace import DEFAULT_MOST_PARALLELISM, draw_by_trace
+from penstock.plans.generate.draw_like import (
+    GivenFleet,
+    Ints,
+    Segments,
+    as_transformations,
+    draw_like,
+    find_segments,
+    given_fleet,
+)
+from penstock.plans.generate.fidelity import NEEDED, Distance, fidelity
+from penstock.plans.generate.fleet import ROWS_OF_A_PART, Spec
+from penstock.plans.layers import Choices
+from penstock.plans.plan_json.to_topology_lines import TOPOLOGY_COLUMNS, to_topology_lines
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.read_topology_tables import holds_tables
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES
+from penstock.plans.topology.job_defaults import NO_DEFAULTS
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM
+from penstock.plans.vocabulary import Layer, TopologyForm
+
+# Topologies that are drawn one by one, as dicts.
+
+
+ENDINGS = (".yaml", ".yml")
+"""Ends of names of spec files."""
+
+Topology = dict[str, Any]
+
+
+def workloads(parallelism: int | None) -> list[Topology]:
+    """All workloads at that parallelism (None: 4); operators that set their own keep it.
+
+    Raises ConfigurationError for a parallelism that Flink does not have.
+    """
+    if parallelism is not None and not 1 <= parallelism <= MAX_PARALLELISM:
+        raise ConfigurationError(f"parallelism: found {parallelism}, allowed 1 to {MAX_PARALLELISM}")
+    at = {} if parallelism is None else {"parallelism": parallelism}
+    lines = WORKLOADS.read_text(encoding="utf-8").splitlines()
+    return [{**json.loads(line), **at} for line in lines]
+
+
+def topologies_by_trace(
+    trace: str, topologies: int, seed: int, parallelism: int | None
+) -> Iterator[Topology]:
+    """Topologies drawn after a trace; `parallelism`: the most that an operator has.
+
+    Raises ConfigurationError at once for numbers that mean nothing.
+    """
+    most = DEFAULT_MOST_PARALLELISM if parallelism is None else parallelism
+    Spec(2, topologies, seed, parallelism=most)
+    return (draw_by_trace(trace, seed, number, most) for number in range(topologies))
+
+
+# Topologies that are drawn one by one as a spec file says.
+
+
+def fleet_spec(path: str, topologies: int, seed: int) -> FleetSpec:
+    """The spec of a file, for that many topologies. Raises InputError and ConfigurationError."""
+    Spec(2, topologies, seed)
+    try:
+        return read_fleet_spec(path)
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no such spec file") from error
+
+
+def topologies_by_spec(spec: FleetSpec, topologies: int, seed: int, counts: Counts) -> Iterator[Topology]:
+    """Topologies drawn by a spec; `counts` counts what was drawn."""
+    return (draw_by_spec(spec, seed, number, counts) for number in range(topologies))
+
+
+# Plans of given topologies, as topologies are drawn after them and compared with them.
+
+
+TABLES_OF_TOPOLOGIES = ("topologies", "transformations")
+
+Frames = dict[str, pl.DataFrame]
+ReadRows = Callable[[str, pl.Series], pl.DataFrame]
+"""The columns TOPOLOGY_COLUMNS of a table, of the topologies with these ids."""
+
+
+def plan_of_store(source: PlanSource) -> Frames:
+    """The topologies that the version has planned. Raises StoreError where it ends too early."""
+    store = source.path
+    with store_errors(store, "reading"):
+        plan = open_plan(store, source.version)
+        missing = [table for table in NEEDED if not plan.has(table)]
+        if missing:
+            raise StoreError(
+                f"{store}: version {plan.version.version} has no table {missing[0]}",
+                f"penstock plan INPUT --out {store} --until {Layer.JOB_GRAPH}",
+            )
+
+        def rows(table: str, ids: pl.Series) -> pl.DataFrame:
+            of_them = plan.table(table).filter(pl.col(TOPOLOGY).is_in(ids.implode()))
+            return of_them.select(TOPOLOGY_COLUMNS[table]).collect()
+
+        needed = {table: plan.table(table).select(_columns(table)).collect() for table in _TABLES}
+        return _without_graphs(needed, rows)
+
+
+def plan_of_file(path: str) -> Frames:
+    """The topologies of a file that Flink does not refuse; of their plans, only what is needed is held."""
+    if holds_tables(path):
+        read = read_in_process(path, lambda stage: None)
+        return _planned(read.frames, read.inputs)
+    parts: list[Frames] = []
+    plan_parts(
+        parts_in_process([path], MAX_LINE_BYTES, NO_DEFAULTS),
+        Layer.JOB_GRAPH,
+        Choices(),
+        lambda tables: parts.append(plan_of_tables(tables)),
+        lambda inputs: None,
+    )
+    return {table: pl.concat([part[table] for part in parts]) for table in parts[0]}
+
+
+def plan_of_topologies(tables: Mapping[str, pl.DataFrame]) -> Frames:
+    """Plans of the tables of topologies, without those that Flink refuses."""
+    topologies, transformations = (tables[name] for name in TABLES_OF_TOPOLOGIES)
+    read = read_in_process((topologies, transformations), lambda stage: None)
+    return _planned(read.frames, read.inputs)
+
+
+def plan_of_tables(tables: Mapping[str, pa.Table]) -> Frames:
+    """What is needed of a plan that has the tables of NEEDED."""
+
+    def rows(table: str, ids: pl.Series) -> pl.DataFrame:
+        whole = from_arrow(tables[table].select(list(TOPOLOGY_COLUMNS[table])))
+        return whole.filter(pl.col(TOPOLOGY).is_in(ids.implode()))
+
+    return _without_graphs(
+        {table: from_arrow(tables[table].select(_columns(table))) for table in _TABLES}, rows
+    )
+
+
+_TABLES = tuple(dict.fromkeys((*TABLES_OF_TOPOLOGIES, *NEEDED)))
+
+
+def _columns(table: str) -> list[str]:
+    return TABLES[table].names if table in TABLES_OF_TOPOLOGIES else list(NEEDED[table])
+
+
+def _planned(frames: Frames, inputs: int) -> Frames:
+    planned = plan_frames(frames, inputs, Layer.JOB_GRAPH, Choices(), lambda stage: None)
+    return plan_of_tables(planned.tables)
+
+
+def _without_graphs(frames: Frames, rows: ReadRows) -> Frames:
+    """Stream graphs as transformations, in the tables of topologies; their plans stay as they are.
+
+    Topologies that cannot be written so are left out, plans included.
+    """
+    is_graph = pl.col("form") == TopologyForm.STREAM_GRAPH
+    graphs = frames["topologies"].filter(is_graph)
+    if graphs.is_empty():
+        return frames
+    ids = graphs[TOPOLOGY]
+    tables_of_graphs = {table: rows(table, ids) for table in ("topologies", "stream_nodes", "stream_edges")}
+    written = map(as_transformations, map(orjson.loads, to_topology_lines(tables_of_graphs)["line"]))
+    planned = plan_in_process(
+        [topology for topology in written if topology is not None], until=Layer.JOB_GRAPH
+    ).tables
+    rest = frames["topologies"].filter(~is_graph)
+    replaced = {
+        "topologies": pl.concat([rest, from_arrow(planned["topologies"].select(_columns("topologies")))]),
+        "transformations": pl.concat(
+            [
+                frames["transformations"],
+                from_arrow(planned["transformations"].select(_columns("transformations"))),
+            ]
+        ),
+    }
+    kept = replaced["topologies"].select(TOPOLOGY)
+    return {
+        table: frame.join(kept, on=TOPOLOGY, how="semi") for table, frame in {**frames, **replaced}.items()
+    }
+
+
+COMPARED = 10_000
+"""Drawn topologies that are planned, spread evenly over the fleet, to compare distributions."""
+
+
+# The given fleet and its patterns.
+
+
+class Model(NamedTuple):
+    """The given fleet: what is compared of its plan, its topologies, and the patterns in them."""
+
+    plan: Frames
+    fleet: GivenFleet
+    segments: Segments
+
+
+def model_fleet(like: str) -> Model:
+    """The fleet of a store, topology file or folder of tables, else of a suite that comes with Penstock.
+
+    Raises InputError and StoreError.
+    """
+    suite = SUITES.get(like)
+    if suite is not None and suite.file is not None and not Path(like).exists():
+        return _model(plan_of_file(str(suite.file)), like)
+    place = require_kind(like, None, SourceKind.STORE, SourceKind.TOPOLOGIES, SourceKind.TABLES)
+    return _model(plan_of_store(place) if place.kind is SourceKind.STORE else plan_of_file(like), like)
+
+
+def model_of_plan(tables: Mapping[str, Any], called: str) -> Model:
+    """The fleet of a plan with Arrow tables. Raises InputError, and StoreError where it ends too early."""
+    if missing := [table for table in NEEDED if table not in tables]:
+        raise StoreError(f"{called}: has no table {missing[0]}", f"plan until {Layer.JOB_GRAPH} or later")
+    return _model(plan_of_tables(tables), called)
+
+
+def _model(plan: Frames, called: str) -> Model:
+    fleet = given_fleet(plan["topologies"], plan["transformations"])
+    if not len(fleet.topologies):
+        raise InputError(
+            f"{called}: no topology was planned, so there is none to draw after",
+            "the table rejected of its plan says why",
+        )
+    return Model(plan, fleet, find_segments(fleet))
+
+
+class FleetPart(NamedTuple):
+    """Topologies `start` and on, as tables by name, and how many of them are varied."""
+
+    start: int
+    tables: Mapping[str, pl.DataFrame]
+    varied: int
+
+
+def draw_after(model: Model, topologies: int, seed: int) -> Iterator[FleetPart]:
+    """That many topologies, in parts of about ROWS_OF_A_PART rows.
+
+    Raises ConfigurationError at once for numbers that mean nothing.
+    """
+    Spec(2, topologies, seed)
+    mean = max(1.0, len(model.fleet.transformations) / len(model.fleet.topologies))
+    step = max(1, int(ROWS_OF_A_PART / mean))
+
+    def parts() -> Iterator[FleetPart]:
+        for start in range(0, topologies, step):
+            numbers: Ints = np.arange(start, min(start + step, topologies))
+            drawn = draw_like(model.fleet, model.segments, seed, numbers)
+            yield FleetPart(start, drawn.tables, drawn.varied)
+
+    return parts()
+
+
+class Comparison(NamedTuple):
+    """How many drawn topologies were planned to compare them, how many of these Flink refuses, and how close
+    the distributions are."""
+
+    planned: int
+    refused: int
+    distances: list[Distance]
+
+
+def compare_with_model(model: Model, topologies: int, seed: int) -> Comparison:
+    """How like the model the drawn fleet is; up to COMPARED of its topologies are drawn again."""
+    numbers = np.arange(topologies)[:: -(-topologies // COMPARED)]
+    drawn = plan_of_topologies(draw_like(model.fleet, model.segments, seed, numbers).tables)
+    distances = fidelity(model.plan, drawn, seed) if len(drawn["topologies"]) else []
+    return Comparison(len(numbers), len(numbers) - len(drawn["topologies"]), list(distances))

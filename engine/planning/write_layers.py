@@ -1,0 +1,182 @@
+"""Write tables of a plan on Spark while its later layers are planned, and keep those between passes."""
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.engine.spark.describe_spark_error import describe_spark_error
+from penstock.engine.store.data_files import DataFile
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.plan_versions import is_store, start_manifest
+from penstock.engine.store.require_target import require_target
+from penstock.engine.store.spark_tables import LocalSparkTables, folder_of_write, tables_of_spark
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_tables import PARALLEL_WRITES
+from penstock.engine.store.vacuum_store import discard, set_aside_unreadable
+from penstock.engine.store.version_notes import VersionNumber
+from penstock.engine.store.write_plan import WriteInProgress, new_write_id, unchanged_topologies, write_plan
+from penstock.engine.store.write_rows_in_workers import write_part
+from penstock.plans.blocks.giant import Write
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.frames.packed_blocks import PackedTables
+from penstock.plans.frames.spark_schemas import unless_ended
+from penstock.plans.planners.run_joins import Planned
+from penstock.plans.tables import TABLES
+
+if TYPE_CHECKING:
+    pass
+
+
+# Write tables of a plan on Spark while its later layers are planned.
+
+
+class WriteLayers:
+    """A write to a store, to which passes hand tables over (see plans.joins.hand_over_tables.Finished).
+
+    Nothing of it can be read before `publish`; every other end of it is `discard`. Where the newest version
+    holds the same topologies, tables wait for `publish`, which may find that nothing has changed.
+    """
+
+    def __init__(
+        self, spark: SparkSession, store: str, *, planner_version: str, options: Mapping[str, str]
+    ) -> None:
+        """`planner_version`, `options`: as engine.store.write_plan."""
+        self._spark = spark
+        self._store = store
+        self._planner_version, self._options = planner_version, options
+        self._rows: int | None = None
+        self._write_id = ""
+        self._begun: set[str] = set()
+        self._written: dict[str, list[DataFile]] = {}
+        self._waits = False
+        self._starting = Lock()
+        self._before: dict[str, int] = {}
+
+    def expect(self, rows: int) -> None:
+        """As Finished."""
+        self._rows = rows
+
+    def add(self, tables: Mapping[str, DataFrame], packed: Sequence[PackedTables]) -> None:
+        """As Finished. Raises StoreError, MachineError and SchemaError."""
+        delta = tables_of_spark(self._spark, self._store, packed)
+        with store_errors(self._store, "writing"):
+            with self._starting:
+                if not self._begun and not self._waits:
+                    self._start(tables)
+                self._begun |= set() if self._waits else tables.keys()
+            if self._waits:
+                return
+            about = {} if self._rows is None else dict.fromkeys(tables, self._rows)
+            delta.append_all(tables, self._write_id, about)
+            self._written |= {table: delta.listed_files(table, self._write_id) or [] for table in tables}
+
+    def clear(self) -> None:
+        """As Finished."""
+        self.discard()
+        self._begun, self._written, self._waits = set(), {}, True
+
+    def writer(self, tables: Collection[str]) -> Write | None:
+        """As plan_giants.Store: for a local store. Raises StoreError and MachineError."""
+        if not is_local(self._store):
+            return None
+        with store_errors(self._store, "writing"):
+            delta = LocalSparkTables(self._store, spark=self._spark)
+            require_target(self._store)
+            start_manifest(delta)
+            set_aside_unreadable(self._store, TABLES)
+            self._write_id, self._begun = new_write_id(), set(tables)
+            self._before = {table: delta.before_write(table, self._write_id)[0] for table in tables}
+            folders = {table: local_folder(self._store, table) for table in tables}
+            for folder in folders.values():
+                os.makedirs(os.path.join(folder, folder_of_write(self._write_id)), exist_ok=True)
+        return partial(write_part, folders, folder_of_write(self._write_id))
+
+    def take(self, files: Sequence[tuple[str, str, int]]) -> None:
+        """As plan_giants.Store. Raises StoreError and MachineError."""
+        delta = LocalSparkTables(self._store, spark=self._spark)
+        by_table: dict[str, dict[str, int]] = {table: {} for table in self._begun}
+        for table, path, rows in files:
+            by_table[table][path] = rows
+
+        def commit(table: str) -> list[DataFile]:
+            delta.commit_written(self._before[table], table, by_table[table], self._write_id)
+            return delta.listed_files(table, self._write_id) or []
+
+        with store_errors(self._store, "writing"), ThreadPoolExecutor(PARALLEL_WRITES) as pool:
+            self._written = dict(zip(by_table, pool.map(commit, by_table), strict=True))
+
+    def drop(self) -> None:
+        """As plan_giants.Store."""
+        self.discard()
+        self._begun, self._written = set(), {}
+
+    def publish(self, planned: Planned) -> VersionNumber:
+        """The number of the version that holds what `planned` holds, as engine.store.write_plan."""
+        files = [file for of_table in self._written.values() for file in of_table]
+        begun = WriteInProgress(self._write_id, [*self._written], files) if self._written else None
+        return write_plan(
+            tables_of_spark(self._spark, self._store, planned.packed),
+            planned.tables,
+            planner_version=self._planner_version,
+            options=self._options,
+            rows=dict.fromkeys(planned.tables, planned.rows_read),
+            begun=begun,
+        )
+
+    def discard(self) -> None:
+        """Delete what was written, unless it was published."""
+        if self._begun:
+            with suppress(Py4JError):  # Spark may have ended
+                discard(tables_of_spark(self._spark, self._store), self._begun, self._write_id)
+
+    def _start(self, tables: Mapping[str, DataFrame]) -> None:
+        delta = tables_of_spark(self._spark, self._store)
+        require_target(self._store)
+        topologies = tables.get("topologies")
+        if topologies is not None and is_store(delta):
+            same = unchanged_topologies(
+                delta, topologies, planner_version=self._planner_version, options=self._options
+            )
+            self._waits = same is not None and same.count() == topologies.count()
+        if not self._waits:
+            start_manifest(delta)
+            set_aside_unreadable(self._store, TABLES)
+            self._write_id = new_write_id()
+
+
+# Tables between passes are kept in a folder that every executor reaches.
+
+
+@contextmanager
+def checkpoints_in(spark: SparkSession, folder: str | None) -> Iterator[None]:
+    """Inside the block, `plans.joins.spark_schemas` writes to a folder of its own in `folder`.
+
+    With None, executors keep the tables, or the checkpoint directory that the context has. Raises
+    ConfigurationError where the folder cannot be made.
+    """
+    if folder is None:
+        yield
+        return
+    context: Any = spark.sparkContext
+    scala_context, jvm = context._jsc.sc(), context._jvm
+    before = scala_context.checkpointDir()
+    try:
+        context.setCheckpointDir(folder)
+    except Py4JError as error:
+        raise ConfigurationError(
+            f"--checkpoint-dir: {describe_spark_error(error)}", "a folder that all executors can write to"
+        ) from None
+    path = jvm.org.apache.hadoop.fs.Path(context.getCheckpointDir())
+    try:
+        yield
+    finally:
+        with unless_ended(spark):
+            getattr(scala_context, "checkpointDir_$eq")(before)
+            path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)

@@ -1,5 +1,0 @@
-"""Descriptions of options, as pyflink.common.config_options names them."""
-
-from penstock.operators.common.config_options import ConfigOption, ConfigOptions
-
-__all__ = ["ConfigOption", "ConfigOptions"]

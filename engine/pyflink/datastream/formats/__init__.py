@@ -1,1 +1,0 @@
-"""Formats of files and messages, under the names of PyFlink's pyflink.datastream.formats."""

@@ -1,1 +1,0 @@
-"""Scripts whose driver runs on the cluster: what spark-submit is given for them."""

@@ -1,1 +1,0 @@
-"""How large a cluster has to be for the jobs of a plan."""

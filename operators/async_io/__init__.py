@@ -1,1 +1,0 @@
-"""Asynchronous calls to the outside, with timeout, capacity and retry."""

@@ -1,1 +1,0 @@
-"""Nexmark: persons, auctions and bids of an online auction, made inside the subtasks."""

@@ -1,1 +1,0 @@
-"""Fleets made on Spark."""

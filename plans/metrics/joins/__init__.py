@@ -1,1 +1,0 @@
-"""The same metrics of tables in Spark."""
