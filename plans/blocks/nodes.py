@@ -249,7 +249,7 @@ def make_nodes(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
         yield Message(DRIVER, WAYS, pl.DataFrame({"ways": [of_block]}))
         if of_block > most_edges(giant.starts[-1] - 1):
             yield other_way("unions of unions expand to too many edges")
-            links = links._replace(bounds=np.zeros_like(links.bounds), rows=np.zeros(0, np.int64))
+            links = _without_unions(links)  # any edges will do: nothing of it is used
     resolved = resolve_inputs(rows, links, before).with_columns(pl.col("target_row") - before)
     kinds = links.kinds[before:]
     physical = np.flatnonzero(kinds < FIRST_VIRTUAL)
@@ -287,6 +287,15 @@ def make_nodes(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
         owner = int(owners[start])
         asked = (sources[start:end] - giant.starts[owner]).astype(np.int32)
         yield Message(owner, "ask", pl.DataFrame({"row": asked}))
+
+
+def _without_unions(links: InputRows) -> InputRows:
+    """The links, with the first input alone of each virtual row."""
+    lengths = np.diff(links.bounds)
+    of_input = np.repeat(np.arange(len(lengths)), lengths)
+    kept = (links.kinds[of_input] < FIRST_VIRTUAL) | (np.arange(len(of_input)) == links.bounds[of_input])
+    left = np.bincount(of_input[kept], minlength=len(lengths))
+    return links._replace(bounds=offsets(left), rows=links.rows[kept])
 
 
 def _with_halo(

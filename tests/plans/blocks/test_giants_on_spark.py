@@ -151,7 +151,7 @@ def test_lines_in_blocks(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
 
 
 def test_what_blocks_do_not_plan_joins_do(spark: SparkSession, monkeypatch: pytest.MonkeyPatch):
-    sinks = wide("sinks", 80, topology={"writer": {}, "committer": {}})
+    sinks = wide("sinks", 80, writer={}, committer={})
     planned = plan([sinks, *FLEET[:1]], spark=spark, planner=Planner.JOINS)
     found = found_in(planned)
     planned.release()

@@ -178,7 +178,7 @@ def test_a_refusal_in_one_block_only(which, blocks):
 
 OTHERWISE = {
     "sinks of it become several operators": operators(
-        ("source", []), ("sink", [1], {"name": "k", "topology": {"writer": {}, "committer": {}}})
+        ("source", []), ("sink", [1], {"name": "k", "writer": {}, "committer": {}})
     ),
     "every operator needs a uid": operators(
         *chain(4, uid="u"), config={"pipeline.auto-generate-uids": "false"}
