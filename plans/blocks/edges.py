@@ -20,13 +20,20 @@ from penstock.plans.job_graph.columnar.mark_chainable_edges import (
     settle_edges,
     walk_rows,
 )
-from penstock.plans.job_graph.columnar.refuse_job_graphs import unaligned_custom_partitioners
+from penstock.plans.job_graph.columnar.refuse_job_graphs import (
+    chained_sources,
+    refuse_job_settings,
+    unaligned_custom_partitioners,
+)
 from penstock.plans.job_graph.java_hashes import java_string_hashes
 from penstock.plans.job_graph.order_depth_first import find_heads
 from penstock.plans.job_graph.stream_graph_arrays import GraphEdges
 from penstock.plans.job_graph.uid_hashes import UidHashes, uid_hashes
 from penstock.plans.stream_graph.choose_partitioners import SOURCE_ATTRIBUTES
-from penstock.plans.stream_graph.columnar.refuse_stream_graphs import forward_changes
+from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
+    forward_changes,
+    refuse_settings_of_edges,
+)
 from penstock.plans.stream_graph.columnar.translate_nodes import choose_partitioners
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
@@ -62,7 +69,7 @@ def make_edges(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     yield from reasons(forward_changes(marked, nodes))
     ends = ends.with_columns(source_block=pl.Series(source_block), source_place=numbers["place"])
     if not giant.traits.cuts:
-        yield from _settled(giant, block, nodes, settle_edges(marked, ends, _NOBODY), ends)
+        yield from _settled(giant, block, nodes, marked, settle_edges(marked, ends, _NOBODY), ends)
         return
     yield Message(WALK, "pointers", chain_pointers(marked).drop(TOPOLOGY))
     yield Message(WALK, "yielding", edges_to_yielding(marked).select("source", "legacy_source"))
@@ -91,17 +98,27 @@ def cut_chains(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     marked, ends, nodes = (inbox.one(kind) for kind in ("marked", "ends", "nodes"))
     behind = inbox.one("behind_legacy")["behind"].to_numpy()
     rows = edges_to_yielding(marked)["edge"].cast(pl.Int64).to_numpy()[behind]
-    yield from _settled(giant, block, nodes, settle_edges(marked, ends, rows), ends)
+    yield from _settled(giant, block, nodes, marked, settle_edges(marked, ends, rows), ends)
 
 
 def _settled(
-    giant: Giant, block: int, nodes: pl.DataFrame, stream_edges: pl.DataFrame, ends: pl.DataFrame
+    giant: Giant,
+    block: int,
+    nodes: pl.DataFrame,
+    marked: pl.DataFrame,
+    stream_edges: pl.DataFrame,
+    ends: pl.DataFrame,
 ) -> Iterator[Message]:
     """stream_edges; to WALK: graph_nodes, graph_edges; to the block: nodes, job_edges (those not chained)."""
     yield from giant.table("stream_edges", stream_edges)
+    for refused in refuse_settings_of_edges(stream_edges, giant.job_settings):
+        yield from reasons(refused)
     if not giant.has(Layer.JOB_GRAPH):
         return
     yield from reasons(unaligned_custom_partitioners(stream_edges, giant.job_settings))
+    if giant.asks_for_uses:
+        yield from reasons(refuse_job_settings(giant.job_settings))
+        yield from reasons(_chained_sources(stream_edges, marked, giant.job_settings))
     yield Message(WALK, "graph_nodes", _graph_nodes(nodes))
     of_edges = stream_edges.select("out_index", "in_index", "chainable", "chained_source")
     yield Message(
@@ -117,6 +134,20 @@ def _settled(
     job_edges = job_edges.with_columns(edge_hash=pl.Series(hashes))
     yield Message(block, "nodes", nodes.select("id", *NODE_COLUMNS))
     yield Message(block, "job_edges", job_edges.hstack(consumers[ends["target_row"].filter(unchained)]))
+
+
+def _chained_sources(
+    stream_edges: pl.DataFrame, marked: pl.DataFrame, settings: pl.DataFrame
+) -> pl.DataFrame:
+    """chained_sources, of edges that are the only ones out of their sources, in whatever block these are."""
+    only = (marked["out_degree"] == 1) & marked["source_source"]
+    sources = marked.filter(only).select(
+        TOPOLOGY, id="source", source=pl.lit(True), chaining="source_chaining"
+    )
+    targets = marked.filter(only).select(
+        TOPOLOGY, id="target", source=pl.lit(False), chaining="target_chaining"
+    )
+    return chained_sources(stream_edges.filter(only), pl.concat([sources, targets.unique()]), settings)
 
 
 def _graph_nodes(nodes: pl.DataFrame) -> pl.DataFrame:

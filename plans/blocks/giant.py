@@ -57,6 +57,12 @@ class Giant(NamedTuple):
     dynamic: bool = False
 
     @property
+    def asks_for_uses(self) -> bool:
+        """Whether sources are refused by who reads them: each needs a uid, or Flink refuses an option."""
+        settings = self.job_settings
+        return not settings["auto_generate_uids"][0] or len(settings["setting_refusals"][0]) > 0
+
+    @property
     def blocks(self) -> int:
         """How many there are."""
         return len(self.starts) - 1

@@ -12,10 +12,15 @@ from penstock.plans.blocks.messages import DRIVER, WALK, Inbox, Message
 from penstock.plans.frames.compiled import run_loop
 from penstock.plans.frames.counts import Flags, Ints
 from penstock.plans.frames.polars_frames import count_in_groups
+from penstock.plans.frames.polars_refusals import refused_settings
 from penstock.plans.job_graph.columnar.create_vertices import NODE_COLUMNS
 from penstock.plans.stream_graph.choose_partitioners import SOURCE_ATTRIBUTES, TARGET_ATTRIBUTES
 from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
-from penstock.plans.stream_graph.columnar.refuse_stream_graphs import refuse_transformations
+from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
+    missing_uids,
+    refuse_operator_settings,
+    refuse_transformations,
+)
 from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
     FIRST_VIRTUAL,
     KINDS,
@@ -43,6 +48,11 @@ _OF_EDGES = (
     *(name for name in NODE_COLUMNS if name not in ATTRIBUTES),
 )
 """Columns of nodes that later stages of their block read."""
+
+_OF_SOURCES = (
+    *(TOPOLOGY, "id", "transformation", "kind", "name", "uid", "uid_hash", "max_parallelism"),
+    "buffer_timeout",
+)
 
 _SINK = KINDS.index(Kind.SINK)
 _SOMETHING_PHYSICAL = KINDS.index(Kind.ONE_INPUT)
@@ -258,7 +268,12 @@ def make_nodes(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
         slot_sharing_group=pl.lit(DEFAULT_SLOT_SHARING_GROUP)
     )
     nodes = translate_nodes(own, settings, resolved, group, pl.DataFrame())
-    yield from reasons(refuse_transformations(own, resolved, settings))
+    # A source is translated where it is read first, which its own block is told.
+    unread = resolved.with_columns(out_index=pl.lit(-1, pl.Int32))
+    yield from reasons(refuse_transformations(own, unread, settings))
+    if giant.asks_for_uses:
+        of_sources = own.select(_OF_SOURCES).filter(pl.col("kind").is_in(sorted(SOURCE_KINDS)))
+        yield Message(block, "sources", of_sources)
     node_of_row = np.full(len(own), _NONE, np.int32)
     node_of_row[physical] = np.arange(len(physical), dtype=np.int32)
     if giant.traits.named_groups:
@@ -285,8 +300,10 @@ def make_nodes(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     starts = np.flatnonzero(np.diff(owners, prepend=_NONE))
     for start, end in pairwise([*starts.tolist(), len(owners)]):
         owner = int(owners[start])
-        asked = (sources[start:end] - giant.starts[owner]).astype(np.int32)
-        yield Message(owner, "ask", pl.DataFrame({"row": asked}))
+        ask = pl.DataFrame({"row": (sources[start:end] - giant.starts[owner]).astype(np.int32)})
+        if giant.asks_for_uses:
+            ask = ask.hstack(resolved.slice(start, end - start).select("source", "target", "in_index"))
+        yield Message(owner, "ask", ask)
 
 
 def _without_unions(links: InputRows) -> InputRows:
@@ -379,6 +396,9 @@ def answer(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     place[~kept] = _NONE
     if not kept.all():
         nodes = nodes.filter(pl.Series(values=kept))
+    if giant.asks_for_uses:
+        uses = [frame.select("source", "target", "in_index") for _, frame in asked]
+        yield from _refuse_sources(giant, inbox.one("sources"), uses, out_index)
     yield from giant.table("stream_nodes", nodes)
     attributes = nodes.select(SOURCE_ATTRIBUTES)
     first = 0
@@ -393,3 +413,21 @@ def answer(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     yield Message(block, "nodes", nodes.select(_OF_EDGES))
     yield Message(block, "kept", pl.DataFrame({"place": place}))
     yield Message(block, "edges", inbox.forward("edges"))
+
+
+def _refuse_sources(
+    giant: Giant, sources: pl.DataFrame, uses: list[pl.DataFrame], out_index: Ints
+) -> Iterator[Message]:
+    """What Flink refuses of the block's sources when the first operator that reads them is translated."""
+    if not uses:
+        return
+    edges = giant.with_topology(pl.concat(uses)).with_columns(out_index=pl.Series(out_index))
+    first = edges.filter(pl.col("out_index") == 0).join(sources, left_on="source", right_on="id", how="semi")
+    # No sink was expanded, so an operator is its own transformation.
+    targets = first.select(TOPOLOGY, id="target", transformation="target").unique()
+    known = pl.concat([sources, targets], how="diagonal").unique(["id"], keep="first")
+    settings = giant.job_settings
+    yield from reasons(missing_uids(known, first, settings))
+    refused = refused_settings(settings)
+    if not refused.is_empty():
+        yield from reasons(refuse_operator_settings(known, first, refused))

@@ -22,7 +22,6 @@ from penstock.plans.blocks.vertices import (
     walk_vertices,
 )
 from penstock.plans.frames.polars_refusals import first_refusals, first_refused
-from penstock.plans.job_graph.columnar.create_vertices import parallelism_overrides
 from penstock.plans.layers import Choices, layers_until
 from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import FIRST_VIRTUAL, KINDS, most_edges
 from penstock.plans.topology.columnar.canonical_texts import canonical_headers
@@ -106,12 +105,8 @@ def planned_otherwise(topology: pl.DataFrame, settings: pl.DataFrame, choices: C
     """Why blocks do not plan a topology with this row of topologies and of job_settings; None if they may."""
     if len(topology) != 1 or len(settings) != 1:
         return "it is not one sound topology"
-    row = settings.row(0, named=True)
     reasons = {
         "it was given as a stream graph": topology["form"][0] != TopologyForm.TRANSFORMATIONS,
-        "Flink may refuse an option of it": bool(row["setting_refusals"]),
-        "every operator needs a uid": not row["auto_generate_uids"],
-        "its parallelism is overridden": not parallelism_overrides(settings).is_empty(),
         "others decide in place of Flink's rules": bool(choices.decided),
     }
     return next((why for why, holds in reasons.items() if holds), None)

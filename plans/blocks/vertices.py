@@ -39,6 +39,7 @@ from penstock.plans.job_graph.columnar.create_vertices import (
     create_data_sets,
     create_vertices,
     find_forward_groups,
+    override_parallelism,
     set_dynamic_parallelism,
 )
 from penstock.plans.job_graph.columnar.number_slot_sharing_groups import (
@@ -58,6 +59,7 @@ from penstock.plans.job_graph.columnar.refuse_job_graphs import (
     empty_names,
     forward_groups_refused,
     incompatible_data_sets,
+    refuse_overrides,
     uid_collisions,
 )
 from penstock.plans.job_graph.refuse_job_graphs import MAX_INT
@@ -197,6 +199,7 @@ def _connected(
 ) -> Iterator[Message]:
     """intermediate_data_sets; to WALK: vertices, connected; to the block: vertices, operators, connected."""
     yield from reasons(forward_groups_refused(vertices))
+    vertices = override_parallelism(vertices, giant.job_settings)
     own = memory_uses(operators)
     together = uses_together(own, operators["vertex_place"].to_numpy(), len(vertices))
     columns = ("vertex", *_DECIDED[:2], "slot_sharing_group_name", "co_location_group_name")
@@ -356,6 +359,7 @@ def finish(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     job_vertices = with_index_prefix(
         giant.with_topology(inbox.one("vertices")).hstack(numbers.select(_NUMBERED)), settings
     )
+    yield from reasons(refuse_overrides(job_vertices, settings))
     yield from giant.table("job_vertices", job_vertices)
     yield from _operators(giant, inbox, numbers)
     connected = inbox.together("connected")

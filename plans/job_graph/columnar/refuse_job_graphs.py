@@ -39,7 +39,7 @@ def refuse_stream_graphs_walked(
         [
             uid_collisions(walked, stream_nodes),
             unaligned_custom_partitioners(stream_edges, job_settings),
-            _chained_sources(stream_edges, stream_nodes, job_settings),
+            chained_sources(stream_edges, stream_nodes, job_settings),
         ]
     )
 
@@ -61,7 +61,7 @@ def refuse_job_graphs(
     return first_refusals(
         [
             walk_reasons,
-            _settings(job_settings),
+            refuse_job_settings(job_settings),
             empty_names(operators),
             forward_groups_refused(vertices),
             incompatible_data_sets(connected_edges),
@@ -69,7 +69,7 @@ def refuse_job_graphs(
             *_hybrid(connected_edges, job_vertices, job_settings),
             co_locations(job_vertices),
             refuse_memory_fractions(operators, job_vertices, said.MEMORY_FRACTION),
-            _overrides(job_vertices, job_settings),
+            refuse_overrides(job_vertices, job_settings),
         ]
     )
 
@@ -101,7 +101,7 @@ def unaligned_custom_partitioners(stream_edges: pl.DataFrame, job_settings: pl.D
     return _refusals(rows, [pl.lit(said.UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
 
 
-def _settings(job_settings: pl.DataFrame) -> pl.DataFrame:
+def refuse_job_settings(job_settings: pl.DataFrame) -> pl.DataFrame:
     """Settings that Flink reads for every graph."""
     places = {str(step): place for step, place in said.SETTING_STEPS.items()}
     place = pl.col("step").replace_strict(places, default=None, return_dtype=pl.Int32)
@@ -109,7 +109,7 @@ def _settings(job_settings: pl.DataFrame) -> pl.DataFrame:
     return settings_refused_at(rows, Layer.JOB_GRAPH, [pl.col("place")])
 
 
-def _chained_sources(
+def chained_sources(
     stream_edges: pl.DataFrame, stream_nodes: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
     """For a head with several inputs, Flink checks the sources that may run inside it."""
@@ -237,7 +237,7 @@ def co_locations(job_vertices: pl.DataFrame) -> pl.DataFrame:
     return _refusals(split, order, ILLEGAL_STATE, message, location)
 
 
-def _overrides(job_vertices: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+def refuse_overrides(job_vertices: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
     """The Dispatcher refuses overrides of vertices that are not a parallelism."""
     wrong = parallelism_overrides(job_settings).filter(pl.col("override").is_null())
     if wrong.is_empty():

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.blocks.messages import DRIVER, MESSAGES, Inbox, Message, blocks_stage, packed, parts_of
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
@@ -69,8 +70,12 @@ def test_random_topologies(seed, mode, size, blocks):
 
 def operators(*kinds_and_inputs: Any, **of_topology: Any) -> dict[str, Any]:
     """A topology of (kind, inputs) or (kind, inputs, more keys)."""
+    virtual = ("union", "partition", "side_output")
     rows = [
-        {"id": number, "kind": kind, **({"inputs": inputs} if inputs else {}), **dict(*more)}
+        {"id": number, "kind": kind}
+        | ({} if kind in virtual else {"name": f"n{number}"})
+        | ({"inputs": inputs} if inputs else {})
+        | dict(*more)
         for number, (kind, inputs, *more) in enumerate(kinds_and_inputs, 1)
     ]
     return {"name": "t", "parallelism": 2, "transformations": rows, **of_topology}
@@ -133,7 +138,16 @@ UNREAD = operators(
     ids=["virtual chain", "self-unions", "unread sources", "chain", "hub"],
 )
 def test_shapes_that_cross_blocks(topology, blocks):
+    assert not plan_in_process([topology]).rejected
     assert differences(topology, blocks) == []
+
+
+def test_an_overridden_parallelism():
+    planned = plan_in_blocks(read_topologies([SELF_UNIONS]), 100)
+    assert not isinstance(planned, str)
+    overridden = {planned["job_vertices"]["vertex_id"][0].as_py(): 7, "0" * 32: 3}
+    config = {"pipeline.jobvertex-parallelism-overrides": ",".join(f"{k}:{v}" for k, v in overridden.items())}
+    assert differences({**SELF_UNIONS, "config": config}, 3) == []
 
 
 @pytest.mark.slow
@@ -161,11 +175,25 @@ REFUSED = {
     ),
     "max parallelism": operators(*chain(90, parallelism=40, max_parallelism=30)),
     "parallelism": operators(*chain(90, parallelism=40_000)),
+    "missing uid": operators(
+        *[
+            (kind, inputs, {"uid": f"u{n}"} if n != 70 else {})
+            for n, (kind, inputs, *_) in enumerate(chain(90))
+        ],
+        config={"pipeline.auto-generate-uids": "false"},
+    ),
+    "source without uid": operators(
+        ("source", [], {"uid": "a"}),
+        ("source", []),
+        *[("one_input", [n], {"uid": f"u{n}"}) for n in range(2, 60)],
+        ("one_input", [1], {"uid": "b"}),
+        config={"pipeline.auto-generate-uids": "false"},
+    ),
     "too many inputs": operators(*chain(80), ("multi_input", [*range(1, 66)], {"name": "m"})),
 }
 
 
-@pytest.mark.parametrize("blocks", BLOCKS)
+@pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("which", REFUSED)
 def test_a_refusal_in_one_block_only(which, blocks):
     tables = read_topologies([REFUSED[which]])
@@ -179,12 +207,6 @@ def test_a_refusal_in_one_block_only(which, blocks):
 OTHERWISE = {
     "sinks of it become several operators": operators(
         ("source", []), ("sink", [1], {"name": "k", "writer": {}, "committer": {}})
-    ),
-    "every operator needs a uid": operators(
-        *chain(4, uid="u"), config={"pipeline.auto-generate-uids": "false"}
-    ),
-    "its parallelism is overridden": operators(
-        *chain(3), config={"pipeline.jobvertex-parallelism-overrides": "00000000000000000000000000000001:3"}
     ),
     "unions of unions expand to too many edges": operators(
         ("source", []), *[("union", [number, number]) for number in range(1, 40)], ("one_input", [40])
