@@ -11,7 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.engine.planning.memory_estimate import bytes_of_tasks
+from penstock.engine.planning.memory_estimate import (
+    bytes_of_tasks,
+    is_local,
+    memory_of_workers,
+    require_memory_for_blocks,
+)
 from penstock.engine.planning.plan_in_workers import Size
 from penstock.engine.planning.planning_settings import ROWS_OF_A_BLOCK, ROWS_PER_PARTITION, planning_settings
 from penstock.plans.blocks.giant import Giant, RowGroups, Write
@@ -75,7 +80,7 @@ def plan_giant(
     """The plan of the only topology in `topology`, rows of TOPOLOGIES; or why blocks do not plan it.
 
     `read` may hold other topologies. `store` gets the tables if they are planned; without it they are
-    DataFrames.
+    DataFrames. Raises NotEnoughMemoryError before a job starts (see require_memory_for_blocks).
     """
     given = isinstance(read, GivenTables)
     chosen = choices or Choices()
@@ -84,7 +89,11 @@ def plan_giant(
     if why is not None:
         return why
     topology_id = int(topology[TOPOLOGY][0])
-    rows_of_one = rows_of_a_block or _rows_of_a_block(size, spark.sparkContext.defaultParallelism)
+    cores = spark.sparkContext.defaultParallelism
+    rows_of_one = rows_of_a_block or _rows_of_a_block(size, cores)
+    if is_local(spark.sparkContext):  # on a cluster, memory is the executors'
+        at_a_time = min(size.rows, cores * rows_of_one)
+        require_memory_for_blocks(size.rows, size.tasks, at_a_time, lambda: memory_of_workers(spark))
     starts = starts_of_blocks(size.rows, rows_of_one, given=given)
     files = row_groups_of_blocks(read.folder, topology_id, starts) if isinstance(read, GivenTables) else None
     rows = read.transformations.where(F.col(TOPOLOGY) == topology_id) if files is None else None
