@@ -59,8 +59,9 @@ BYTES_OF_A_JOINED_ROW = 2_500
 BYTES_OF_A_ROW_OF_A_BLOCK = 2_000
 """What a transformation takes in the worker that has its block: 1,730 of a layered topology."""
 
-BYTES_OF_A_ROW_ON_A_WALK = 250
-"""What a transformation takes in the one worker that walks a giant in blocks: 213 of a layered topology."""
+BYTES_OF_A_ROW_ON_A_WALK = 280
+"""What a transformation takes in the one worker that walks a giant in blocks: 213 on the walk over operators,
+253 on that over vertices, of a layered topology with parallelism 4."""
 
 BYTES_OF_A_TASK_ON_A_WALK = 24
 """What a task takes there."""
@@ -99,9 +100,9 @@ def require_memory_for_blocks(
 ) -> None:
     """Raise NotEnoughMemoryError if workers of a local Spark cannot have what a giant in blocks takes.
 
-    `rows`, `tasks`: of the giant; `rows_at_a_time`: in the blocks that are planned at a time; `available`: see
-    memory_of_workers, called where it may be too little. One worker walks all rows while others wait, with
-    what they have taken.
+    `rows`, `tasks`: of the giant; `rows_at_a_time`: in the blocks that are planned at a time; `available`:
+    see memory_of_workers, called where it may be too little. One worker walks all rows while others wait,
+    with what they have taken.
     """
     walk = rows * BYTES_OF_A_ROW_ON_A_WALK + tasks * BYTES_OF_A_TASK_ON_A_WALK
     needed = walk + rows_at_a_time * BYTES_OF_A_ROW_OF_A_BLOCK

@@ -98,6 +98,8 @@ def plan_giant(
     files = row_groups_of_blocks(read.folder, topology_id, starts) if isinstance(read, GivenTables) else None
     rows = read.transformations.where(F.col(TOPOLOGY) == topology_id) if files is None else None
     (batch,) = packed(Message(0, "", settings), 0)
+    tables = [table for layer in layers_until(until) for table in LAYER_TABLES[layer]]
+    write = None if store is None else store.writer([*tables, "rejected"])
     giant = Giant(
         topology_id,
         starts,
@@ -106,12 +108,9 @@ def plan_giant(
         chosen,
         files,
         given,
-        None,
+        write,
         dynamic=bool(settings["dynamic"][0]),
     )
-    tables = [table for layer in layers_until(until) for table in LAYER_TABLES[layer]]
-    write = None if store is None else store.writer([*tables, "rejected"])
-    giant = giant._replace(write=write)
     finished = topology
 
     def look(giant: Giant, said: dict[str, pl.DataFrame]) -> Looked:
@@ -126,36 +125,28 @@ def plan_giant(
     with planning_settings(spark, max(2, partitions), ROWS_OF_A_BLOCK, alone=True):
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_MESSAGES_PER_BATCH))
         planned = run_blocks(spark, giant, rows, look, report)
-    became = planned.outcome
-    if became.otherwise is not None:
+    if planned.outcome.otherwise is not None:
         planned.free()
         if store is not None:
             store.drop()
-        return became.otherwise
-    rejected = reject_refused(became.refused, finished, settings)
-    few = {
-        "topologies": finished if rejected.is_empty() else finished.clear(),
-        "job_settings": settings if rejected.is_empty() else settings.clear(),
-        "rejected": rejected,
-    }
-    result = {table: _local(spark, table, rows) for table, rows in few.items()}
-    if len(rejected) or write is None:
-        others = {table: no_rows(spark, spark_schema(table)) for table in tables if table not in few}
-        result = {**others, **({} if len(rejected) else planned.tables), **result}
-    if len(rejected) and store is not None:
-        store.drop()
-    if not len(rejected) and store is not None and write is not None:
-        files_of_few = [
+        return planned.outcome.otherwise
+    rejected = reject_refused(planned.outcome.refused, finished, settings)
+    few = {"topologies": finished, "job_settings": settings, "rejected": rejected}
+    if len(rejected):
+        few |= {"topologies": finished.clear(), "job_settings": settings.clear()}
+        planned.free()
+        if store is not None:
+            store.drop()
+    elif store is not None and write is not None:
+        written = [
             (table, *write(table, [to_arrow(rows, table)])) for table, rows in few.items() if len(rows)
         ]
-        store.take([*became.files, *files_of_few])
-        result = {table: no_rows(spark, spark_schema(table)) for table in tables} | result
-    if len(rejected):
-        planned.free()
-    result = {table: result[table] for table in [*tables, "rejected"]}
+        store.take([*planned.outcome.files, *written])
+    result = {table: no_rows(spark, spark_schema(table)) for table in [*tables, "rejected"]}
+    result |= {} if len(rejected) else planned.tables
+    result |= {table: _local(spark, table, rows) for table, rows in few.items()}
     done = Planned(result, 1, {}, [] if len(rejected) else planned.kept, ())
-    done.planned, done.rejected = int(rejected.is_empty()), len(rejected)
-    done.is_counted = True
+    done.planned, done.rejected, done.is_counted = 1 - len(rejected), len(rejected), True
     return done
 
 
