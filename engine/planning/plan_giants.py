@@ -123,7 +123,7 @@ def plan_giant(
 
     partitions = giant.blocks + 1
     with planning_settings(spark, max(2, partitions), ROWS_OF_A_BLOCK, alone=True):
-        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_MESSAGES_PER_BATCH))
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_ROWS_PER_BATCH))
         planned = run_blocks(spark, giant, rows, look, report)
     if planned.outcome.otherwise is not None:
         planned.free()
@@ -150,7 +150,8 @@ def plan_giant(
     return done
 
 
-_MESSAGES_PER_BATCH = 256
+_ROWS_PER_BATCH = 4_096
+"""Of Arrow: given rows, or messages, which Spark limits by their bytes, too."""
 
 
 def _rows_of_a_block(size: Size, cores: int) -> int:
