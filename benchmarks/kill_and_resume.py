@@ -25,7 +25,7 @@ from deltalake import DeltaTable
 from penstock.engine.commands import main as command_line
 from penstock.engine.machine.state_folder import STATE_DIR
 from penstock.engine.run.commits.commit_run import published_jobs
-from penstock.engine.run.jobs.job_records import list_jobs
+from penstock.engine.run.job_records import list_jobs
 
 SCRIPT = """
 import os, signal, sys
@@ -33,8 +33,8 @@ from pyflink.common import Row, Types
 from pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.run.commits import commit_run
 from penstock.engine.run.runtime import kept_script
-from penstock.operators.connectors.delta.commit_delta import DeltaSink
-from penstock.operators.connectors.file_sinks.staged_files import TextSink
+from penstock.operators.connectors.commit_delta import DeltaSink
+from penstock.operators.connectors.staged_files import TextSink
 
 def kill_at(owner, name, number):
     before, calls = getattr(owner, name), []

@@ -44,8 +44,8 @@ from pyflink.common import Types, WatermarkStrategy
 from pyflink.common import Row
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
-from penstock.operators.connectors.delta.commit_delta import DeltaSink
-from penstock.operators.connectors.file_sinks.staged_files import TextSink
+from penstock.operators.connectors.commit_delta import DeltaSink
+from penstock.operators.connectors.staged_files import TextSink
 
 ROWS = Types.ROW_NAMED(["n"], [Types.LONG()])
 env = StreamExecutionEnvironment.get_execution_environment()
@@ -64,8 +64,7 @@ from penstock.engine.commands import main
 from penstock.engine.run.commits import commit_run
 from penstock.engine.run.commits.commit_run import published_jobs
 from penstock.engine.spark.session import get_session
-from penstock.operators.connectors.delta import commit_delta
-from penstock.operators.connectors.file_sinks import staged_files
+from penstock.operators.connectors import commit_delta, staged_files
 
 last, calls = 0, 0
 

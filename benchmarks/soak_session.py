@@ -26,7 +26,7 @@ from penstock.engine.machine.stop_on_signals import processes_of_session
 from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
 from penstock.engine.run.clusters.session_folder import Session, live_session
 from penstock.engine.run.clusters.session_server import connected_to
-from penstock.engine.run.jobs.job_records import list_jobs
+from penstock.engine.run.job_records import list_jobs
 from penstock.engine.run.runtime.run_environment import use_session_settings
 
 LOOKS = (10, 50, 100, 200)

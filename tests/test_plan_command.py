@@ -87,7 +87,7 @@ def test_piped_output_is_one_line_the_first_reason_and_a_hint(store):
     assert said.startswith(
         "the first rejected is t-000092: UnsupportedOperationException: Forward partitioning"
     )
-    assert said.endswith(f" penstock rejected {path} says why topologies were rejected")
+    assert said.endswith(f" penstock rejected {path} lists the reasons")
     assert "\x1b" not in ran.stdout + ran.stderr
 
 
@@ -198,10 +198,10 @@ def test_until_stops_behind_the_stream_graph(inputs, store, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("nowhere.jsonl",), 3, "nowhere.jsonl: nothing is there"),
+        (("nowhere.jsonl",), 3, "nowhere.jsonl does not exist"),
         (("{broken}",), 3, "it is not a complete gzip file"),
-        (("{plain}", "--conf", "spark.sql.shuffle.partitions"), 2, "not KEY=VALUE"),
-        (("{plain}", "--conf", "=4"), 2, "not KEY=VALUE"),
+        (("{plain}", "--conf", "spark.sql.shuffle.partitions"), 2, "must be KEY=VALUE"),
+        (("{plain}", "--conf", "=4"), 2, "must be KEY=VALUE"),
         (("{plain}", "--conf", "spark.driver.memory=3g"), 2, "it cannot be changed any more"),
         (("{plain}", "--planner", "flink", "--master", "local[1]"), 2, "settings for Spark were given"),
         (("s3://bucket/plans.jsonl", "--planner", "flink"), 2, "is not a local path"),
@@ -228,7 +228,7 @@ def test_what_cannot_be_done_is_said_without_a_traceback(spark, inputs, tmp_path
     [
         ([REFUSED, REFUSED_BY_FLINK], (), 7, "nothing was planned: 2 of 2 topologies were refused"),
         ([PLANNED, REFUSED], ("--strict",), 7, "1 of 2 topologies were refused, and --strict allows none"),
-        ([PLANNED, REFUSED], (), 0, "says why topologies were rejected"),
+        ([PLANNED, REFUSED], (), 0, "lists the reasons"),
         ([PLANNED], ("--strict",), 0, ""),
         ([REFUSED, REFUSED_BY_FLINK], ("--conf", "spark.sql.shuffle.partitions=4"), 7, "nothing was planned"),
         ([REFUSED, REFUSED_BY_FLINK], ("--planner", "joins"), 7, "nothing was planned"),

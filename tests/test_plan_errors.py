@@ -143,7 +143,7 @@ def test_rejected_topologies_are_in_no_other_table(fleet):
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
-        ((3, 2, 0, 2), "3 topologies came in, but 2 are planned and 0 rejected"),
+        ((3, 2, 0, 2), "the input has 3 topologies, but 2 are planned and 0 rejected"),
         ((3, 3, 0, 2), "only 2 different"),
     ],
 )
@@ -160,7 +160,9 @@ def test_a_lost_topology_is_never_passed_over(spark, monkeypatch):
         return planned
 
     monkeypatch.setattr(plan_topologies, "plan_in_workers", lose_one)
-    with pytest.raises(LostTopologiesError, match="2 topologies came in, but 1 are planned and 0 rejected"):
+    with pytest.raises(
+        LostTopologiesError, match="the input has 2 topologies, but 1 are planned and 0 rejected"
+    ):
         plan([sound("a"), sound("b")], until=Layer.TOPOLOGY, spark=spark, planner=Planner.JOINS)
 
 

@@ -1,4 +1,4 @@
-"""`penstock bench`: how fast planners are, and whether they agree."""
+"""The command `penstock bench`, which measures planners and compares their plans."""
 
 import json
 import shlex
@@ -25,8 +25,8 @@ from penstock.engine.measure.bench.planners import (
     numbers_of_operators,
 )
 from penstock.engine.measure.bench.prepare_inputs import SUITES, Case, cases_of, each_once, find_suite
-from penstock.engine.output.figures import shown_in
-from penstock.engine.output.pieces import Styled, may_be_terminal
+from penstock.engine.output.figures import describe_figures
+from penstock.engine.output.pieces import StyledText, may_be_terminal
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.redaction import redact, redact_value, remember_secrets
@@ -37,12 +37,10 @@ from penstock.plans.errors import ConfigurationError
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, read_constants
 from penstock.plans.vocabulary import Layer
 
-# `penstock bench --quality`: how good the plans of planners are, side by side.
-
-
-"""The value of --costs for operators that all cost the same."""
+# `penstock bench --quality`: the quality of plans of several planners, side by side.
 
 FORMAT = 1
+"""Version of the format of quality.json."""
 
 
 def _compare_plans_of(
@@ -56,9 +54,9 @@ def _compare_plans_of(
     master: str | None = None,
     constants: Path | None = None,
 ) -> None:
-    """Measure all cases, write results into `out` and show them.
+    """Measure all cases, write the results into `out` and print them.
 
-    `master`: of the Spark that plans. `constants`: a file of the cost model's (see read_constants).
+    `master` is the URL of the Spark that plans; `constants` a file of the cost model (see read_constants).
     """
     from penstock.engine.measure.bench.measure_quality import (
         measure_quality,
@@ -70,7 +68,7 @@ def _compare_plans_of(
     from penstock.engine.measure.bench.prepare_inputs import prepare_inputs
 
     if not planners:
-        raise ConfigurationError("--quality: found no --planner", "--planner flink,my_module:my_function")
+        raise ConfigurationError("--quality needs --planner", "--planner flink,my_module:my_function")
     require_planners(planners)
     chosen = costs or DRAWN
     require_costs(chosen)
@@ -113,7 +111,7 @@ def _compare_plans_of(
         print_line(json.dumps(results))
     else:
         print_quality(summaries)
-    print_beside_output(Styled(shown_in(out / "quality.html", "distributions"), "dim"))
+    print_beside_output(StyledText(describe_figures(out / "quality.html", "distributions"), "dim"))
 
 
 SLOWER_EXIT_CODE = 5
@@ -130,7 +128,7 @@ def bench_command(
         typer.Option(
             "--suite",
             metavar="NAME|FILE",
-            help=f"What is planned; may be repeated, or several with commas. {_SUITES}. "
+            help=f"Topologies to plan; repeatable, or several with commas. {_SUITES}. "
             f"FILE: your own topology lines. Default: {DEFAULT_SUITES}.",
         ),
     ] = None,
@@ -139,9 +137,9 @@ def bench_command(
         typer.Option(
             "--planner",
             metavar="NAME",
-            help=f"{', '.join(PLANNERS)}; may be repeated, or several with commas. Default: all that are "
-            "installed. Planners of your own: PACKAGE.MODULE:FUNCTION, entry points of the group "
-            "penstock.planners. With --quality: flink (its rules) and your own, compared with the first.",
+            help=f"{', '.join(PLANNERS)}; repeatable, or several with commas. Default: all that are "
+            "installed. Custom planners: PACKAGE.MODULE:FUNCTION, entry points of the group "
+            "penstock.planners. With --quality: flink (its rules) and custom ones, compared with the first.",
         ),
     ] = None,
     sizes: Annotated[
@@ -149,8 +147,8 @@ def bench_command(
         typer.Option(
             "--sizes",
             metavar="N,N,...",
-            help=f"Operators of a suite; files have their own. Default: {DEFAULT_SIZES}, as far as --budget "
-            "allows.",
+            help=f"Operators of a suite; files keep their own. Default: all sizes in {DEFAULT_SIZES} that "
+            "--budget allows.",
         ),
     ] = None,
     until: Annotated[
@@ -162,8 +160,8 @@ def bench_command(
             "--repeat",
             min=1,
             metavar="N",
-            help="Processes for each suite, size and planner; planners on Spark keep theirs. Default: "
-            f"{DEFAULT_REPEAT}, as far as --budget allows.",
+            help="Processes for each suite, size and planner; planners on Spark share one. Default: "
+            f"{DEFAULT_REPEAT}, or fewer if --budget runs out.",
         ),
     ] = None,
     budget: Annotated[
@@ -171,8 +169,8 @@ def bench_command(
         typer.Option(
             "--budget",
             metavar="TIME",
-            help="About how long to measure, such as 90s or 10m: sizes and repetitions that do not fit are "
-            f"left out. Default: {DEFAULT_BUDGET}; without limit where --sizes or --repeat say how much.",
+            help="Approximate total time, such as 90s or 10m: sizes and repetitions that do not fit are "
+            f"left out. Default: {DEFAULT_BUDGET}; no limit if --sizes or --repeat is given.",
         ),
     ] = None,
     repeat_in_process: Annotated[
@@ -181,7 +179,7 @@ def bench_command(
             "--repeat-in-process",
             min=0,
             metavar="N",
-            help="Warm plans in each process, after the cold one: as many as take 10 seconds, or one. "
+            help="Warm plans in each process, after the cold plan: as many as fit in 10 seconds, or one. "
             "For planners on Spark: in every repetition except the first, which is a cold plan.",
         ),
     ] = 3,
@@ -193,41 +191,41 @@ def bench_command(
         typer.Option(
             "--compare",
             metavar="OLD.json",
-            help="An older results.json: print ratios, and exit with 5 if a planner got slower by more than "
-            "a quarter.",
+            help="An older results.json: print ratios, and exit with 5 if a planner became slower by more "
+            "than a quarter.",
         ),
     ] = None,
     history: Annotated[
         bool,
         typer.Option(
             "--history",
-            help="Measure nothing: print how the planners' times went over all benchmarks in DIR, and since "
-            "when they are others.",
+            help="Measure nothing: print the planners' times over all benchmarks in DIR, and since "
+            "when they have changed.",
         ),
     ] = False,
     resume: Annotated[
         bool,
         typer.Option(
             "--resume",
-            help="Go on with the benchmark in DIR, stopped or done: what it has measured is kept, and "
-            "only the rest of the repetitions is measured (more of them with a larger --repeat).",
+            help="Continue the benchmark in DIR, stopped or done: its measurements are reused, and only "
+            "the remaining repetitions are measured (more with a larger --repeat).",
         ),
     ] = False,
     config_dir: ConfigDir = None,
     define: Define = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds that one process may take.")
+        float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds that a process may take.")
     ] = 600,
     quality: Annotated[
         bool,
-        typer.Option("--quality", help="Compare how good plans are, topology by topology."),
+        typer.Option("--quality", help="Compare the quality of plans, topology by topology."),
     ] = False,
     costs: Annotated[
         str | None,
         typer.Option(
             "--costs",
             metavar="COSTS",
-            help="With --quality: what operators cost: a table (JSON lines, .csv, .parquet), a store with "
+            help="With --quality: costs of operators: a table (JSON lines, .csv, .parquet), a store with "
             "runs, drawn by hash, or all alike. Default: drawn.",
         ),
     ] = None,
@@ -236,7 +234,7 @@ def bench_command(
         typer.Option(
             "--constants",
             metavar="FILE",
-            help="With --quality: constants of the cost model, as penstock metrics --calibrate writes them.",
+            help="With --quality: constants of the cost model, as written by penstock metrics --calibrate.",
         ),
     ] = None,
     time_limit: Annotated[
@@ -245,7 +243,7 @@ def bench_command(
             "--time-limit",
             min=0.01,
             metavar="S",
-            help="With --quality: seconds that a planner of your own may take for a batch.",
+            help="With --quality: seconds that a custom planner may take for each batch.",
         ),
     ] = 60,
     master: Annotated[
@@ -257,18 +255,18 @@ def bench_command(
         ),
     ] = None,
     json_output: Annotated[
-        bool, typer.Option("--json", help="With --quality: JSON instead of tables.")
+        bool, typer.Option("--json", help="With --quality: print JSON instead of tables.")
     ] = False,
 ) -> None:
-    """Measure planners on the same topologies, in turn, each in processes of its own (on Spark, one for all).
+    """Measure planners on the same topologies, in turn, each in new processes (on Spark, one for all).
 
-    DIR gets results.json, results.jsonl (as they come), the Delta table results (a run adds rows) and
-    index.html, which are replaced after each process, so that a benchmark that is stopped keeps what it
-    measured. A planner that fails or takes too long is a result. At the smallest size of each suite the
-    planners' plans are compared.
+    DIR gets results.json, results.jsonl (one line per measurement), the Delta table results (a benchmark adds
+    rows) and index.html. They are replaced after each process, so a stopped benchmark keeps its measurements.
+    A planner that fails or takes too long is a result. At the smallest size of each suite the planners'
+    plans are compared.
 
-    With --quality, plans are compared by what they need and sustain; DIR gets quality.json, quality.html and
-    rows of the Delta table quality.
+    With --quality, plans are compared by the resources they need and the rates they sustain; DIR gets
+    quality.json, quality.html and rows of the Delta table quality.
     """
     if history:
         from penstock.engine.measure.bench.print_results import print_history, read_history
@@ -277,7 +275,7 @@ def bench_command(
         return
     options = key_values(define, "-D")
     configuration = hand_on(config_dir, options)
-    remember_secrets(spark_settings(spark_conf_dir_in_use()))  # that child processes start with
+    remember_secrets(spark_settings(spark_conf_dir_in_use()))  # child processes start with them
     suites = [find_suite(name) for name in listed(suite or [DEFAULT_SUITES])]
     cases = cases_of(each_once(suites), numbers_of_operators(DEFAULT_SIZES if sizes is None else sizes))
     if quality:
@@ -287,7 +285,7 @@ def bench_command(
             ("--budget", budget is not None),
         ):
             if is_given:
-                raise ConfigurationError(f"{option}: does not go with --quality")
+                raise ConfigurationError(f"{option} cannot be combined with --quality")
         names = listed(planner or [])
         make_output_folder(out)
         with hold_folder(out, "penstock bench"):
@@ -301,13 +299,13 @@ def bench_command(
         ("--master", master is not None),
     ):
         if is_given:
-            raise ConfigurationError(f"{option}: goes with --quality")
+            raise ConfigurationError(f"{option} needs --quality")
     if json_output:
-        raise ConfigurationError("--json: goes with --quality")
+        raise ConfigurationError("--json needs --quality")
     from penstock.engine.measure.bench.print_results import read_results
 
     if until is Layer.TOPOLOGY:
-        raise ConfigurationError("--until topology: found nothing to measure", "name a later layer")
+        raise ConfigurationError("--until topology leaves nothing to measure", "name a later layer")
     chosen, unavailable = chosen_planners(listed(planner or []))
     old = None if compare is None else read_results(compare)
     make_output_folder(out)
@@ -323,7 +321,7 @@ def bench_command(
     from penstock.engine.measure.bench.measure_suites import measure_suites, stages
 
     if limit is not None:
-        print_beside_output(f"measuring for about {limit}; --budget sets another time")
+        print_beside_output(f"measuring for about {limit}; --budget changes that")
     with hold_folder(out, "penstock bench"), progress(stages(cases, chosen, settings["repeat"])) as report:
         results = measure_suites(
             cases,
@@ -335,17 +333,19 @@ def bench_command(
             report,
             command=redact(shlex.join(["penstock", *sys.argv[1:]])),
             resume=resume,
-            said=partial(_print_measured, report),
+            on_record=partial(_print_measured, report),
         )
     if results["left_out"]:
         every = results["left_out"] + results["turns"]
-        said = f"{results['left_out']:,} of {every:,} measurements did not fit into {limit}"
-        print_beside_output(Styled(f"{said}: --budget, --sizes or --repeat measure more", "dim"))
+        message = f"{results['left_out']:,} of {every:,} measurements did not fit into {limit}"
+        print_beside_output(
+            StyledText(f"{message}: use --budget, --sizes or --repeat to measure more", "dim")
+        )
     _report(results, old, out)
 
 
 def _print_measured(report: Report, record: Mapping[str, Any], seconds: float) -> None:
-    """On a terminal the bar says how much time is left; elsewhere each measurement is a line."""
+    """Show the remaining time in the progress bar of a terminal, or else print the measurement as a line."""
     from penstock.engine.measure.bench.prepare_inputs import seconds_left
 
     report.note(seconds_left(seconds))
@@ -371,16 +371,16 @@ def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> N
     for line in results["answers"]:
         print_line(line)
     for line in results["doubts"]:
-        print_beside_output(Styled(line, "yellow"))
+        print_beside_output(StyledText(line, "yellow"))
     print_equality(results["equality"])
     for name, reason in results["unavailable"].items():
-        print_beside_output(Styled(f"{name}: {reason}", "dim"))
-    print_beside_output(Styled(shown_in(out / "index.html", "plots of them"), "dim"))
+        print_beside_output(StyledText(f"{name}: {reason}", "dim"))
+    print_beside_output(StyledText(describe_figures(out / "index.html", "plots of them"), "dim"))
     if old is None:
         return
     compared = compare_results(old["summary"], results["summary"])
     print_comparison(compared)
     if not compared:
-        print_beside_output(Styled("nothing to compare: no suite, size and planner is in both", "dim"))
+        print_beside_output(StyledText("nothing to compare: no suite, size and planner is in both", "dim"))
     if any(row["slower"] for row in compared):
         raise typer.Exit(SLOWER_EXIT_CODE)

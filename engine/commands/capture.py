@@ -1,4 +1,4 @@
-"""`penstock capture`: the jobs of real programs as topologies."""
+"""The command `penstock capture`, which captures the jobs of real programs as topologies."""
 
 import gzip
 import os
@@ -40,19 +40,19 @@ from penstock.engine.run.runtime.transformations import topology_of
 from penstock.operators.common.arguments import NoJavaError
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
 
-# Compares what the real PyFlink submitted for a script with what Penstock makes of the same script.
+# Comparison of PyFlink's jobs of a script with Penstock's jobs of the same script.
 
 
-#: Of nodes; known of some operators only, or in Flink only.
+#: Of nodes; known only for some operators, or only in Flink.
 _TYPES = ("operator_class", "function_class", "output_type")
 _DATA_SETS = ("persistent_data_set", "consumes_data_set")
 
 
 class ScriptComparison(NamedTuple):
-    """Where Penstock's lowering of a script says something else than PyFlink's, and what it does not run.
+    """Differences between Penstock's and PyFlink's lowering of a script, and the part Penstock cannot run.
 
-    `differences` has a list for each job that was compared, by name; an empty list means that all is equal.
-    `not_run` is why Penstock does not run the script, or its rest: none of the other jobs was compared.
+    `differences` maps names of compared jobs to lists; an empty list means that all is equal. `not_run` is
+    the reason why Penstock does not run the script, or its rest; the remaining jobs were not compared.
     """
 
     differences: dict[str, list[str]]
@@ -66,12 +66,12 @@ def compare_with_captured(
     lines: Sequence[str],
     flinks: Sequence[Mapping[str, Any]],
 ) -> ScriptComparison:
-    """Compare each captured job with what Penstock makes of the same script.
+    """Compare each captured job with Penstock's job of the same script.
 
-    The script runs here, too; none of its jobs does. `lines` are captured topologies in the order of
-    submission, `flinks` the plan JSON that Flink made of them. The stream graphs are compared, and every
-    layer that Flink gave. A script that needs what Penstock does not support, or a module that this Python
-    does not have, is no difference: it is `not_run`. Any other failure is one.
+    The script runs here too; its jobs do not. `lines` are captured topologies in order of submission,
+    `flinks` Flink's plan JSON of each. The stream graphs are compared, and every layer in Flink's JSON. A
+    script that needs an unsupported feature, or a module that this Python lacks, is `not_run`, not a
+    difference. Any other failure is a difference.
     """
     failure: PenstockError | None
     try:
@@ -93,15 +93,20 @@ def compare_with_captured(
                 why = failure.message if failure is not None else "the script executes no such job"
                 differences[name] = [f"Penstock has no such job: {why}"]
             continue
-        own = {**topology_of(job), "name": name}
-        wanted, flink = _with_data_sets_of(own["stream_graph"], captured["stream_graph"], plans.get(name))
-        of_layers = verify_captured([orjson.dumps(own).decode()], [flink]) if flink else {}
-        differences[name] = [*_compare_graphs(wanted, own["stream_graph"]), *of_layers.get(name, ())]
+        penstock = {**topology_of(job), "name": name}
+        wanted, flink = _with_data_sets_of(
+            penstock["stream_graph"], captured["stream_graph"], plans.get(name)
+        )
+        layer_differences = verify_captured([orjson.dumps(penstock).decode()], [flink]) if flink else {}
+        differences[name] = [
+            *_compare_graphs(wanted, penstock["stream_graph"]),
+            *layer_differences.get(name, ()),
+        ]
     return ScriptComparison(differences, not_run)
 
 
 def _unsupported(failure: PenstockError) -> str | None:
-    """The feature that Penstock does not support; None if the script failed for another reason."""
+    """Name the feature that Penstock does not support; None if the script failed for another reason."""
     for error in _causes(failure):
         if isinstance(error, UnsupportedNameError | NoJavaError):
             return str(error)
@@ -118,10 +123,10 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _with_data_sets_of(
-    own: Mapping[str, Any], captured: Mapping[str, Any], flink: Mapping[str, Any] | None
+    penstock: Mapping[str, Any], captured: Mapping[str, Any], flink: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The captured graph with the ids of cached data sets that `own` has: Flink draws them at random."""
-    pairs = zip(_data_sets(captured), _data_sets(own), strict=False)
+    """Replace ids of cached data sets in the captured graph by Penstock's: Flink draws them at random."""
+    pairs = zip(_data_sets(captured), _data_sets(penstock), strict=False)
     texts = [orjson.dumps(captured), orjson.dumps(flink or {})]
     for theirs, ours in pairs:
         texts = [text.replace(theirs.encode(), ours.encode()) for text in texts]
@@ -130,21 +135,21 @@ def _with_data_sets_of(
 
 
 def _data_sets(graph: Mapping[str, Any]) -> list[str]:
-    """The ids of cached data sets by what writes or reads them."""
+    """Return the ids of cached data sets in the order of the nodes that write or read them."""
     rows = sorted(graph["nodes"], key=lambda node: int(node["id"])) + sorted(
         graph["edges"], key=lambda edge: str(edge["edge_id"])
     )
     return [row[key] for row in rows for key in _DATA_SETS if key in row]
 
 
-def _compare_graphs(wanted: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
-    theirs, ours = _comparable(wanted, own), _comparable(own, own)
+def _compare_graphs(wanted: Mapping[str, Any], penstock: Mapping[str, Any]) -> list[str]:
+    theirs, ours = _comparable(wanted, penstock), _comparable(penstock, penstock)
     return [] if theirs == ours else [first_difference(theirs, ours, "/stream_graph")]
 
 
-def _comparable(graph: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Nodes and edges by id; what `own` does not know is left out."""
-    known = {node["id"]: node.keys() for node in own["nodes"]}
+def _comparable(graph: Mapping[str, Any], penstock: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nodes and edges by id, without keys that `penstock` lacks."""
+    known = {node["id"]: node.keys() for node in penstock["nodes"]}
     nodes = {}
     for node in graph["nodes"]:
         unknown = {key for key in _TYPES if key not in known.get(node["id"], _TYPES)}
@@ -161,19 +166,19 @@ def _comparable(graph: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, A
     return {**settings, "nodes": nodes, "edges": edges}
 
 
-# `penstock capture --verify`: Penstock's plans of captured jobs beside those of Flink.
+# `penstock capture --verify`: Penstock's plans of captured jobs beside Flink's.
 
 
 class NotVerifiedError(PenstockError):
-    """Flink did not plan a captured job, or Penstock plans it otherwise."""
+    """Flink did not plan a captured job, or Penstock plans it differently."""
 
     exit_code = 10
 
 
 def _verified(captured: CaptureResult) -> dict[str, list[str]]:
-    """For each job, by name: where Penstock's plan of its graph says something else than Flink's.
+    """Compare Penstock's plan of each job's graph with Flink's; return the differences by job name.
 
-    Raises NotVerifiedError if Flink gave no plan of one.
+    Raises NotVerifiedError if Flink did not plan every job.
     """
     differences = verify_captured(captured.lines, captured.plans)
     names = [str(orjson.loads(line)["name"]) for line in captured.lines]
@@ -190,16 +195,16 @@ def _lowered(
     *,
     verbose: bool,
 ) -> ScriptComparison:
-    """The captured jobs of a PyFlink script beside those that Penstock makes of it.
+    """Compare the captured jobs of a PyFlink script with Penstock's jobs of it.
 
-    `words` are the script and its arguments. What it prints goes to standard error, if `verbose`, and it may
+    `words` are the script and its arguments. Its output goes to standard error if `verbose`. The script may
     change its folder.
     """
     version = captured.flink_version
     if version.split(".")[:2] != FLINK_VERSION.split(".")[:2]:
-        return ScriptComparison({}, f"it makes graphs as PyFlink {FLINK_VERSION} does, not as {version}")
+        return ScriptComparison({}, f"Penstock makes graphs like PyFlink {FLINK_VERSION}, not {version}")
     if parallelism is None and "parallelism.default" not in options:
-        parallelism = 1  # as of flink run
+        parallelism = 1  # the default of flink run
     settings = EnvironmentSettings(config=options, parallelism=parallelism)
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         out = sys.stderr if verbose else nowhere
@@ -210,20 +215,21 @@ def _lowered(
 def _require_equal(
     program: str,
     captured: CaptureResult,
-    of_plans: Mapping[str, Sequence[str]],
-    of_script: Mapping[str, Sequence[str]],
+    plan_differences: Mapping[str, Sequence[str]],
+    script_differences: Mapping[str, Sequence[str]],
 ) -> None:
-    """Raises NotVerifiedError if there is a difference, of the plans or of the graphs of a script."""
-    if different := sum(map(bool, of_plans.values())):
+    """Raise NotVerifiedError if plans, or the graphs of a script, differ."""
+    if different := sum(map(bool, plan_differences.values())):
         raise NotVerifiedError(
-            f"Penstock plans {different} of {len(captured.lines)} jobs otherwise than Flink does",
+            f"Penstock plans {different} of {len(captured.lines)} jobs differently from Flink",
             "this is a bug in Penstock: please report it with the lines that differ",
         )
-    if different := sum(map(bool, of_script.values())):
+    if different := sum(map(bool, script_differences.values())):
         raise NotVerifiedError(
-            f"Penstock makes another graph of {program} than PyFlink for {different} of "
-            f"{len(captured.lines)} jobs, and plans PyFlink's as Flink does",
-            "docs/running-jobs.md names three such cases, where a script goes on with streams of a job that "
+            f"Penstock's graph of {program} differs from PyFlink's for {different} of "
+            f"{len(captured.lines)} jobs; Penstock plans PyFlink's graph like Flink",
+            "docs/running-jobs.md names three such cases, where a script continues with streams of a job "
+            "that "
             "has run; any other is a bug in Penstock",
         )
 
@@ -232,7 +238,7 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": True, "ignore_unknown_options": T
 
 
 class CaptureError(PenstockError):
-    """A program did not give all its jobs."""
+    """A program did not submit all its jobs."""
 
 
 def capture_command(
@@ -247,27 +253,25 @@ def capture_command(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="Default: standard output; .gz is packed."),
+        typer.Option("-o", "--out", metavar="FILE", help="Default: standard output; .gz is compressed."),
     ] = None,
-    append: Annotated[
-        bool, typer.Option("--append", help="Keep what FILE holds, and add the jobs to it.")
-    ] = False,
+    append: Annotated[bool, typer.Option("--append", help="Append the jobs to FILE.")] = False,
     flink: Annotated[
         Path | None,
         typer.Option(
             "--flink",
             metavar="HOME",
             help="The folder of a Flink distribution, 1.20 or newer. Default: FLINK_HOME, else the extra "
-            "flink; of a PyFlink script, the PyFlink that runs it.",
+            "flink; for a PyFlink script, the PyFlink that runs it.",
         ),
     ] = None,
     parallelism: Annotated[
         int | None,
-        typer.Option("-p", "--parallelism", min=1, help="Default parallelism, as of flink run."),
+        typer.Option("-p", "--parallelism", min=1, help="Default parallelism, as in flink run."),
     ] = None,
     define: Annotated[
         list[str] | None,
-        typer.Option("-D", metavar="KEY=VALUE", help="An option of Flink; may be repeated."),
+        typer.Option("-D", metavar="KEY=VALUE", help="An option of Flink; repeatable."),
     ] = None,
     main_class: Annotated[
         str | None, typer.Option("-c", "--class", metavar="MAIN", help="The main class of a jar.")
@@ -276,30 +280,31 @@ def capture_command(
         bool,
         typer.Option(
             "--verify",
-            help="Have Flink plan each job in the same process, and compare Penstock's plan with Flink's; of "
-            "a PyFlink script, what Penstock itself makes of the script, too.",
+            help="Have Flink plan each job in the same process, and compare Penstock's plan with Flink's; "
+            "for "
+            "a PyFlink script, also compare Penstock's own graph of the script.",
         ),
     ] = False,
     observe: Annotated[
         bool,
-        typer.Option("--observe", help="RUN the jobs as usual, once their graphs are written."),
+        typer.Option("--observe", help="RUN the jobs as usual after writing their graphs."),
     ] = False,
     agent: Annotated[
         bool,
         typer.Option("--agent", help="Print the agent's jar and the variables that set it up, and exit."),
     ] = False,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Write the jobs of a program that fails later on.")
+        bool, typer.Option("--partial", help="Write jobs even if the program fails later.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Show what the program prints, on standard error.")
+        bool, typer.Option("-v", "--verbose", help="Show the program's output, on standard error.")
     ] = False,
 ) -> None:
-    """Write the jobs that a program submits as topologies, one line each, for penstock plan. No job runs.
+    """Write the jobs that a program submits as topologies, one per line, for penstock plan. No job runs.
 
-    The program's main() DOES run: it may create tables, call services, and write files by itself. Its jobs
-    reach the agent in place of a cluster, and are answered as finished, without results. A program that
-    starts a cluster itself is refused. Of the configuration only the keys that planning reads are written.
+    The program's main() DOES run: it may create tables, call services, and write files. Its jobs reach the
+    agent instead of a cluster, and are answered as finished, without results. A program that starts a
+    cluster itself is refused. Of the configuration, only keys that planning reads are written.
     """
     if agent:
         for line in agent_exports(out or Path("jobs.jsonl"), observe):
@@ -308,7 +313,7 @@ def capture_command(
     words, is_command = _words(context, program or [])
     _require_sensible(words, out, append=append, verify=verify, observe=observe)
     if out is not None:
-        require_place(out)  # the program may do for real what cannot be done twice
+        require_place(out)  # running the program twice may not be possible
     with short_lived_folder("capture") as folder:
         if is_command:
             _require_no_options_of_programs(flink, parallelism, define, main_class)
@@ -316,10 +321,10 @@ def capture_command(
             run = ProgramCommand(words, dict(os.environ), False)
         else:
             options = key_values(define, "-D")
-            asked = Program(
+            requested = Program(
                 Path(words[0]), program_kind(words[0]), words[1:], main_class, parallelism, options
             )
-            run = _command_of(asked, flink, Path(folder))
+            run = _command_of(requested, flink, Path(folder))
         name = os.path.basename(words[0])
         untouched = _stamp(out)
         captured = run_capture(
@@ -335,38 +340,38 @@ def capture_command(
         )
     if out is not None and (stamp := _stamp(out)) is not None and stamp != untouched:
         raise CaptureError(
-            f"{shlex.join(words[:1])}: it wrote to {out} itself; what it wrote is still there, and its "
-            f"{_count(captured.lines, 'job')} not",
-            "name a file by -o that the program does not write",
+            f"{shlex.join(words[:1])}: it wrote to {out} itself; its output is still there, and its "
+            f"{_count(captured.lines, 'job')} are not",
+            "name a file with -o that the program does not write",
         )
     problem = _problem(words, captured, run.no_python)
     if problem is not None and (not partial or not captured.lines):
         raise problem
-    differences, own = {}, None
+    differences, lowered = {}, None
     if verify:
         differences = _verified(captured)
     write_texts([*captured.before, *captured.lines], out)
     if verify and not is_command and program_kind(words[0]) is ProgramKind.PYTHON:
-        own = _lowered(words, captured, parallelism, key_values(define, "-D"), verbose=verbose)
-    _tell(captured, differences if verify else None, own.differences if own else {}, out)
-    if own is not None and own.not_run is not None:
-        print_beside_output(f"what Penstock itself makes of {words[0]} was not compared: {own.not_run}")
+        lowered = _lowered(words, captured, parallelism, key_values(define, "-D"), verbose=verbose)
+    _print_jobs(captured, differences if verify else None, lowered.differences if lowered else {}, out)
+    if lowered is not None and lowered.not_run is not None:
+        print_beside_output(f"Penstock's own graph of {words[0]} was not compared: {lowered.not_run}")
     if problem is not None:
         print_error(f"not complete: {problem.message}")
     if verify:
-        _require_equal(words[0], captured, differences, own.differences if own else {})
+        _require_equal(words[0], captured, differences, lowered.differences if lowered else {})
 
 
 def _stamp(out: Path | None) -> tuple[int, ...] | None:
-    """What changes when a file is written; None if there is no file (or a device: /dev/stdout)."""
+    """Return values that change when a file is written; None if it does not exist or is a device."""
     if out is None or str(out).startswith("/dev/") or not out.is_file():
         return None
-    found = out.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    status = out.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _words(context: typer.Context, words: Sequence[str]) -> tuple[list[str], bool]:
-    """The program or command with its arguments; whether all of it stands after `--`."""
+    """Return the program or command with its arguments, and whether all of it followed `--`."""
     line: Sequence[str] = context.meta.get(ARGUMENTS, ())
     after = list(line[list(line).index("--") + 1 :]) if "--" in line else None
     return list(words), after is not None and after == list(words)
@@ -378,18 +383,18 @@ def _require_sensible(
     if not words:
         raise ConfigurationError("no program to capture", "name a jar, a script, or -- and a command")
     if append and out is None:
-        raise ConfigurationError("--append: found no file to add to", "name it by -o FILE")
+        raise ConfigurationError("--append needs -o FILE", "name the file to append to")
     if verify and observe:
         raise ConfigurationError(
-            "--verify with --observe: planning changes the graph that would run",
-            "capture the program without --observe to verify it",
+            "--verify and --observe cannot be combined: planning changes the graph that would run",
+            "to verify the program, capture it without --observe",
         )
 
 
 def _require_no_options_of_programs(*options: object) -> None:
     if any(options):
         raise ConfigurationError(
-            "--flink, -p, -D and -c: found with a command after --, allowed with a jar or a script",
+            "--flink, -p, -D and -c need a jar or a script, got a command after --",
             "give these options to the command itself",
         )
 
@@ -411,20 +416,20 @@ def _lines_before(out: Path) -> list[str]:
         data = out.read_bytes()
         text = (gzip.decompress(data) if out.suffix == ".gz" else data).decode()
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"{out}: cannot be read to append to it: {error}") from error
+        raise InputError(f"{out}cannot be read for appending: {error}") from error
     lines = [line for line in text.split("\n") if line.strip()]
     for number, line in enumerate(lines, 1):
         try:
             orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            raise InputError(f"{out}: line {number} is no JSON, so nothing is added to it") from error
+            raise InputError(f"{out}: line {number} is not JSON, so nothing is appended") from error
     return lines
 
 
 def _problem(
     words: Sequence[str], captured: CaptureResult, no_python: ConfigurationError | None
 ) -> CaptureError | None:
-    """Why the capture is not complete; None if it is."""
+    """Return the error of an incomplete capture; None if it is complete."""
     program = shlex.join(words[:1])
     jobs = _count(captured.lines, "job")
     if captured.changed_file is not None:
@@ -436,32 +441,33 @@ def _problem(
             f"{program}: " + "; ".join(captured.refusals), _PARTIAL if captured.lines else None
         )
     if captured.problem is not None:
-        said = captured.log_tail.replace("\n", "\n  ")
-        if no_python is not None and "python" in said.lower():
-            said += f"\nfunctions in Python need {no_python.message}; {no_python.hint}"
+        log_tail = captured.log_tail.replace("\n", "\n  ")
+        if no_python is not None and "python" in log_tail.lower():
+            log_tail += f"\nfunctions in Python need {no_python.message}; {no_python.hint}"
         return CaptureError(
-            f"{program}: {captured.problem}, after {jobs}" + (f"; its last words:\n  {said}" if said else ""),
+            f"{program}: {captured.problem}, after {jobs}"
+            + (f"; its last lines:\n  {log_tail}" if log_tail else ""),
             _PARTIAL if captured.lines else None,
         )
     if not captured.lines:
         return CaptureError(
             f"{program}: submitted no job",
-            "a program has to call execute(), and a command to start Java with this environment; -v shows "
-            "what it prints",
+            "a program must call execute(), and a command must start Java with this environment; -v shows "
+            "its output",
         )
     return None
 
 
-_PARTIAL = "nothing was written; --partial writes the jobs that came before"
+_PARTIAL = "nothing was written; --partial writes the earlier jobs"
 
 
-def _tell(
+def _print_jobs(
     captured: CaptureResult,
     differences: Mapping[str, list[str]] | None,
-    own: Mapping[str, list[str]],
+    script_differences: Mapping[str, list[str]],
     out: Path | None,
 ) -> None:
-    """A line for each job, and where they are, on standard error: the jobs may go to standard output."""
+    """Print a line for each job, and the place of the output, on standard error."""
     for line in captured.lines:
         topology = orjson.loads(line)
         graph, differing = topology["stream_graph"], (differences or {}).get(topology["name"], [])
@@ -471,9 +477,11 @@ def _tell(
         )
         for difference in differing:
             print_beside_output(f"  {difference}")
-        if (of_script := own.get(topology["name"])) is not None:
-            print_beside_output(f"  as Penstock lowers the script: {'differs' if of_script else 'ok'}")
-            for difference in of_script:
+        if (lowering_differences := script_differences.get(topology["name"])) is not None:
+            print_beside_output(
+                f"  as Penstock lowers the script: {'differs' if lowering_differences else 'ok'}"
+            )
+            for difference in lowering_differences:
                 print_beside_output(f"    {difference}")
     print_beside_output(
         f"{_count(captured.lines, 'job')} of Flink {captured.flink_version} written to "

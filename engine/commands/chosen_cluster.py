@@ -1,4 +1,4 @@
-"""The cluster that a command's jobs run on, out of its options."""
+"""Choose the cluster for a command's jobs from its options."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from typing import Any
 from penstock.engine.configuration.cluster_options import PARALLELISM
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
-from penstock.engine.output.pieces import Styled
+from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.output.redaction import redact_value
 from penstock.engine.run.clusters.session_folder import (
@@ -22,7 +22,7 @@ from penstock.engine.run.clusters.start_session import EXECUTOR_CORES
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.vocabulary import SlotSharingStrategy
 
-# Options of a command beside settings of the configuration that say something else.
+# Options of a command that override settings of the configuration.
 
 
 _NO_SETTINGS: Mapping[str, str] = {}
@@ -39,9 +39,9 @@ def print_overridden_settings(
     py_files: str | None = None,
     spark: Mapping[str, str] = _NO_SETTINGS,
 ) -> None:
-    """Say for each option that differs from the configuration which of the two is used, and why.
+    """Print a message for each option that overrides a different value in the configuration.
 
-    `spark`: properties that --properties-file and --conf set.
+    `spark` holds the properties that --properties-file and --conf set.
     """
     cluster = configuration.cluster
     pairs: list[tuple[str, Any, str, Any]] = [
@@ -62,21 +62,21 @@ def print_overridden_settings(
             if key in configuration.spark
         ),
     ]
-    for option, of_command, key, configured in pairs:
+    for option, given, key, configured in pairs:
         setting = configuration.settings.get(key)
-        if of_command is None or setting is None or of_command == configured:
+        if given is None or setting is None or given == configured:
             continue
-        shown = (redact_value(key, str(of_command)), redact_value(key, setting.text))
-        said = f"{option} {shown[0]} is used, not {setting.key} {shown[1]} ({setting.place})"
-        print_beside_output(Styled(f"{said}: options of a command win over the configuration", "dim"))
+        shown = (redact_value(key, str(given)), redact_value(key, setting.text))
+        message = f"{option} {shown[0]} is used, not {setting.key} {shown[1]} ({setting.place})"
+        print_beside_output(StyledText(f"{message}: options of a command override the configuration", "dim"))
 
 
 def chosen_cluster(
     master: str | None, session: str | None, conf: Mapping[str, str], *, verbose: bool
 ) -> Cluster:
-    """The first kind of cluster that is active; `verbose` says which and why.
+    """Return the first kind of cluster that is active; if `verbose`, print which and why.
 
-    Raises ConfigurationError for a session that was asked for in vain.
+    Raises ConfigurationError if the requested session cannot be used.
     """
     cluster = choose_cluster(ClusterOptions(master, session, conf))
     if verbose:
@@ -88,27 +88,27 @@ def chosen_cluster(
 def default_parallelism(
     parallelism: int | None, configuration: EffectiveConfiguration, cluster: Cluster
 ) -> int | None:
-    """The parallelism of jobs that say none: that of the command, or in a session, its slots."""
+    """Return the command's parallelism, or in a session its number of slots, for jobs that set none."""
     if parallelism is not None or cluster.session is None or PARALLELISM.key in configuration.settings:
         return parallelism
     return cluster.session.slots
 
 
 def with_slot_request_timeout(options: dict[str, str], timeout: str | None) -> dict[str, str]:
-    """`options` with the timeout of the command. ConfigurationError if that is no duration."""
+    """Add the timeout of the command to `options`. Raises ConfigurationError if it is not a duration."""
     if timeout is None:
         return options
     try:
         SLOT_REQUEST_TIMEOUT.parse(timeout)
     except ValueError as error:
         raise ConfigurationError(
-            f"--slot-request-timeout {timeout}: {error}", "as in 30 s or 5 min"
+            f"--slot-request-timeout {timeout}: {error}", "give a duration such as 30 s or 5 min"
         ) from None
     return {**options, SLOT_REQUEST_TIMEOUT.key: timeout}
 
 
 def begin_on_cluster(cluster: Cluster, conf: Mapping[str, str], slots_per_task_manager: int | None) -> None:
-    """Spawn the JVM that the first job will need, if it is this process's own, while the script is read."""
+    """Start the JVM of the first job while the script is read, if the JVM belongs to this process."""
     if cluster.session is None and (cluster.master or conf.get(SPARK_MASTER, "local")).startswith("local"):
         from penstock.engine.spark.session import begin_session
 
@@ -119,9 +119,9 @@ def begin_on_cluster(cluster: Cluster, conf: Mapping[str, str], slots_per_task_m
 def on_cluster(
     cluster: Cluster, conf: Mapping[str, str], slots_per_task_manager: int | None = None
 ) -> Iterator[None]:
-    """Jobs inside the block run on `cluster`, with Spark's settings `conf`.
+    """Run jobs inside the block on `cluster`, with Spark's settings `conf`.
 
-    `slots_per_task_manager`, if configured, are the cores of an executor, where `conf` says nothing else.
+    `slots_per_task_manager`, if configured, is the number of cores of an executor unless `conf` sets it.
     """
     from penstock.engine.run.runtime.run_environment import use_session_settings
 

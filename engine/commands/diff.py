@@ -1,4 +1,4 @@
-"""`penstock diff`: what is different in two sets of topologies, and what becomes of their savepoints."""
+"""The command `penstock diff`, which compares topologies and checks whether savepoints restore."""
 
 import errno
 import os
@@ -41,7 +41,7 @@ from penstock.plans.topology.job_defaults import JobDefaults
 
 
 class DiffForm(StrEnum):
-    """What people get to read."""
+    """Formats for people, the values of --format."""
 
     TEXT = "text"
     MARKDOWN = "markdown"
@@ -60,7 +60,7 @@ def diff_command(
         str | None,
         typer.Argument(
             metavar="B",
-            help="The new ones. Without B, A's newest version is compared with the one before it.",
+            help="The new topologies. Without B, A's newest version is compared with the previous one.",
         ),
     ] = None,
     topology: Annotated[
@@ -72,16 +72,16 @@ def diff_command(
             "--require",
             metavar="VERDICT",
             help="Exit with 6 if a verdict is worse than this: restores; restores-with-warnings (Flink "
-            "starts, but an operator cannot use its state as before); allow-non-restored (what no operator "
-            "takes is lost); refused (only what cannot be planned any more is worse).",
+            "starts, but an operator cannot use its state as before); allow-non-restored (state that no "
+            "operator takes is lost); refused (worse only if a job can no longer be planned).",
         ),
     ] = None,
     source: Annotated[
         RestoreFrom,
         typer.Option(
             "--from",
-            help="Where the new job gets its state: a savepoint, or the last-state of Kubernetes operators "
-            "and of high availability, for which every operator of the old job has to be in the new one.",
+            help="Source of the new job's state: a savepoint, or the last-state of Kubernetes operators "
+            "and of high availability, which needs every operator of the old job in the new one.",
         ),
     ] = RestoreFrom.SAVEPOINT,
     stateful: Annotated[
@@ -89,23 +89,23 @@ def diff_command(
         typer.Option(
             "--stateful",
             metavar="PATTERN",
-            help="Only operators with such a name or uid have state (* and ? stand for characters); may be "
-            "given several times. Default: keyed operators, sources and sinks have; '*' stands for all.",
+            help="Only operators whose name or uid matches have state (* and ? are wildcards); repeatable. "
+            "Default: keyed operators, sources and sinks; '*' means all.",
         ),
     ] = None,
     form: Annotated[
         DiffForm,
-        typer.Option("--format", help="text, or markdown: the same for a comment on a pull request."),
+        typer.Option("--format", help="text, or markdown for a comment on a pull request."),
     ] = DiffForm.TEXT,
     json: Annotated[
-        bool, typer.Option("--json", help="Write all differences as JSON, a line for each topology.")
+        bool, typer.Option("--json", help="Write all differences as JSON, one line per topology.")
     ] = False,
     to: Annotated[
         Path | None,
         typer.Option(
             "--to",
             metavar="FILE",
-            help="With --json, --pairs or --format markdown: write there, not to standard output; .gz is "
+            help="With --json, --pairs or --format markdown: write to FILE, not to standard output; .gz is "
             "compressed.",
         ),
     ] = None,
@@ -122,27 +122,29 @@ def diff_command(
     config_dir: ConfigDir = None,
     define: Define = None,
 ) -> None:
-    """Say what is different in the plans of A and B, and whether savepoints of A restore in B.
+    """Compare the plans of A and B, and check whether savepoints of A restore in B.
 
-    Topologies are paired by name. Of each that has changed: operators added, removed, renamed or with other
-    ids, chains, parallelism, data sets, slots, and what Flink says when the state of the old job is restored
-    in the new one, with the uid that would keep state that is lost.
+    Topologies are paired by name. For each changed topology: operators added, removed, renamed or with other
+    ids, chains, parallelism, data sets, slots, and Flink's verdict if the state of the old job is restored
+    in the new one, with the uid that would keep state from being lost.
 
-    With --pairs, a line for each pair: {"name", "strict", "allow_non_restored"}, each "ok" or Flink's error
-    and message, without and with --allow-non-restored-state; with --from last-state: {"name", "last_state"}.
-    If Flink does not plan one of the two: {"name", "error", "message"}.
+    With --pairs, one line per pair: {"name", "strict", "allow_non_restored"}, each "ok" or Flink's error and
+    message, without and with --allow-non-restored-state; with --from last-state: {"name", "last_state"}. If
+    Flink does not plan one of the two: {"name", "error", "message"}.
     """
     if pairs is not None:
         if old is not None or json or form != DiffForm.TEXT or topology is not None or stateful:
-            raise ConfigurationError("--pairs goes without A, B, --format, --json, --stateful and --topology")
+            raise ConfigurationError(
+                "--pairs cannot be combined with A, B, --format, --json, --stateful or --topology"
+            )
         diff_pairs(pairs, to, require, source, given_configuration(config_dir, define).job_defaults)
         return
     if old is None:
         raise typer.BadParameter("A is missing", param_hint="A")
     if json and form != DiffForm.TEXT:
-        raise ConfigurationError(f"--json with --format {form}: found both, allowed one of them")
+        raise ConfigurationError(f"--json and --format {form} cannot be combined")
     if to is not None and not json and form == DiffForm.TEXT:
-        raise ConfigurationError("--to goes with --json, --pairs or --format markdown")
+        raise ConfigurationError("--to needs --json, --pairs or --format markdown")
     if new is None:
         old, new = previous_version(old)
     counts, shown, worse = Counts(source), ShownTopologies(), WorseVerdict(require)
@@ -153,7 +155,7 @@ def diff_command(
         else:
             sides, in_both = only_topology([opener.open(old, "old"), opener.open(new, "new")], topology), 0
         report("compare plans")
-        differing = _watched(diff_sides(sides[0], sides[1], counts, stateful or (), in_both), shown, worse)
+        differing = _collect(diff_sides(sides[0], sides[1], counts, stateful or (), in_both), shown, worse)
         if json:
             write_pieces(_json_pieces(sides, differing, counts), to)
         else:
@@ -170,7 +172,7 @@ def diff_command(
 
 @contextmanager
 def _folder() -> Iterator[str]:
-    """A folder for sides that are not stores; a full disk is a MachineError that names it."""
+    """Make a folder for sides that are not stores. A full disk raises a MachineError that names it."""
     try:
         with short_lived_folder("diff") as folder:
             yield folder
@@ -184,9 +186,10 @@ def _folder() -> Iterator[str]:
         raise MachineError(f"{where}: {os.strerror(number)}", hint_of(number)) from error
 
 
-def _watched(
+def _collect(
     differing: Iterator[TopologyDiff], shown: ShownTopologies, worse: WorseVerdict
 ) -> Iterator[TopologyDiff]:
+    """Yield `differing` on, after adding each topology to `shown` and `worse`."""
     for differing_topology in differing:
         shown.add(differing_topology)
         worse.add(differing_topology.name, differing_topology.verdict, differing_topology.hint)
@@ -194,7 +197,7 @@ def _watched(
 
 
 def _json_pieces(sides: list[Side], differing: Iterator[TopologyDiff], counts: Counts) -> Iterator[str]:
-    """One JSON object with a line for each topology; the counts come last, when they are known."""
+    """Yield one JSON object with a line for each topology; the counts come last, once they are complete."""
     old, new = (orjson.dumps({"source": side.label, "left_out": side.left_out}).decode() for side in sides)
     yield f'{{"old":{old},"new":{new},"topologies":['
     between = "\n"
@@ -204,7 +207,7 @@ def _json_pieces(sides: list[Side], differing: Iterator[TopologyDiff], counts: C
     yield f'\n],"counts":{orjson.dumps(counts.as_json()).decode()}}}\n'
 
 
-# `penstock diff --pairs`: verdicts of pairs of topologies in a file.
+# `penstock diff --pairs`: verdicts for pairs of topologies in a file.
 
 
 def diff_pairs(
@@ -214,9 +217,9 @@ def diff_pairs(
     source: RestoreFrom,
     job_defaults: JobDefaults,
 ) -> None:
-    """Write a line for each pair; says the number of each verdict beside the output.
+    """Write a line for each pair, and print the number of each verdict on standard error.
 
-    Raises InputError, and WorseVerdictError once all is written.
+    Raises InputError, and, after all lines are written, WorseVerdictError.
     """
     counted: Counter[Verdict] = Counter()
     worse = WorseVerdict(require)

@@ -1,4 +1,4 @@
-"""`penstock doctor`: what is installed, what Spark will use, and what does not fit together."""
+"""The commands `penstock config` and `penstock doctor`, which list options and check the installation."""
 
 import os
 import platform
@@ -31,7 +31,7 @@ from penstock.engine.flink.plan_with_flink import flink_jars
 from penstock.engine.machine.available_memory import cores, import_root, memory_bytes
 from penstock.engine.machine.state_folder import cache_folder, short_lived_folder, state_folder
 from penstock.engine.output.people import is_terminal, print_rows, print_table
-from penstock.engine.output.pieces import Styled
+from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.redaction import redact, remember_secrets
 from penstock.engine.output.write_lines import write_texts
@@ -52,22 +52,21 @@ from penstock.plans.errors import ConfigurationError, PenstockError
 from penstock.plans.installation import install_command, other_distribution, own_requirements, own_version
 from penstock.plans.topology.rules import shorten
 
-# `penstock config`: what is configured, and where.
+# `penstock config`: list options, their values and sources.
 
 
 def config_command(
     key: Annotated[
-        str | None, typer.Argument(metavar="[KEY]", help="Only this key, with all that is known of it.")
+        str | None, typer.Argument(metavar="[KEY]", help="Describe only this key, in full.")
     ] = None,
     config_dir: ConfigDir = None,
     define: Define = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List every option: its value, its default, and where the value comes from.
+    """List every option with its value, its default, and the source of the value.
 
-    Values come from defaults, from the YAML files of the configuration directory, from -D and from
-    environment variables; of Spark's properties also from spark-defaults.conf. Later ones win. Secrets are
-    not shown.
+    Sources are defaults, the YAML files of the configuration directory, -D and environment variables; for
+    Spark's properties also spark-defaults.conf. Later ones win. Secrets are masked.
     """
     configuration = given_configuration(config_dir, define)
     directory = configuration_directory(config_dir)
@@ -99,7 +98,7 @@ def _place(setting: DescribedSetting) -> str:
 
 
 def _describe_key(key: str, described: list[DescribedSetting]) -> DescribedSetting:
-    """What is known of a key. ConfigurationError if nobody knows it."""
+    """Describe a key. Raises ConfigurationError if it is unknown."""
     option = option_of(key)
     wanted = key if option is None else option.key
     setting = next((setting for setting in described if setting.key == wanted), None) or describe_known(
@@ -131,7 +130,7 @@ def _show_key(setting: DescribedSetting, json: bool) -> None:
     print_table((Column(""), Column("")), [(name, text) for name, text in rows if text or name == "value"])
 
 
-# Whether what is installed fits together: each finding names a thing, its version and what it must fit.
+# Checks of the installation. Each finding names a thing, its version and what it must fit.
 
 
 NOT_INSTALLED = "not installed"
@@ -140,15 +139,15 @@ _SHOWN = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy", "polars", "del
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report; `problem` is empty where all is well, else says which pair does not fit."""
+    """A line of the report; `problem` is empty if all is well, else it names the pair that does not fit."""
 
     name: str
-    found: str
+    installed: str
     problem: str = ""
 
 
 def diagnose() -> list[Finding]:
-    """Everything that can be said without starting Spark. Never raises: what fails is a finding."""
+    """Return all findings that do not need Spark. Never raises: a failure is a finding."""
     return [
         Finding("Penstock", f"{own_version()} ({import_root()})", other_distribution() or ""),
         Finding("Python", f"{platform.python_version()} ({sys.executable})"),
@@ -169,26 +168,27 @@ def diagnose() -> list[Finding]:
 
 
 def _extra_flink() -> Finding:
-    """The one extra; without it nothing is wrong, but Flink itself does not plan."""
+    """Check the extra `flink`. Without it nothing is wrong, but plans cannot be compared with Flink's."""
     name, installed = "extra flink", _version("apache-flink-libraries")
     try:
         return Finding(name, f"apache-flink-libraries {installed} ({flink_jars()})")
     except ConfigurationError as error:
         if installed == NOT_INSTALLED:
-            return Finding(name, f"not installed; {install_command('flink')} adds plans by Flink itself")
+            return Finding(name, f"not installed; {install_command('flink')} adds planning by Flink itself")
         return Finding(name, f"apache-flink-libraries {installed}", error.message)
 
 
 def probe(spark: SparkSession) -> list[Finding]:
-    """Findings that need a running session: its workers' Python, and a Delta table written and read."""
+    """Return findings about workers' Python and a Delta table, which need a running session."""
     schema = "executable string, version string, pyarrow string"
     worker = spark.range(1, numPartitions=1).mapInArrow(_describe_worker, schema).first()
     if worker is None:
         return [Finding("session's worker", "no answer", "a Python worker gave no row back")]
-    here = (platform.python_version(), pa.__version__)
-    there = (worker["version"], worker["pyarrow"])
-    worker_python = f"Python {there[0]} ({worker['executable']}), pyarrow {there[1]}"
-    problem = "" if here == there else f"driver has Python {here[0]} and pyarrow {here[1]}"
+    driver_versions = (platform.python_version(), pa.__version__)
+    versions = (worker["version"], worker["pyarrow"])
+    worker_python = f"Python {versions[0]} ({worker['executable']}), pyarrow {versions[1]}"
+    differ = f"driver has Python {driver_versions[0]} and pyarrow {driver_versions[1]}"
+    problem = "" if driver_versions == versions else differ
     with short_lived_folder("doctor") as folder:
         path = os.path.join(folder, "table")
         spark.range(3).write.format("delta").save(path)
@@ -243,7 +243,7 @@ def _package(name: str) -> Finding:
 
 
 def _delta_jar() -> Iterator[Finding]:
-    """The jar against what is installed: delta-spark's version, pyspark's minor version and its Scala."""
+    """Compare the jar with the installed delta-spark, pyspark's minor version and its Scala."""
     jar = delta_coordinates()
     delta, spark, scala = _version("delta-spark"), _version("pyspark"), _scala()
     problems = []
@@ -263,7 +263,7 @@ def _delta_jar() -> Iterator[Finding]:
     if jars:
         yield Finding("jars from", f"PENSTOCK_JARS ({len(jars)} jars)")
     else:
-        yield Finding("jars from", f"spark.jars.packages, kept in {ivy_dir() / 'jars'}")
+        yield Finding("jars from", f"spark.jars.packages, cached in {ivy_dir() / 'jars'}")
 
 
 def _scala() -> str:
@@ -275,7 +275,7 @@ def _scala() -> str:
 
 
 def _workers() -> Finding:
-    """A local Spark runs its workers on this interpreter; a cluster on PYSPARK_PYTHON."""
+    """Name the workers' Python, which is this one in a local Spark, and PYSPARK_PYTHON on a cluster."""
     python = os.environ.get("PYSPARK_PYTHON")
     if python is None or Path(python) == Path(sys.executable):
         return Finding("workers' Python", sys.executable)
@@ -293,17 +293,17 @@ def _own_folder(name: str, hand_out: Callable[[], Path]) -> Finding:
 
 def _conf_dir() -> Finding:
     in_use = spark_conf_dir_in_use()
-    own = spark_conf_dir()
+    bundled = spark_conf_dir()
     settings = spark_settings(in_use)
-    if in_use == own or own in in_use.parents:
+    if in_use == bundled or bundled in in_use.parents:
         return Finding("Spark settings", str(in_use))
     lacking = [
         key
         for key in ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
-        if spark_settings(own)[key] not in settings.get(key, "")
+        if spark_settings(bundled)[key] not in settings.get(key, "")
     ]
     problem = (
-        f"lacks Delta's {', '.join(lacking)}; copy them from {own}/spark-defaults.conf" if lacking else ""
+        f"lacks Delta's {', '.join(lacking)}; copy them from {bundled}/spark-defaults.conf" if lacking else ""
     )
     return Finding("Spark settings", f"{in_use} (SPARK_CONF_DIR)", problem)
 
@@ -313,14 +313,14 @@ def doctor_command(
         bool, typer.Option("--session", help="Also start Spark, run a Python worker and write a Delta table.")
     ] = False,
 ) -> None:
-    """Print what is installed and what does not fit together (exit code 2)."""
+    """Print the installed versions; exit with 2 if some do not fit together."""
     findings = diagnose()
     if session:
         findings += _probe()
     _print(findings)
     wrong = sum(1 for finding in findings if finding.problem)
     if wrong:
-        raise ConfigurationError(f"{wrong} of {len(findings)} findings are wrong; see above")
+        raise ConfigurationError(f"{wrong} of {len(findings)} findings have a problem; see above")
 
 
 def _probe() -> list[Finding]:
@@ -340,15 +340,15 @@ def _probe() -> list[Finding]:
 
 
 def _print(findings: list[Finding]) -> None:
-    """A table on a terminal; name, found and verdict with tabs between where the output is piped."""
+    """Print a table on a terminal, or tab-separated name, finding and verdict if the output is piped."""
     if is_terminal():
         columns = (Column(), Column("found"), Column())
-        print_table(columns, [(row.name, redact(row.found), _verdict(row)) for row in findings])
+        print_table(columns, [(row.name, redact(row.installed), _verdict(row)) for row in findings])
         return
     for finding in findings:
         problem = " ".join(redact(finding.problem).split())
-        print_rows([(finding.name, redact(finding.found), f"WRONG: {problem}" if problem else "ok")])
+        print_rows([(finding.name, redact(finding.installed), f"WRONG: {problem}" if problem else "ok")])
 
 
-def _verdict(finding: Finding) -> Styled:
-    return Styled(redact(finding.problem), "red") if finding.problem else Styled("ok", "green")
+def _verdict(finding: Finding) -> StyledText:
+    return StyledText(redact(finding.problem), "red") if finding.problem else StyledText("ok", "green")

@@ -1,4 +1,4 @@
-"""`penstock draw`: a plan as a picture."""
+"""The command `penstock draw`, which draws a plan as a picture, a page or a graph."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -24,7 +24,7 @@ from penstock.engine.views.draw.to_dot import FORMATS, format_of, rendered
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables.column_types import TOPOLOGY
 
-# The plan that `penstock draw` and `explain` show: of a store, a topology file or a script's job.
+# The plan that `penstock draw` and `explain` read: from a store, a topology file or a script's job.
 
 
 def plan_of_source(
@@ -36,10 +36,10 @@ def plan_of_source(
     define: list[str] | None,
     job: str | None = None,
 ) -> DrawnPlan:
-    """The plan of one topology of a store, of a topology file, or of a script with `arguments`.
+    """Return the plan of one topology of a store, a topology file, or a script with `arguments`.
 
-    Raises ConfigurationError for options that mean nothing for that source, and what the functions below
-    raise.
+    Raises ConfigurationError for options that do not apply to the source, and the errors of the functions
+    below.
     """
     if arguments and not source.endswith(".py"):
         raise ConfigurationError(f"{arguments[0]!r}: only a script takes arguments", "name one SOURCE")
@@ -62,9 +62,9 @@ def plan_of_source(
 
 
 def plan_of_store(store: str, topology: str | None, version: int | None) -> DrawnPlan:
-    """The plan of the topology of that name (None: the only one) in a version (None: the newest).
+    """Return the plan of `topology` in a version; None means the only topology, and the newest version.
 
-    Raises StoreError, and what plan_of_tables raises.
+    Raises StoreError, and the errors of plan_of_tables.
     """
     whole = open_plan(store, version, topology)
     names = whole.table("topologies").select("name").collect()["name"].to_list()
@@ -78,27 +78,27 @@ def plan_of_store(store: str, topology: str | None, version: int | None) -> Draw
 
 
 def plan_of_file(path: str, topology: str | None, options: PlanOptions) -> DrawnPlan:
-    """The topology of that name in a file, planned alone; None: the only one.
+    """Plan the topology of that name, or the only one if it is None, in a file.
 
-    Raises InputError, and what plan_of_tables raises.
+    Raises InputError, and the errors of plan_of_tables.
     """
     frames = read_in_process(path, lambda stage: None, job_defaults=options.job_defaults).frames
     rejected = frames["rejected"].select("name", "message")
     name = chosen_topology(topology, frames["topologies"]["name"].to_list(), rejected, path)
     key = frames["topologies"].filter(pl.col("name") == name)[TOPOLOGY][0]
-    own = {
+    rows_of_topology = {
         table: frame.filter(pl.col("name") == name if table in BY_NAME else pl.col(TOPOLOGY) == key)
         for table, frame in frames.items()
     }
-    inputs = len(own["topologies"]) + len(own["rejected"])
-    planned = plan_frames(own, inputs, options.until, options.choices, lambda stage: None)
+    inputs = len(rows_of_topology["topologies"]) + len(rows_of_topology["rejected"])
+    planned = plan_frames(rows_of_topology, inputs, options.until, options.choices, lambda stage: None)
     return plan_of_tables(planned.tables, name, path)
 
 
 def plan_of_script(
     script: str, arguments: Sequence[str], options: PlanOptions, scripts: object, wanted: str | None = None
 ) -> DrawnPlan:
-    """One of a script's jobs; see job_of_script."""
+    """Plan one job of a script; see job_of_script."""
     from penstock.engine.library.what_if_of_script import job_of_script
     from penstock.engine.run.runtime.run_settings import plan_job
 
@@ -107,23 +107,23 @@ def plan_of_script(
 
 
 def require_none(value: object, option: str, source: str) -> None:
-    """Raise ConfigurationError where an option is given that means nothing for a source."""
+    """Raise ConfigurationError if an option is given that does not apply to the source."""
     if value is not None:
-        raise ConfigurationError(f"{option} says nothing of {source}", "it is for stores")
+        raise ConfigurationError(f"{option} does not apply to {source}", "it is for stores")
 
 
-# Whether --out takes topologies as lines.
+# --out of topology lines.
 
 
 LINES = (".jsonl", ".jsonl.gz")
-"""How names of files of topology lines end."""
+"""Endings of files of topology lines."""
 
 
 def require_lines_to_draw(out: str, kind_of_draw: str) -> None:
-    """ConfigurationError unless `out` is a file of lines; `kind_of_draw`: what is written only as lines."""
+    """Raise ConfigurationError unless `out` is a file of lines, which `kind_of_draw` needs."""
     if not out.endswith(LINES):
         raise ConfigurationError(
-            f"--out {out}: {kind_of_draw}: topologies are lines", "FILE.jsonl or FILE.jsonl.gz"
+            f"--out {out}: {kind_of_draw}: must be a file of lines", "FILE.jsonl or FILE.jsonl.gz"
         )
 
 
@@ -147,11 +147,13 @@ def draw_command(
         typer.Argument(metavar="SOURCE", help="A plan store, a topology file, or a script (.py) with a job."),
     ],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Of a script: its sys.argv.")
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="For a script: its sys.argv.")
     ] = None,
     topology: Annotated[
         str | None,
-        typer.Option("--topology", metavar="NAME", help="Which to draw; needed if there are several."),
+        typer.Option(
+            "--topology", metavar="NAME", help="The topology to draw; required if there are several."
+        ),
     ] = None,
     to: Annotated[
         Path | None,
@@ -159,7 +161,7 @@ def draw_command(
     ] = None,
     file_format: Annotated[
         str | None,
-        typer.Option("--format", metavar="FORMAT", help=f"{_FORMATS}; default: as FILE ends, else svg."),
+        typer.Option("--format", metavar="FORMAT", help=f"{_FORMATS}; default: by FILE's ending, else svg."),
     ] = None,
     layer: Annotated[
         DrawnLayer | None,
@@ -170,18 +172,18 @@ def draw_command(
         typer.Option(
             "--vertex",
             metavar="VERTEX",
-            help="Draw the execution graph of this vertex: its name, an operator's, its id or its number.",
+            help="Draw the execution graph of this vertex: its name, id or number, or an operator's name.",
         ),
     ] = None,
     folding: Annotated[
         Folding,
         typer.Option(
             "--fold",
-            help="Draw boxes closed: chains, slot sharing groups, none, or as the number of boxes asks for.",
+            help="Boxes drawn closed: chains, slot sharing groups, none, or auto: by the number of boxes.",
         ),
     ] = Folding.AUTO,
     version: Annotated[
-        int | None, typer.Option("--version", metavar="V", help="Of a store; default: the newest.")
+        int | None, typer.Option("--version", metavar="V", help="For a store; default: the newest.")
     ] = None,
     config_dir: ConfigDir = None,
     define: Define = None,
@@ -190,7 +192,7 @@ def draw_command(
     wanted = _format(file_format, to)
     if vertex is not None and layer not in (None, DrawnLayer.EXECUTION_GRAPH):
         raise ConfigurationError(f"--vertex is for the execution graph, not for --layer {layer}")
-    # a bar would be drawn over the picture where that goes to the terminal
+    # on a terminal, a progress bar would overwrite the picture
     with nullcontext(Report()) if to is None else progress(3) as report:
         report("reading the plan")
         plan = plan_of_source(source, list(arguments or []), topology, version, config_dir, define)
@@ -205,9 +207,9 @@ def draw_command(
                 file.write(piece.encode())
 
 
-def _format(asked: str | None, to: Path | None) -> str:
-    if asked is not None and asked not in FORMATS:
-        raise ConfigurationError(f"--format: found {asked!r}, allowed {_FORMATS}")
-    if asked is not None:
-        return asked
+def _format(given: str | None, to: Path | None) -> str:
+    if given is not None and given not in FORMATS:
+        raise ConfigurationError(f"--format must be one of {_FORMATS}, got {given!r}")
+    if given is not None:
+        return given
     return "svg" if to is None else format_of(str(to))

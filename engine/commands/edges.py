@@ -1,4 +1,4 @@
-"""`penstock edges`: execution edges one by one."""
+"""The command `penstock edges`, which writes the execution edges of topologies."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,11 +16,8 @@ from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
 from penstock.plans.plan_json.to_topology_lines import json_object, values
 
-# `penstock edges`: execution edges one by one.
-
-
 EDGES_AT_A_TIME = 250_000
-"""About how many edges are in memory."""
+"""Edges in memory at a time, approximately."""
 
 _MEMBERS = {
     "data_set": "data_set_id",
@@ -38,17 +35,17 @@ _MEMBERS = {
 def edges_command(
     store: PlansToRead,
     topology: Annotated[
-        str | None, typer.Option("--topology", metavar="NAME", help="The topology; needed without --all.")
+        str | None, typer.Option("--topology", metavar="NAME", help="The topology; required without --all.")
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Edges of every topology, with its name, in any order.")
+        bool, typer.Option("--all", help="Edges of all topologies, with their names, in any order.")
     ] = False,
     job_edge: Annotated[
         str | None,
         typer.Option(
             "--job-edge",
             metavar="ID",
-            help="Only edges of this intermediate data set (32 hex digits, as export and show print them).",
+            help="Only edges of this intermediate data set (32 hex digits, as printed by export and show).",
         ),
     ] = None,
     version: Annotated[
@@ -61,9 +58,9 @@ def edges_command(
         Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output; .gz is compressed.")
     ] = None,
 ) -> None:
-    """Write one JSON line or row for each execution edge: what is read, and the task that reads it.
+    """Write a JSON line or row per execution edge, with the partition and the task that reads it.
 
-    They are expanded while they are written: an all-to-all edge of 10,000 to 10,000 tasks has 100 million.
+    Edges are expanded while they are written: an all-to-all edge of 10,000 to 10,000 tasks has 100 million.
     """
     _require_one_of(topology, every, job_edge, format)
     plan = chosen_plan(store, version, topology)
@@ -80,24 +77,28 @@ def edges_command(
     if job_edge is not None and edges.is_empty():
         known = job_edges.select("data_set_id").head(5).collect()["data_set_id"]
         raise StoreError(
-            f"{topology} has no job edge {job_edge!r}", "some that it has: " + (", ".join(known) or "none")
+            f"{topology} has no job edge {job_edge!r}",
+            "it has, among others: " + (", ".join(known) or "none"),
         )
     write_texts(_texts(plan, edges), to)
 
 
 def _require_one_of(topology: str | None, every: bool, job_edge: str | None, format: str) -> None:
     if every == (topology is not None):
-        raise ConfigurationError("found both" if every else "found neither", "name --topology NAME or --all")
+        problem = "--topology and --all cannot be combined" if every else "--topology or --all is required"
+        raise ConfigurationError(problem, "--all covers all topologies")
     if every and job_edge is not None:
-        raise ConfigurationError("--job-edge and --all cannot go together", "name its --topology")
+        raise ConfigurationError("--job-edge and --all cannot be combined", "use its --topology")
     if format not in ("json", "parquet"):
-        raise ConfigurationError(f"--format {format}: there is no such format", "json or parquet")
+        raise ConfigurationError(f"--format must be json or parquet, got {format}", "parquet needs --all")
     if format == "parquet" and not every:
-        raise ConfigurationError("--format parquet is for --all", "penstock sql selects those of a topology")
+        raise ConfigurationError(
+            "--format parquet needs --all", "penstock sql selects the edges of a topology"
+        )
 
 
 def _write_all(store: str, version: int | None, format: str, to: Path | None) -> None:
-    """Edges of all topologies as they are found, in memory that does not grow with the store."""
+    """Write the edges of all topologies in any order, in memory that does not grow with the store."""
     from penstock.engine.views.run_query import (
         ALL_EXECUTION_EDGES,
         MEMORY_BYTES,
@@ -118,7 +119,7 @@ def _write_all(store: str, version: int | None, format: str, to: Path | None) ->
 
 
 def _texts(plan: StoredPlan, job_edges: pl.DataFrame) -> Iterator[str]:
-    """The lines of many edges at a time, by consumer in topological order, input, subtask and partition.
+    """Yield lines of many edges at a time, by consumer in topological order, input, subtask and partition.
 
     Ranges are sorted, not edges: the edges of a range stay together.
     """
@@ -142,7 +143,7 @@ def _texts(plan: StoredPlan, job_edges: pl.DataFrame) -> Iterator[str]:
 
 
 def _slices(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Consecutive ranges of about EDGES_AT_A_TIME edges."""
+    """Yield consecutive ranges of about EDGES_AT_A_TIME edges."""
     sizes = ranges.select(pl.col("last_partition") - pl.col("first_partition") + 1).to_series().cast(pl.Int64)
     parts = (sizes.cum_sum() - sizes).to_numpy() // EDGES_AT_A_TIME
     bounds = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(ranges)]

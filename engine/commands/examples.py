@@ -1,4 +1,4 @@
-"""`penstock examples`: the bundled scripts, topologies and planners, to look at and to copy."""
+"""The commands `penstock examples` and `penstock cite`, for bundled files and a citation."""
 
 from enum import StrEnum
 from importlib.resources import files
@@ -15,7 +15,7 @@ from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.installation import own_version
 
-# `penstock cite`: how to cite Penstock.
+# `penstock cite`.
 
 
 class CitationFormat(StrEnum):
@@ -30,12 +30,12 @@ def cite_command(
         CitationFormat, typer.Option("--format", help=f"{', '.join(CitationFormat)}.")
     ] = CitationFormat.BIBTEX,
 ) -> None:
-    """Print how to cite the Penstock that is installed; CITATION.cff of the repository says the same."""
+    """Print a citation of the installed Penstock, equal to CITATION.cff of the repository."""
     for line in (bibtex() if form is CitationFormat.BIBTEX else apa()).splitlines():
         print_line(line)
 
 
-# How Penstock is cited.
+# The citation's formats.
 
 
 AUTHOR = "The Penstock authors"
@@ -44,7 +44,7 @@ YEAR = 2026
 
 
 def bibtex() -> str:
-    """An entry for BibTeX with the version that is installed."""
+    """Format a BibTeX entry with the installed version."""
     installed = own_version()
     return "\n".join(
         [
@@ -59,7 +59,7 @@ def bibtex() -> str:
 
 
 def apa() -> str:
-    """The citation in the style of the American Psychological Association."""
+    """Format the citation in the style of the American Psychological Association."""
     return f"{AUTHOR}. ({YEAR}). {TITLE} (Version {own_version()}) [Computer software]."
 
 
@@ -68,20 +68,20 @@ EXAMPLES = {
     "word_count.py": ("script", "Counts words."),
     "log_counts.py": ("script", "Counts the errors of a log by service and minute."),
     "nexmark.py": ("script", "Nexmark queries over generated events or CSV files."),
-    "many_keys.py": ("script", "Keeps a state of very many keys."),
+    "many_keys.py": ("script", "Keeps state for very many keys."),
     "chain_equal_costs.py": ("planner", "Chains operators of similar cost."),
     "anneal_chaining.py": ("planner", "Searches for the chains to cut, by simulated annealing."),
     "pack_managed_memory.py": ("planner", "Packs slots by managed memory."),
     "parallelism_by_selectivity.py": ("planner", "Scales operators by the records that reach them."),
     "NeverChain.java": ("program", "A planner in Java: chains nothing."),
 }
-"""Name of a bundled file: what it is, and what it does."""
+"""Kind and description of each bundled file."""
 
 _NEXT = {
     "topologies": "penstock plan {file} --out store",
     "script": "penstock run {file}",
     "planner": "penstock plan examples.jsonl --out store --planner {module}:NAME",
-    "program": "compile it as docs/planners-of-your-own.md says, and name it: --planner program:COMMAND",
+    "program": "compile it as docs/planners-of-your-own.md explains, and use --planner program:COMMAND",
 }
 
 
@@ -91,7 +91,7 @@ def examples_command(
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--to", metavar="FILE", help="Where to copy it; default: its name, in this folder."),
+        typer.Option("--to", metavar="FILE", help="The copy; default: the example's name, in this folder."),
     ] = None,
 ) -> None:
     """List the bundled examples, or copy one to work with.
@@ -100,14 +100,14 @@ def examples_command(
     """
     if name is None:
         if to is not None:
-            raise ConfigurationError("--to without NAME: all examples do not fit in one file", "name one")
+            raise ConfigurationError("--to needs the name of one example")
         rows = [[example, kind, does] for example, (kind, does) in EXAMPLES.items()]
         print_table([Column("name"), Column("kind"), Column("does")], rows)
         return
     example = bundled_example(name)
     target = Path(example.name) if to is None else to
     if target.exists():
-        raise ConfigurationError(f"{target} exists already", "name another file by --to")
+        raise ConfigurationError(f"{target} exists already", "name another file with --to")
     with replace_file(target) as file:
         file.write(example.read_bytes())
     print_line(f"wrote {target}")
@@ -116,8 +116,8 @@ def examples_command(
 
 
 def bundled_example(name: str) -> Traversable:
-    """The bundled file of that name, with or without its suffix. InputError if there is none."""
+    """Return the bundled file `name`, with or without its suffix. Raises InputError if it does not exist."""
     for example in EXAMPLES:
         if name in (example, example.partition(".")[0]):
             return files("penstock.engine").joinpath("examples", example)
-    raise InputError(f"no bundled example is called {name!r}", f"there are {', '.join(EXAMPLES)}")
+    raise InputError(f"no bundled example is called {name!r}", f"choose one of {', '.join(EXAMPLES)}")

@@ -1,4 +1,4 @@
-"""`penstock explain`: why a plan is as it is."""
+"""The command `penstock explain`, which explains a plan and the effect of changes."""
 
 from collections.abc import Callable, Iterator
 from typing import Annotated, NamedTuple
@@ -38,10 +38,7 @@ from penstock.plans.stream_graph.not_chainable_reasons import (
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
 
-# `penstock explain STORE --what-if REASON`: what fusing edges would save.
-
-
-# `penstock explain SCRIPT.py --what-if CHANGE`: what a change would save or cost the script's job.
+# `penstock explain SCRIPT.py --what-if CHANGE`: the effect of a change on the script's job.
 
 
 def _explain_what_if_of_script(
@@ -53,7 +50,7 @@ def _explain_what_if_of_script(
     configuration: EffectiveConfiguration,
     json: bool,
 ) -> None:
-    """Print a job's figures as they are and as they would be. ConfigurationError for what is no change."""
+    """Print a job's figures before and after a change. Raises ConfigurationError for an unknown change."""
     from penstock.engine.library.what_if_of_script import parse_change, what_if_of_script
     from penstock.engine.planning.plan_options import plan_options
     from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
@@ -65,10 +62,10 @@ def _explain_what_if_of_script(
     if json:
         import orjson
 
-        said = {"change": change, **answer._asdict()}
+        result = {"change": change, **answer._asdict()}
         for when in ("now", "then"):
-            said[when] = {name.replace(" ", "_"): value for name, value in said[when].items()}
-        write_texts([orjson.dumps(said).decode()], None)
+            result[when] = {name.replace(" ", "_"): value for name, value in result[when].items()}
+        write_texts([orjson.dumps(result).decode()], None)
         return
     print_line(f"job {answer.job!r} with {change}")
     for name in answer.operators_then:
@@ -76,7 +73,7 @@ def _explain_what_if_of_script(
             print_line(f"  new operator: {name}")
     for name in answer.operators_now:
         if name not in answer.operators_then:
-            print_line(f"  no longer there: {name}")
+            print_line(f"  removed operator: {name}")
     print_line()
     rows = [
         (name, f"{now:,}", f"{answer.then[name]:,}", f"{answer.then[name] - now:+,}")
@@ -85,37 +82,38 @@ def _explain_what_if_of_script(
     print_table([Column(""), *(Column(name, justify="right") for name in ("now", "then", "change"))], rows)
 
 
-# The savings of a fleet without a reason against chaining: planned again, not estimated.
+# `penstock explain STORE --what-if REASON`: the savings of a fleet without one reason against chaining, found
+# by planning the topologies again, not estimated.
 
 
 CHANGES = {reason: change for reason in NotChainableReason if (change := reason.record.what_if) is not None}
-"""Reasons that settings make true, and how they are changed; the others are what the job computes."""
+"""Reasons that settings cause, and the change that removes each; others follow from the job's logic."""
 
 FIGURES = ("job vertices", "tasks", "slots", "network buffers", "chained edges")
 
-_ROWS_OF_A_PART = 100_000
+_ROWS_PER_PART = 100_000
 _PLANNED = ("topologies", "transformations", "job_settings", "stream_nodes", "stream_edges", "rejected")
 _READ = ("stream_edges", "job_vertices", "execution_job_vertices", "required_slots", "network_buffers")
 NEEDED = (*_PLANNED, *_READ)
 
 
 class WhatIf(NamedTuple):
-    """Figures of the topologies in which something was changed, as they are and as they would be."""
+    """Figures of the changed topologies before and after the change."""
 
     edges: int  #: edges that have the reason, in all topologies
-    alone: int  #: of these, edges against which nothing else speaks, which are changed
-    topologies: int  #: that were planned again
-    refused: int  #: of these, those that Flink would refuse once they are changed; not in the figures
+    alone: int  #: of these, changed edges: the reason is their only one
+    topologies: int  #: topologies planned again
+    refused: int  #: of these, topologies that Flink would refuse after the change; not in the figures
     now: dict[str, int]
     then: dict[str, int]
 
 
 def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int, int], None]) -> WhatIf:
-    """Change what makes `reason` true where it alone keeps an edge from being chained, and plan again.
+    """Remove the cause of `reason` from edges that only it keeps from being chained, and plan again.
 
-    `plan`: tables of NEEDED. Topologies that came as StreamGraphs are left alone. They are planned in parts;
-    `report` is told the part that begins, from 1, and how many there are. Raises NotEnoughMemoryError where
-    one topology is too large to be planned again in this process.
+    `plan` needs the tables NEEDED. Topologies that came as StreamGraphs are left alone. The others are
+    planned in parts; `report` is called with the number of each part, from 1, and the number of parts. Raises
+    NotEnoughMemoryError if one topology is too large to be planned again in this process.
     """
     having = plan.table("stream_edges").filter(pl.col("not_chainable_reasons").list.contains(reason.value))
     edges = having.select(pl.len()).collect(engine="streaming").item()
@@ -130,7 +128,7 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
         .collect(engine="streaming")
     )
     nodes = sizes["nodes"].to_list()
-    require_memory_to_plan_again(max([min(sum(nodes), _ROWS_OF_A_PART), *nodes]))
+    require_memory_to_plan_again(max([min(sum(nodes), _ROWS_PER_PART), *nodes]))
     parts = list(_parts(sizes))
     changed = planned_again = refused = 0
     now, then = dict.fromkeys(FIGURES, 0), dict.fromkeys(FIGURES, 0)
@@ -147,30 +145,30 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
         after = _planned(
             plan, {name: _semi(frame, chosen_topologies) for name, frame in frames.items()}, chosen, reason
         )
-        kept = after.table("topologies").select(TOPOLOGY).collect()
-        refused += len(chosen_topologies) - len(kept)
-        for sums, tables in ((now, _only(plan, kept)), (then, after)):
+        planned = after.table("topologies").select(TOPOLOGY).collect()
+        refused += len(chosen_topologies) - len(planned)
+        for sums, tables in ((now, _only(plan, planned)), (then, after)):
             for figure, value in _figures(tables).items():
                 sums[figure] += value
     return WhatIf(edges, changed, planned_again, refused, now, then)
 
 
 def _alone(reason: NotChainableReason) -> pl.Expr:
-    """Whether only `reason`, and what follows from it, keeps an edge apart."""
+    """Select edges kept apart only by `reason` and the reasons that follow from it."""
     change = CHANGES[reason]
     implied = change.implies if isinstance(change, FollowProducer) else ()
     return pl.col("not_chainable_reasons").list.set_difference([reason.value, *implied]).list.len() == 0
 
 
 def _parts(sizes: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Topologies in parts of about _ROWS_OF_A_PART nodes."""
-    numbers = (sizes["nodes"].cum_sum() - sizes["nodes"]) // _ROWS_OF_A_PART
+    """Yield topologies in parts of about _ROWS_PER_PART nodes."""
+    numbers = (sizes["nodes"].cum_sum() - sizes["nodes"]) // _ROWS_PER_PART
     for part in sizes.select(TOPOLOGY, part=numbers).partition_by("part", maintain_order=True):
         yield part.select(TOPOLOGY)
 
 
 def _only(plan: StoredPlan, topologies: pl.DataFrame) -> StoredPlan:
-    """`plan` with the rows of these topologies only."""
+    """Return `plan` with the rows of these topologies only."""
     return StoredPlan(
         plan.version, lambda table: plan.table(table).join(topologies.lazy(), on=TOPOLOGY, how="semi")
     )
@@ -181,11 +179,11 @@ def _semi(frame: pl.DataFrame, topologies: pl.DataFrame) -> pl.DataFrame:
 
 
 def _chosen(frames: dict[str, pl.DataFrame], reason: NotChainableReason) -> pl.DataFrame:
-    """The edges that are changed: topology, source and target."""
+    """Return topology, source and target of the edges to change."""
     has = pl.col("not_chainable_reasons").list.contains(reason.value)
     edges = frames["stream_edges"].filter(has & _alone(reason))
     if isinstance(change := CHANGES[reason], FollowProducer) and change.implies:
-        # A partitioner that is there for this reason goes with it; a partition transformation's stays.
+        # A partitioner that this reason implies goes too; a partition transformation's stays.
         ordered = frames["transformations"].sort(TOPOLOGY, "id")
         implied = resolve_virtual_nodes(expand_sinks(ordered)).filter(pl.col("partitioner").is_null())
         edges = edges.join(
@@ -197,7 +195,7 @@ def _chosen(frames: dict[str, pl.DataFrame], reason: NotChainableReason) -> pl.D
 def _planned(
     plan: StoredPlan, frames: dict[str, pl.DataFrame], chosen: pl.DataFrame, reason: NotChainableReason
 ) -> StoredPlan:
-    """The plans of these topologies with the edges `chosen` changed."""
+    """Plan these topologies with the edges `chosen` changed."""
     edges, nodes = frames["stream_edges"], frames["stream_nodes"]
     match CHANGES[reason]:
         case SwitchOn(setting):
@@ -218,24 +216,25 @@ def _planned(
 
 
 def _given(values: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """`values` of nodes moved to the transformations they were made from: the first node's for each."""
+    """Move `values` of nodes to their transformations; the first node of each transformation wins."""
     transformations = nodes.select(TOPOLOGY, "id", "transformation")
-    of_transformations = values.join(transformations, on=[TOPOLOGY, "id"]).select(
+    values_of_transformations = values.join(transformations, on=[TOPOLOGY, "id"]).select(
         TOPOLOGY, "value", id="transformation"
     )
-    return of_transformations.unique([TOPOLOGY, "id"], keep="first", maintain_order=True)
+    return values_of_transformations.unique([TOPOLOGY, "id"], keep="first", maintain_order=True)
 
 
 def _with(transformations: pl.DataFrame, values: pl.DataFrame, column: str) -> pl.DataFrame:
-    """`transformations` with a column's values replaced where `values` has one."""
+    """Replace a column of `transformations` where `values` has a value."""
     joined = transformations.join(values, on=[TOPOLOGY, "id"], how="left", maintain_order="left")
     return joined.with_columns(pl.coalesce("value", column).alias(column)).drop("value")
 
 
 def _followed(values: pl.DataFrame, edges: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
-    """The nodes whose value changes, with the new one: along chosen edges the reader takes the producer's.
+    """Return the nodes whose value changes along chosen edges, with the new value from the source.
 
-    What was chained stays so: it follows. A node comes after its inputs, as its number is greater.
+    Along chained edges the target follows too, so they stay chained. A node comes after its inputs, because
+    its number is greater.
     """
     also = edges.filter("chainable").select(TOPOLOGY, "source", "target")
     along = pl.concat([chosen, also]).sort(TOPOLOGY, "target")
@@ -256,20 +255,22 @@ def _figures(plan: StoredPlan) -> dict[str, int]:
     return dict(zip(FIGURES, map(int, counted), strict=True))
 
 
-# The command.
+# The commands' entry points.
 
 
 @reads_plan()
 def explain_what_if(*, store: str, named: str, version: int | None, json: bool) -> None:
-    """Print what the topologies of a version would save without the reason `named`.
+    """Print the savings of a version's topologies without the reason `named`.
 
-    Raises ConfigurationError for what is no reason, or none that can be changed; StoreError.
+    Raises ConfigurationError for an unknown reason, or a reason that no setting causes; StoreError.
     """
     reason = next((reason for reason in CHANGES if reason == named.upper()), None)
     if reason is None:
         known = named.upper() in list(NotChainableReason)
-        reason_against = "no setting makes it true" if known else "there is no such reason"
-        raise ConfigurationError(f"--what-if {named}: {reason_against}", f"one of {', '.join(CHANGES)}")
+        reason_against = "no setting causes it" if known else "unknown reason"
+        raise ConfigurationError(
+            f"--what-if {named}: {reason_against}", f"choose one of {', '.join(CHANGES)}"
+        )
     plan = open_plan(store, version)
     if not plan.has(*NEEDED):
         raise StoreError(
@@ -283,10 +284,10 @@ def explain_what_if(*, store: str, named: str, version: int | None, json: bool) 
         shown("find edges")
         answer = what_if(plan, reason, report)
     if json:
-        said = {"reason": reason.value, "change": CHANGES[reason].meaning, **answer._asdict()}
+        result = {"reason": reason.value, "change": CHANGES[reason].meaning, **answer._asdict()}
         for when in ("now", "then"):
-            said[when] = {name.replace(" ", "_"): value for name, value in said[when].items()}
-        write_texts([orjson.dumps(said).decode()], None)
+            result[when] = {name.replace(" ", "_"): value for name, value in result[when].items()}
+        write_texts([orjson.dumps(result).decode()], None)
     else:
         _print_answer(reason, answer)
 
@@ -294,14 +295,14 @@ def explain_what_if(*, store: str, named: str, version: int | None, json: bool) 
 def _print_answer(reason: NotChainableReason, answer: WhatIf) -> None:
     have = "edge has" if answer.edges == 1 else "edges have"
     print_line(
-        f"{reason.value}: {answer.edges:,} {have} it; nothing else keeps {answer.alone:,} of them apart"
+        f"{reason.value}: {answer.edges:,} {have} it; it is the only reason for {answer.alone:,} of them"
     )
     print_line(f"the change: {CHANGES[reason].meaning}")
     if not answer.alone:
         return
-    print_line(f"topologies planned again with it: {answer.topologies:,}")
+    print_line(f"topologies planned again with the change: {answer.topologies:,}")
     if answer.refused:
-        print_line(f"Flink would refuse {answer.refused:,} of them then: they are not counted")
+        print_line(f"Flink would then refuse {answer.refused:,} of them, which are not counted")
     print_line()
     rows = [
         (
@@ -324,11 +325,13 @@ def explain_command(
         typer.Argument(metavar="SOURCE", help="A plan store, a topology file, or a script (.py) with a job."),
     ],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Of a script: its sys.argv.")
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="For a script: its sys.argv.")
     ] = None,
     topology: Annotated[
         str | None,
-        typer.Option("--topology", metavar="NAME", help="Which to explain; needed if there are several."),
+        typer.Option(
+            "--topology", metavar="NAME", help="The topology to explain; required if there are several."
+        ),
     ] = None,
     operator: Annotated[
         str | None,
@@ -347,29 +350,29 @@ def explain_command(
         typer.Option(
             "--what-if",
             metavar="REASON|CHANGE",
-            help="Of a store: what all its topologies would save without this reason against chaining. Of a "
-            "script: what its job would save or cost with KEY=VALUE, an option of Flink, or with "
+            help="For a store: the savings of all its topologies without this reason against chaining. For a "
+            "script: the effect on its job of KEY=VALUE, an option of Flink, or of "
             "OPERATOR:parallelism=N.",
         ),
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="Write all of it as one line of JSON, met conditions too.")
+        bool, typer.Option("--json", help="Write everything as one line of JSON, met conditions too.")
     ] = False,
     version: Annotated[
-        int | None, typer.Option("--version", metavar="V", help="Of a store; default: the newest.")
+        int | None, typer.Option("--version", metavar="V", help="For a store; default: the newest.")
     ] = None,
     job: JobOption = None,
     config_dir: ConfigDir = None,
     define: Define = None,
 ) -> None:
-    """Say why edges are chained or not, and where operator ids, slot sharing groups and slots come from.
+    """Explain why edges are chained or not, and the origin of operator ids, slot sharing groups and slots.
 
-    Without --operator or --edge: what keeps each edge from being chained, and the slots of each group. With
-    one of them: every condition of chaining with the values found, and where Flink checks it.
+    Without --operator or --edge: the reasons against chaining of each edge, and the slots of each group. With
+    either option: every condition of chaining with its values, and where Flink checks it.
     """
     if without is not None and source.endswith(".py"):
         if topology or operator or edge or version is not None:
-            raise ConfigurationError("--what-if of a script goes with --job, -D and --json only")
+            raise ConfigurationError("--what-if for a script can be combined only with --job, -D and --json")
 
         _explain_what_if_of_script(
             script=source,
@@ -383,12 +386,13 @@ def explain_command(
     if without is not None:
         if arguments or topology or operator or edge or config_dir or define:
             raise ConfigurationError(
-                "--what-if goes with --version and --json only", "it is about all topologies of a version"
+                "--what-if can be combined only with --version and --json",
+                "it covers all topologies of a version",
             )
         explain_what_if(store=source, named=without, version=version, json=json)
         return
     if operator is not None and edge is not None:
-        raise ConfigurationError("--operator and --edge cannot go together", "name one of them")
+        raise ConfigurationError("--operator and --edge cannot be combined", "name one of them")
     drawn = plan_of_source(source, list(arguments or []), topology, version, config_dir, define, job)
     plan = ExplainedPlan(drawn)
     explained = explain_plan(plan, operator, edge)

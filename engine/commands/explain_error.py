@@ -1,4 +1,4 @@
-"""The message and the exit code for an error that ends a command."""
+"""Message and exit code for an error that ends a command."""
 
 import sys
 
@@ -14,29 +14,29 @@ from penstock.engine.spark.describe_memory_error import (
 from penstock.plans.errors import NotEnoughMemoryError, PenstockError
 
 _RUST_PANIC = "PanicException"
-"""Raised by polars and deltalake; it is no Exception, and each library has a class of its own."""
+"""Raised by polars and deltalake; not an Exception, and each library defines its own class."""
 
 
 def explain_stop(error: BaseException) -> tuple[str, int] | None:
-    """The message if a signal has ended the command, whatever it led to on the way out."""
+    """Return the message if a signal ended the command, whichever error it led to on the way out."""
     if isinstance(error, KeyboardInterrupt):
         note_interrupt()
     number = stopped_by()
     if number is None:
         return None
-    said = str(error) if isinstance(error, PenstockError) else stop_message(number)
-    return said, stop_exit_code(number)
+    message = str(error) if isinstance(error, PenstockError) else stop_message(number)
+    return message, stop_exit_code(number)
 
 
 def explain_error(error: BaseException) -> tuple[str, int] | None:
-    """Message and exit code for `error`; None if Typer reports it (usage, exit)."""
+    """Return the message and exit code for `error`; None if Typer reports it (usage, exit)."""
     if isinstance(error, PenstockError) and not jvm_ran_out_of_memory(error):
         return str(error), error.exit_code
     if nobody_reads(error):
         return "", NOBODY_READS
     if isinstance(error, typer.Exit | typer.Abort | typer.TyperException | EOFError):
         return None
-    # A panic of Rust is a BaseException, of a class that each library makes for itself.
+    # A panic of Rust is a BaseException of a class that each library defines itself.
     if not isinstance(error, Exception) and type(error).__name__ != _RUST_PANIC:
         return None  # KeyboardInterrupt, SystemExit
     if is_out_of_memory(error):
@@ -49,10 +49,10 @@ def explain_error(error: BaseException) -> tuple[str, int] | None:
     if "pyspark" in sys.modules and _is_from_spark(error):
         from penstock.engine.spark.describe_spark_error import describe_spark_error, disk_error_of_spark
 
-        said = f"Spark failed: {describe_spark_error(error)}"
-        told = disk_error_of_spark(error) or PenstockError(said, "--debug shows where")
-        return str(told), told.exit_code
-    hint = "--debug shows where; please report it"
+        message = f"Spark failed: {describe_spark_error(error)}"
+        reported = disk_error_of_spark(error) or PenstockError(message, "--debug shows the traceback")
+        return str(reported), reported.exit_code
+    hint = "--debug shows the traceback; please report it"
     if isinstance(error, ImportError | AttributeError):
         from penstock.plans.installation import other_distribution
 

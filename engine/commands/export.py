@@ -1,4 +1,4 @@
-"""`penstock export`: plans as JSON lines, in Penstock's form or in Flink's own."""
+"""The command `penstock export`, which writes plans as JSON lines in Penstock's or Flink's form."""
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
@@ -35,8 +35,8 @@ from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 
-ROWS_OF_A_SLICE = 500_000
-"""About how many rows of its largest tables are in memory at a time; a topology is never divided."""
+ROWS_PER_SLICE = 500_000
+"""Rows of the largest tables that are in memory at a time, approximately; a topology is never divided."""
 
 Columns = Mapping[str, tuple[str, ...]]
 
@@ -50,13 +50,13 @@ class ExportFormat(StrEnum):
     TOPOLOGIES = "topologies"
 
 
-class _Written(NamedTuple):
-    """How a format is written from which columns of which tables."""
+class _LineFormat(NamedTuple):
+    """The function that writes a format, and the tables and columns that it reads."""
 
     lines: Callable[[Mapping[str, pl.DataFrame]], pl.DataFrame]
     columns: Columns
-    until: Layer | None  #: the layer that a plan must have; None: it writes the layers that there are
-    pieces: Callable[[Mapping[str, pl.LazyFrame]], Iterator[str]] | None = None  #: of a plan that is alone
+    until: Layer | None  #: the layer that a plan must have; None: the format takes any layers
+    pieces: Callable[[Mapping[str, pl.LazyFrame]], Iterator[str]] | None = None  #: writes a single plan
 
 
 _COUNTED = ("stream_nodes", "stream_edges", "execution_edges", "execution_slot_sharing_groups")
@@ -67,13 +67,13 @@ _PLAN_JSON_COLUMNS: Columns = {
     "stream_nodes": (TOPOLOGY, *NODE_KEYS),
     "stream_edges": (TOPOLOGY, "out_index", *EDGE_KEYS),
 }
-_WRITTEN = {
-    ExportFormat.PLAN_JSON: _Written(to_plan_lines, _PLAN_JSON_COLUMNS, None, plan_line_in_pieces),
-    ExportFormat.FLINK_PLAN: _Written(to_flink_plan_lines, FLINK_PLAN_COLUMNS, Layer.JOB_GRAPH),
-    ExportFormat.EXECUTION_PLAN: _Written(
+_FORMATS = {
+    ExportFormat.PLAN_JSON: _LineFormat(to_plan_lines, _PLAN_JSON_COLUMNS, None, plan_line_in_pieces),
+    ExportFormat.FLINK_PLAN: _LineFormat(to_flink_plan_lines, FLINK_PLAN_COLUMNS, Layer.JOB_GRAPH),
+    ExportFormat.EXECUTION_PLAN: _LineFormat(
         to_execution_plan_lines, EXECUTION_PLAN_COLUMNS, Layer.STREAM_GRAPH
     ),
-    ExportFormat.TOPOLOGIES: _Written(to_topology_lines, TOPOLOGY_COLUMNS, None, topology_line_in_pieces),
+    ExportFormat.TOPOLOGIES: _LineFormat(to_topology_lines, TOPOLOGY_COLUMNS, None, topology_line_in_pieces),
 }
 
 
@@ -91,26 +91,24 @@ def export_command(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="plan-json: all layers; flink-plan: what Flink's REST interface gives at /jobs/:id/plan; "
-            "execution-plan: what getExecutionPlan() gives, for Flink's plan visualizer; topologies: what "
-            "was planned, as penstock plan takes it.",
+            help="plan-json: all layers; flink-plan: as Flink's REST interface returns at /jobs/:id/plan; "
+            "execution-plan: as getExecutionPlan() returns, for Flink's plan visualizer; topologies: the "
+            "planned topologies, as penstock plan takes them.",
         ),
     ] = ExportFormat.PLAN_JSON,
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output; .gz is compressed.")
     ] = None,
 ) -> None:
-    """Write the plan of each input as a line of JSON, refused ones too, ordered by name."""
+    """Write the plan of each topology, rejected ones too, as a line of JSON, ordered by name."""
     plan = chosen_plan(store, version, topology)
     refused = plan.version.rejected if topology is None else 0
     if written_format is ExportFormat.TOPOLOGIES and refused:
-        print_beside_output(
-            f"{refused:,} rejected topologies are left out: a store keeps why, not what they were"
-        )
-    written = _WRITTEN[written_format]
+        print_beside_output(f"{refused:,} rejected topologies are left out: a store keeps only their errors")
+    written = _FORMATS[written_format]
     if written.until is not None and not plan.has(*written.columns):
         raise StoreError(
-            f"{called(store)} has no {written.until}, which --format {written_format} is made of",
+            f"{called(store)} has no {written.until}, which --format {written_format} needs",
             f"plan again without --until, or with --until {written.until}",
         )
     if written.until is not None and refused:
@@ -118,22 +116,24 @@ def export_command(
     counted = [table for table in _COUNTED if table in written.columns and plan.has(table)]
     if topology is None:
         rows = sum(plan.version.rows_of(table) or 0 for table in counted)
-        require_memory_to_export(min(rows, ROWS_OF_A_SLICE))
+        require_memory_to_export(min(rows, ROWS_PER_SLICE))
     write_pieces(_pieces(plan, written_format), to)
 
 
 def _print_how_to_get_the_layer(plan: StoredPlan, until: Layer, written_format: ExportFormat) -> None:
-    """That Flink has views of topologies which it refuses only later, when it makes later layers."""
+    """Print that Flink has this view of topologies that it refuses only in later layers."""
     later = [str(layer) for layer in list(Layer)[list(Layer).index(until) + 1 :]]
     refused_later = plan.table("rejected").filter(pl.col("error_stage").is_in(later))
     if many := refused_later.select(pl.len()).collect().item():
         are = "topology is" if many == 1 else "topologies are"
-        print_beside_output(f"{many:,} {are} refused after the {until}: plan --until {until} to have that")
+        print_beside_output(
+            f"{many:,} {are} refused after the {until}: plan with --until {until} to export them"
+        )
 
 
 def _pieces(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:
-    """The lines with their line ends; a single plan's line, which may be long, in pieces."""
-    written = _WRITTEN[written_format]
+    """Yield lines and their line ends; a single plan's line, which may be long, in pieces."""
+    written = _FORMATS[written_format]
     tables = _tables(plan, written)
     if written.pieces and [tables[name].select(pl.len()).collect().item() for name in BY_NAME] == [1, 0]:
         yield from written.pieces(tables)
@@ -145,12 +145,12 @@ def _pieces(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:
 
 
 def lines_of_plan(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:
-    """The lines that export writes, without line ends."""
-    return _lines(plan, _WRITTEN[written_format])
+    """Yield the lines that export writes, without line ends."""
+    return _lines(plan, _FORMATS[written_format])
 
 
-def _lines(plan: StoredPlan, written: _Written) -> Iterator[str]:
-    """Lines by name; only those of one slice are in memory."""
+def _lines(plan: StoredPlan, written: _LineFormat) -> Iterator[str]:
+    """Yield lines by name, with only one slice in memory."""
     tables = _tables(plan, written)
     slices = _slices(tables)
     for chosen in slices:
@@ -159,14 +159,14 @@ def _lines(plan: StoredPlan, written: _Written) -> Iterator[str]:
         yield from lines.sort("name", "line")["line"]
 
 
-def _tables(plan: StoredPlan, written: _Written) -> dict[str, pl.LazyFrame]:
+def _tables(plan: StoredPlan, written: _LineFormat) -> dict[str, pl.LazyFrame]:
     return {
         name: plan.table(name).select(columns) for name, columns in written.columns.items() if plan.has(name)
     }
 
 
 def _rows(frame: pl.LazyFrame, table: str, chosen: pl.DataFrame, slices: int) -> pl.LazyFrame:
-    """The rows of the topologies of one slice."""
+    """Select the rows of the topologies of one slice."""
     if slices == 1:
         return frame
     if table in BY_NAME:
@@ -175,7 +175,7 @@ def _rows(frame: pl.LazyFrame, table: str, chosen: pl.DataFrame, slices: int) ->
 
 
 def _slices(tables: dict[str, pl.LazyFrame]) -> list[pl.DataFrame]:
-    """(name, topology_id) of all topologies by name, null first, cut to slices of about ROWS_OF_A_SLICE."""
+    """Return (name, topology_id) of all topologies by name, null first, in slices of about ROWS_PER_SLICE."""
     counts = [
         tables[table].select(TOPOLOGY, rows=pl.lit(1, pl.Int64)) for table in _COUNTED if table in tables
     ]
@@ -188,5 +188,5 @@ def _slices(tables: dict[str, pl.LazyFrame]) -> list[pl.DataFrame]:
         )
     else:
         rows = pl.col("lines")
-    in_order = known.sort("name").select("name", TOPOLOGY, part=rows.cum_sum() // ROWS_OF_A_SLICE)
+    in_order = known.sort("name").select("name", TOPOLOGY, part=rows.cum_sum() // ROWS_PER_SLICE)
     return in_order.collect(engine="streaming").partition_by("part", maintain_order=True, include_key=False)

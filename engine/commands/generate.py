@@ -1,4 +1,4 @@
-"""`penstock generate`: synthetic topologies."""
+"""The command `penstock generate`, which makes synthetic topologies."""
 
 import json
 import os
@@ -29,7 +29,7 @@ from penstock.engine.measure.draw_after import (
     workloads,
 )
 from penstock.engine.output.people import print_table_beside_output
-from penstock.engine.output.pieces import Styled
+from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, noted, progress
 from penstock.engine.output.write_lines import write_pieces, write_texts
@@ -40,7 +40,6 @@ from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import delta_schema
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.generate.draw_by_spec import distances_of_draws, no_counts
 from penstock.plans.generate.draw_by_trace import TRACES
 from penstock.plans.generate.fidelity import CLOSE, Distance
 from penstock.plans.generate.fleet import (
@@ -55,19 +54,22 @@ from penstock.plans.generate.layered import LEGEND, OTHERS, SHAPES, WORKLOADS, f
 from penstock.plans.plan_json.to_topology_lines import to_topology_lines
 from penstock.plans.tables import TABLES
 
-# `penstock generate SPEC.yaml`: a fleet drawn by a spec file.
+# `penstock generate SPEC.yaml`: draw a fleet by a spec file.
 
 
-def _generate_by_spec(path: str, out: str, topologies: int, seed: int, of_shapes: Mapping[str, bool]) -> None:
-    """Write topologies drawn by a spec file into FILE.jsonl or FILE.jsonl.gz, and say how close they are.
+def _generate_by_spec(
+    path: str, out: str, topologies: int, seed: int, for_shapes: Mapping[str, bool]
+) -> None:
+    """Write topologies drawn by a spec file into FILE.jsonl or FILE.jsonl.gz, and print how close they are.
 
-    `of_shapes`: the options that only shapes have, and whether they were given. Raises ConfigurationError
-    and InputError.
+    `for_shapes` maps options for shapes to whether they were given. Raises ConfigurationError and InputError.
     """
-    refused = [name for name, is_given in of_shapes.items() if is_given]
+    from penstock.plans.generate.draw_by_spec import distances_of_draws, no_counts
+
+    refused = [name for name, is_given in for_shapes.items() if is_given]
     if refused:
         raise ConfigurationError(
-            f"{', '.join(refused)}: not with a spec file, which says it", "allowed: -n, --seed, --out"
+            f"{', '.join(refused)}: not with a spec file, which sets it", "allowed: -n, --seed, --out"
         )
     require_lines_to_draw(out, "by a spec file")
     spec, counts = fleet_spec(path, topologies, seed), no_counts()
@@ -79,26 +81,26 @@ def _generate_by_spec(path: str, out: str, topologies: int, seed: int, of_shapes
     many = f"{topologies:,} topolog{'y' if topologies == 1 else 'ies'}"
     print_beside_output(f"{many} in {out}, drawn by {path}")
     if unused := spec.unused():
-        print_beside_output(f"not used, since plans do not depend on it: {', '.join(unused)}")
+        print_beside_output(f"unused, because plans do not depend on it: {', '.join(unused)}")
     print_distances(distances_of_draws(spec, counts, seed))
 
 
-# `penstock generate alibaba-2018`: a fleet with the sizes and shapes of a published trace.
+# `penstock generate alibaba-2018`: draw a fleet with the sizes and shapes of a published trace.
 
 
 def _generate_by_trace(
-    trace: str, out: str, topologies: int, seed: int, parallelism: int | None, of_shapes: Mapping[str, bool]
+    trace: str, out: str, topologies: int, seed: int, parallelism: int | None, for_shapes: Mapping[str, bool]
 ) -> None:
     """Write topologies drawn after a trace into FILE.jsonl or FILE.jsonl.gz.
 
-    `parallelism`: the most that an operator has (None: DEFAULT_MOST_PARALLELISM). `of_shapes`: the options
-    that only shapes have, and whether they were given. Raises ConfigurationError.
+    `parallelism` is the maximum of an operator (None: DEFAULT_MOST_PARALLELISM). `for_shapes` maps options
+    for shapes to whether they were given. Raises ConfigurationError.
     """
-    refused = [name for name, is_given in of_shapes.items() if is_given]
+    refused = [name for name, is_given in for_shapes.items() if is_given]
     if refused:
         raise ConfigurationError(
             f"{', '.join(refused)}: not with {trace}, whose sizes are drawn",
-            "allowed: -n, --seed, --parallelism (the most), --out",
+            "allowed: -n, --seed, --parallelism (the maximum), --out",
         )
     require_lines_to_draw(out, trace)
     drawn = topologies_by_trace(trace, topologies, seed, parallelism)
@@ -109,27 +111,27 @@ def _generate_by_trace(
     print_beside_output(f"{many} in {out}, drawn after {trace}")
 
 
-# `penstock generate --like`: a fleet drawn after a given one, and how like it is.
+# `penstock generate --like`: draw a fleet after a given one, and measure its similarity.
 
 
-def _generate_like(like: str, out: str, topologies: int, seed: int, of_shapes: Mapping[str, bool]) -> None:
-    """Write topologies drawn after those of a store or file into FILE.jsonl or FILE.jsonl.gz.
+def _generate_like(like: str, out: str, topologies: int, seed: int, for_shapes: Mapping[str, bool]) -> None:
+    """Write topologies drawn after a store or file into FILE.jsonl or FILE.jsonl.gz.
 
-    Says how far their distributions are from the given ones. `of_shapes`: what only shapes take, and whether
-    it was given. Raises ConfigurationError, InputError and StoreError.
+    Prints how far their distributions are from the given ones. `for_shapes` maps options for shapes to
+    whether they were given. Raises ConfigurationError, InputError and StoreError.
     """
-    taken = [name for name, is_given in of_shapes.items() if is_given]
+    taken = [name for name, is_given in for_shapes.items() if is_given]
     if taken:
         raise ConfigurationError(
-            f"{', '.join(taken)}: not with --like, which draws all of it", "allowed: -n, --seed, --out"
+            f"{', '.join(taken)}: not with --like, which draws everything", "allowed: -n, --seed, --out"
         )
     require_lines_to_draw(out, "with --like")
-    Spec(2, topologies, seed)  # refuses numbers that mean nothing
+    Spec(2, topologies, seed)  # refuses impossible numbers
     with progress(4) as report:
         report("read topologies")
         model = model_fleet(like)
         report("draw topologies")
-        written = _Written()
+        written = _WrittenFigures()
         parts = draw_after(model, topologies, seed)
         write_texts(_lines(parts, topologies, report, written), Path(out))
         report("plan drawn topologies")
@@ -137,34 +139,35 @@ def _generate_like(like: str, out: str, topologies: int, seed: int, of_shapes: M
         report("compare")
     many = f"{topologies:,} topolog{'y' if topologies == 1 else 'ies'}"
     print_beside_output(
-        f"{many} in {out}, drawn after {len(model.fleet.topologies):,} of {like}; "
-        f"{written.varied:,} are varied"
+        f"{many} in {out}, drawn after {len(model.fleet.topologies):,} of {like}; {written.varied:,} varied"
     )
     if compared.refused:
         print_beside_output(
-            f"{compared.refused:,} of {compared.planned:,} that were planned to compare them are refused"
+            f"{compared.refused:,} of {compared.planned:,} that were planned for comparison are refused"
         )
     print_distances(compared.distances)
 
 
-class _Written:
-    """The figures that are known once all lines are written."""
+class _WrittenFigures:
+    """Figures that are known once all lines are written."""
 
     varied = 0
 
 
-def _lines(parts: Iterator[FleetPart], topologies: int, report: Report, written: _Written) -> Iterator[str]:
+def _lines(
+    parts: Iterator[FleetPart], topologies: int, report: Report, written: _WrittenFigures
+) -> Iterator[str]:
     for part in parts:
         report.note(f"{part.start:,} of {topologies:,}")
         written.varied += part.varied
         yield from to_topology_lines(part.tables)["line"]
 
 
-# How close a drawn fleet is to what it was drawn by, as a table beside the output.
+# The distance of a drawn fleet from its model, as a table on standard error.
 
 
 def print_distances(distances: Sequence[Distance]) -> None:
-    """A row for each distribution, and how many are close; nothing where nothing is compared."""
+    """Print a row for each distribution, and how many are close; nothing if nothing is compared."""
     if not distances:
         return
     columns = [
@@ -187,11 +190,11 @@ def print_distances(distances: Sequence[Distance]) -> None:
     print_table_beside_output(columns, rows)
     close = sum(distance.is_close for distance in distances)
     print_beside_output(
-        f"{close} of {len(distances)} are close: at most {CLOSE}, or what chance explains in 19 of 20 fleets"
+        f"{close} of {len(distances)} are close: at most {CLOSE}, or within chance in 19 of 20 fleets"
     )
 
 
-# Generated topologies as Delta tables in a local folder, which are there all at once.
+# Generated topologies as Delta tables in a local folder, which appears atomically.
 
 
 _PARTS_OF_A_FILE = 16
@@ -242,7 +245,7 @@ def _write_table(fleet: Fleet, folder: str, table: str) -> None:
 
 
 def _parts(fleet: Fleet, table: str) -> tuple[int, int]:
-    """How many units a table has, and how many of them are made at a time."""
+    """Return the number of units of a table, and how many of them are made at a time."""
     if table == "topologies":
         return fleet.spec.topologies, ROWS_OF_A_PART
     return fleet.units, fleet.units_of_a_part
@@ -268,7 +271,7 @@ def generate_command(
         str | None,
         typer.Argument(
             metavar="[SHAPE|SPEC]",
-            help=f"{_NAMES}; {WORKLOADS}: published benchmarks with costs; {', '.join(TRACES)}: jobs of "
+            help=f"{_NAMES}; {WORKLOADS}: published benchmarks with costs; {', '.join(TRACES)}: jobs with "
             "the sizes and shapes of a published trace; or a spec file (.yaml).",
         ),
     ] = None,
@@ -277,14 +280,14 @@ def generate_command(
         typer.Option(
             "--out",
             metavar="DIR|FILE",
-            help="FILE.jsonl or FILE.jsonl.gz: topology lines. Else a directory of Delta tables "
+            help="FILE.jsonl or FILE.jsonl.gz: topology lines. Otherwise a directory of Delta tables "
             "(topologies, transformations).",
         ),
     ] = None,
     list_shapes: Annotated[
         bool,
         typer.Option(
-            "--list", help="Show every shape with a picture, its parameters and a sentence; draw nothing."
+            "--list", help="Print every shape with a picture, its parameters and a sentence; draw nothing."
         ),
     ] = False,
     like: Annotated[
@@ -292,21 +295,21 @@ def generate_command(
         typer.Option(
             "--like",
             metavar="STORE|FILE|SUITE",
-            help="In place of SHAPE: draw topologies after those of a plan store, a topology file, or a "
-            "suite that comes with Penstock (captured, sql, workloads).",
+            help="In place of SHAPE: draw topologies after a plan store, a topology file, or a "
+            "suite bundled with Penstock (captured, sql, workloads).",
         ),
     ] = None,
-    topologies: Annotated[int, typer.Option("--topologies", "-n", help="How many topologies.")] = 1,
+    topologies: Annotated[int, typer.Option("--topologies", "-n", help="Number of topologies.")] = 1,
     operators: Annotated[
         int | None,
-        typer.Option("--operators", help=f"Operators in one (random: on average); default: {_SIZES}."),
+        typer.Option("--operators", help=f"Operators per topology (random: on average); default: {_SIZES}."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same topologies.")] = 0,
     parallelism: Annotated[
         int | None,
         typer.Option(
             "--parallelism",
-            help="Default: 4; random: each topology draws its own; as a trace: the most, default 64.",
+            help="Default: 4; random: drawn per topology; for a trace: the maximum, default 64.",
         ),
     ] = None,
     share_of_uids: Annotated[
@@ -318,22 +321,22 @@ def generate_command(
         bool,
         typer.Option(
             "--with-refusals",
-            help="Of random: a few topologies in a hundred have what Flink refuses, for tests.",
+            help="For random: a few topologies in a hundred are ones that Flink refuses, for tests.",
         ),
     ] = False,
 ) -> None:
-    """Make synthetic topologies, the same for the same seed on any machine.
+    """Generate synthetic topologies, the same for the same seed on any machine.
 
-    They are made in this process; if DIR is on another file system, by Spark's workers.
+    They are made in this process, or by Spark's workers if DIR is on another file system.
     """
     if list_shapes:
         list_what_is_drawn()
         return
     if out is None:
-        raise ConfigurationError("--out: found none", "DIR or FILE.jsonl; --list shows what can be drawn")
+        raise ConfigurationError("--out is required", "give DIR or FILE.jsonl; --list lists all shapes")
     if like is not None:
-        of_shapes = _given(operators, parallelism, share_of_uids, width, with_refusals)
-        _generate_like(like, out, topologies, seed, {f"SHAPE {shape}": shape is not None, **of_shapes})
+        for_shapes = _given(operators, parallelism, share_of_uids, width, with_refusals)
+        _generate_like(like, out, topologies, seed, {f"SHAPE {shape}": shape is not None, **for_shapes})
         return
     if shape is not None and shape.endswith(ENDINGS):
         _generate_by_spec(
@@ -341,13 +344,13 @@ def generate_command(
         )
         return
     if shape in TRACES:
-        of_shape = _given(operators, None, share_of_uids, width, with_refusals)
-        _generate_by_trace(shape, out, topologies, seed, parallelism, of_shape)
+        for_shapes = _given(operators, None, share_of_uids, width, with_refusals)
+        _generate_by_trace(shape, out, topologies, seed, parallelism, for_shapes)
         return
     if shape is None:
-        raise ConfigurationError("SHAPE: found none", f"a shape ({_NAMES}), {WORKLOADS}, or --like")
+        raise ConfigurationError("SHAPE is required", f"give a shape ({_NAMES}), {WORKLOADS}, or --like")
     if shape == WORKLOADS:
-        of_shapes = {
+        for_shapes = {
             "--topologies": topologies != 1,
             "--operators": operators is not None,
             "--seed": seed != 0,
@@ -355,7 +358,7 @@ def generate_command(
             "--width": width is not None,
             "--with-refusals": with_refusals,
         }
-        generate_workloads(out, parallelism, of_shapes)
+        generate_workloads(out, parallelism, for_shapes)
         return
     fleet = fleet_of_shape(
         shape, topologies, operators, seed, parallelism, share_of_uids, width, with_refusals
@@ -377,7 +380,7 @@ def _given(
     width: int | None,
     with_refusals: bool,
 ) -> dict[str, bool]:
-    """Options that only shapes have, and whether they were given."""
+    """Return the options for shapes, and whether they were given."""
     return {
         "--operators": operators is not None,
         "--parallelism": parallelism is not None,
@@ -389,7 +392,7 @@ def _given(
 
 def _require_new(directory: str) -> None:
     if os.path.lexists(local_folder(directory)):
-        raise ConfigurationError(f"--out {directory}: is already there", "choose another, or remove it first")
+        raise ConfigurationError(f"--out {directory} exists already", "choose another, or remove it first")
     require_target(directory)
 
 
@@ -402,18 +405,18 @@ def _write_on_spark(fleet: Fleet, directory: str) -> None:
         df.write.format("delta").mode("errorifexists").save(f"{directory.rstrip('/')}/{name}")
 
 
-# `penstock generate workloads`: published benchmarks as topologies with costs.
+# `penstock generate workloads`: write published benchmarks as topologies with costs.
 
 
-def generate_workloads(out: str, parallelism: int | None, of_shapes: Mapping[str, bool]) -> None:
+def generate_workloads(out: str, parallelism: int | None, for_shapes: Mapping[str, bool]) -> None:
     """Write all workloads into FILE.jsonl or FILE.jsonl.gz, at that parallelism (None: 4).
 
-    `of_shapes`: the options that only shapes have, and whether they were given. Raises ConfigurationError.
+    `for_shapes` maps options for shapes to whether they were given. Raises ConfigurationError.
     """
-    refused = [name for name, is_given in of_shapes.items() if is_given]
+    refused = [name for name, is_given in for_shapes.items() if is_given]
     if refused:
         raise ConfigurationError(
-            f"{', '.join(refused)}: not for {WORKLOADS}, which are what they are", "allowed: --parallelism"
+            f"{', '.join(refused)}: not for {WORKLOADS}, which are fixed", "allowed: --parallelism"
         )
     topologies = workloads(parallelism)
     require_lines_to_draw(out, WORKLOADS)
@@ -421,18 +424,18 @@ def generate_workloads(out: str, parallelism: int | None, of_shapes: Mapping[str
     print_beside_output(f"{len(topologies)} workloads in {out}")
 
 
-# `penstock generate --list`: what can be drawn.
+# `penstock generate --list`: print all shapes.
 
 
 _WIDTH = 79
 
 
 def list_what_is_drawn() -> None:
-    """Print every shape with a picture, its parameters and a sentence, then what is no shape."""
+    """Print every shape with a picture, its parameters and a sentence, then the other sources."""
     print_line(f"shapes ({LEGEND})")
     for shape in SHAPES:
         print_line()
-        print_line(Styled(shape.name, "bold"))
+        print_line(StyledText(shape.name, "bold"))
         for line in shape.picture.strip("\n").splitlines():
             print_line(line)
         _print(shape.about)
@@ -443,7 +446,7 @@ def list_what_is_drawn() -> None:
     print_line("no shapes")
     for other in OTHERS:
         print_line()
-        print_line(Styled(other.name, "bold"))
+        print_line(StyledText(other.name, "bold"))
         _print(other.about)
         _print(f"takes: {other.parameters}")
 

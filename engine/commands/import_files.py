@@ -1,4 +1,4 @@
-"""`penstock import`: graphs, workflows and plans of other tools as topology lines."""
+"""The command `penstock import`, which turns graphs and plans of other tools into topology lines."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ from penstock.plans.topology.unpacked_texts import texts_of_file
 from penstock.plans.topology.validate_topology import parse_topology, validate_topology
 from penstock.plans.vocabulary import Partitioner
 
-# Says what `plan` has assumed of topologies that were imported from other forms.
+# Print the keys that were assumed or ignored for topologies imported from other forms.
 
 
 _MOST = 20
@@ -66,9 +66,9 @@ _WIDTH = 80
 
 
 def print_imports(store: str, version: int, inputs: Mapping[str, str]) -> None:
-    """For each file and form of imported topologies of a version, which keys were filled in or ignored.
+    """Print, for each file and form of imported topologies of a version, which keys were assumed or ignored.
 
-    `inputs`: what a file is called, where that is not its path.
+    `inputs` maps paths to the names that the user knows files by, where they differ.
     """
     if not is_local(store):
         return
@@ -95,7 +95,7 @@ def print_imports(store: str, version: int, inputs: Mapping[str, str]) -> None:
 
 
 def _print_import(count: int, file: str, form: str, assumed: str, ignored: str) -> None:
-    """How many topologies of a file came from which form, and what was filled in and ignored."""
+    """Print how many topologies of a file came from which form, and which keys were assumed and ignored."""
     many = "topology" if count == 1 else "topologies"
     print_beside_output(f"{file}: {count:,} {many} imported from {form}")
     for heading, listed in (("assumed", assumed), ("ignored", ignored)):
@@ -122,20 +122,20 @@ def import_command(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Default: standard output; .gz is packed."),
+        typer.Option("--out", metavar="FILE", help="Default: standard output; .gz is compressed."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Default: the graph's, else its file's.")
+        str | None, typer.Option("--name", metavar="NAME", help="Default: the graph's, else the file's name.")
     ] = None,
     parallelism: Annotated[
-        int | None, typer.Option("--parallelism", min=1, help="Of operators that have none; default: 1.")
+        int | None, typer.Option("--parallelism", min=1, help="For operators that have none; default: 1.")
     ] = None,
     partitioner: Annotated[
         Partitioner | None,
         typer.Option(
             "--partitioner",
             metavar="NAME",
-            help=f"Of edges that have none: {', '.join(Partitioner)}. Default: as Flink chooses.",
+            help=f"For edges that have none: {', '.join(Partitioner)}. Default: Flink's choice.",
         ),
     ] = None,
     several_inputs: Annotated[
@@ -151,26 +151,24 @@ def import_command(
         typer.Option(
             "--take",
             metavar="KEY=ATTRIBUTE",
-            help="Which attribute holds a key of topology files, e.g. parallelism=coreCount. Repeatable.",
+            help="Read a key of topology files from this attribute, e.g. parallelism=coreCount. Repeatable.",
         ),
     ] = None,
     reverse: Annotated[
-        bool, typer.Option("--reverse", help="Edges point from readers to what they read.")
+        bool, typer.Option("--reverse", help="Edges point from a consumer to its input.")
     ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="End with exit code 7 if any graph is refused.")
-    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 7 if any graph is refused.")] = False,
 ) -> None:
     """Turn graphs and workflows of other tools into topology lines, for penstock plan.
 
-    Each node becomes an operator, each edge an edge; attributes named as keys of topology files are taken.
-    What a file does not say is listed on standard error and in each topology's config. Graphs with cycles,
-    undirected and empty ones are refused.
+    Each node becomes an operator, each edge an edge. Attributes named like keys of topology files are used.
+    Assumed values are listed on standard error and in each topology's config. Graphs with cycles, undirected
+    and empty graphs are refused.
     """
     options = ImportOptions(
         parallelism, None if partitioner is None else str(partitioner), several_inputs, _taken(take), reverse
     )
-    refused = _Refused()
+    refused = _Refusals()
     imports: dict[tuple[str, str], _Notes] = {}
     written = 0
 
@@ -199,7 +197,7 @@ def import_command(
                 topology = {**topology, "config": {**config, FILE_KEY: _NO_FILE.get(file, file)}}
             written += 1
             yield orjson.dumps(topology).decode()
-        if not written:  # raised here, so that a file that is there stays as it is
+        if not written:  # raised here, so that an existing file is not replaced
             raise _NothingImportedError if refused.count else nothing_to_import(inputs)
 
     for path in inputs:
@@ -212,22 +210,23 @@ def import_command(
     for line in refused.lines():
         print_beside_output(f"refused: {line}")
     if refused.more > 0:
-        print_beside_output(f"and {refused.more:,} more are refused")
+        print_beside_output(f"and {refused.more:,} more were refused")
     if refused.count and (strict or not written):
         raise RefusedTopologiesError(
-            f"{refused.count:,} of {written + refused.count:,} graphs were refused", "the lines above say why"
+            f"{refused.count:,} of {written + refused.count:,} graphs were refused",
+            "the lines above give the reasons",
         )
 
 
 def _require_importable(path: str) -> None:
-    """Raise InputError for what is there, and is neither a graph nor JSON."""
-    if os.path.isfile(path) and not path.endswith(".py"):  # its reader says what is wrong with it
+    """Raise InputError if the path exists, but is neither a graph nor JSON."""
+    if os.path.isfile(path) and not path.endswith(".py"):  # its reader reports errors
         return
     source = identify_source(path)
     if source.kind not in (SourceKind.GRAPH, SourceKind.TOPOLOGIES):
         raise InputError(
-            f"{path}: found {source.kind}, allowed graphs and JSON",
-            f"penstock plan {path} --out store takes it",
+            f"{path}: must be a graph or JSON, got {source.kind}",
+            f"penstock plan {path} --out store accepts it",
         )
 
 
@@ -235,15 +234,15 @@ class _NothingImportedError(Exception):
     """All graphs were refused."""
 
 
-class _Refused:
-    """Counts refused graphs, and keeps the first reasons; objects of a file that share one are one line."""
+class _Refusals:
+    """Count refused graphs and keep the first reasons; objects of a file that share a reason share a line."""
 
     def __init__(self) -> None:
         self.count = self.more = 0
-        self._first: dict[tuple[str, str], tuple[str, int]] = {}  # by file and reason: the line, how many
+        self._first: dict[tuple[str, str], tuple[str, int]] = {}  # line and count, by file and reason
 
     def add(self, where: str, file: str, why: str, kind: str | None = None) -> None:
-        """`kind`: what objects share; default: the reason itself."""
+        """Add a graph. Objects with equal `kind` (default: `why`) share a line."""
         self.count += 1
         line, count = self._first.get((file, kind or why), (f"{where}{why}", 0))
         if count or len(self._first) < _MOST_REFUSED:
@@ -252,7 +251,7 @@ class _Refused:
             self.more += 1
 
     def lines(self) -> list[str]:
-        """A line for each reason, and how many more objects of its file have it."""
+        """Format a line for each reason, with the number of other objects of the file that have it."""
         return [
             line if count == 1 else f"{line} (and {count - 1:,} more like it in the file)"
             for line, count in self._first.values()
@@ -260,7 +259,7 @@ class _Refused:
 
 
 class _Notes:
-    """What was assumed and ignored of the topologies of a file, each note once."""
+    """Notes on assumed and ignored keys of a file's topologies, without repetitions."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -274,7 +273,7 @@ class _Notes:
                 notes[config[key]] = None
 
     def joined(self, notes: dict[str, None]) -> str:
-        """The notes of all topologies: each once, and beyond the first ones a count."""
+        """Join the notes of all topologies without repetitions; long lists end with a count."""
         if len(notes) == 1:
             return next(iter(notes))
         parts = list(dict.fromkeys(part for note in notes for part in note.split("; ")))
@@ -294,9 +293,9 @@ def _taken(take: list[str] | None) -> dict[str, str]:
 def _imported(
     files: list[str], options: ImportOptions, report: Report
 ) -> Iterator[tuple[str, str, Imported | InputError]]:
-    """Place, file, and topology or errors, for each graph or JSON object of the files.
+    """Yield place, file, and topology or errors, for each graph or JSON object of the files.
 
-    Raises InputError if the only file cannot be read; one of several is refused for it.
+    Raises InputError if the only file cannot be read; one unreadable file of several is refused.
     """
     for file in files:
         report(f"read {file}")
@@ -311,7 +310,7 @@ def _imported(
 
 @contextmanager
 def _content_of(file: str) -> Iterator[str]:
-    """A path that can be read several times: the file, or a copy of what a pipe gives."""
+    """Return a path that can be read several times, which is a copy if `file` is a pipe."""
     if not is_pipe(file):
         yield file
         return
@@ -325,7 +324,7 @@ def _content_of(file: str) -> Iterator[str]:
 def _import_file(file: str, path: str, options: ImportOptions) -> Iterator[tuple[str, str, Imported]]:
     content = recognised(path)
     if isinstance(content, NoJob):
-        raise InputError(f"{file}: this is {content.what}, and no graph of a job", content.hint)
+        raise InputError(f"{file}: this is {content.what}, not the graph of a job", content.hint)
     if content is not None:
         for content_item in read_recognised(file, content, path):
             if isinstance(content_item, GivenGraph):
@@ -361,7 +360,7 @@ def _import_json(file: str, path: str, options: ImportOptions) -> Iterator[tuple
 
 
 def _objects(file: str) -> Iterator[tuple[bytes, int, int, TopologyError | None]]:
-    """Text, place, line and error of each line of JSON lines, or each element of a document."""
+    """Yield text, place, line and error of each line of JSON lines, or of each element of a document."""
     for block in blocks_of_files([file], MAX_LINE_BYTES):
         if isinstance(block, LineBlock):
             for number, value in enumerate(block.data.split(b"\n")[:-1], block.first):
@@ -377,13 +376,13 @@ def _objects(file: str) -> Iterator[tuple[bytes, int, int, TopologyError | None]
 
 
 def _named(topology: dict[str, Any], name: str | None, names: set[str]) -> dict[str, Any]:
-    """The topology under a unique name: the option's or its own, numbered from the second on."""
-    own = topology.get("name") if name is None else name
-    if not isinstance(own, str):
+    """Name the topology uniquely, after the option or its own name, numbered from the second on."""
+    wanted = topology.get("name") if name is None else name
+    if not isinstance(wanted, str):
         return topology
-    unused, number = own, 1
+    unused, number = wanted, 1
     while unused in names:
         number += 1
-        unused = f"{own}-{number}"
+        unused = f"{wanted}-{number}"
     names.add(unused)
     return {**topology, "name": unused}

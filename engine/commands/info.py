@@ -1,4 +1,4 @@
-"""`penstock info`: the plan of a script, without running it."""
+"""The command `penstock info`, which prints the plan of a script without running it."""
 
 from typing import Annotated, Any
 
@@ -39,7 +39,7 @@ def info_command(
     json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON lines, one per job.")] = False,
     execution_plan: Annotated[
         bool,
-        typer.Option("--execution-plan", help="Flink's own JSON of the StreamGraph, for its visualizer."),
+        typer.Option("--execution-plan", help="Flink's JSON of the StreamGraph, for its visualizer."),
     ] = False,
     to: Annotated[
         str | None, typer.Option("--to", metavar="STORE", help="Write the plans as a new version of STORE.")
@@ -50,12 +50,12 @@ def info_command(
     job: JobOption = None,
     real_pyflink: Annotated[
         bool,
-        typer.Option("--real-pyflink", help="Import the PyFlink that is installed."),
+        typer.Option("--real-pyflink", help="Import the installed PyFlink."),
     ] = False,
 ) -> None:
     """Run SCRIPT and show the plan of every job that it executes; nothing runs on Spark.
 
-    Its jobs have no results here: a script that needs them may fail after a job, which is said.
+    Its jobs have no results here. A script that needs results may fail after a job; a message reports it.
     """
     if api:
         from penstock.engine.pyflink_names.modules import support_table
@@ -63,7 +63,7 @@ def info_command(
         write_texts(support_table(), None)
         return
     if script is None:
-        raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
+        raise typer.BadParameter("SCRIPT is required", param_hint="SCRIPT")
     from penstock.engine.library.run_script import print_lost_settings
     from penstock.engine.library.what_if_of_script import chosen_job, jobs_of_script
     from penstock.engine.planning.plan_options import plan_options

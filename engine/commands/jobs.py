@@ -1,4 +1,4 @@
-"""`penstock status`: one job."""
+"""Commands about jobs (wait, cancel, status, list, logs) and the run page (ui)."""
 
 import sys
 import time
@@ -15,10 +15,10 @@ from rich.table import Column
 
 from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.output.people import print_table
-from penstock.engine.output.print_line import print_again, print_beside_output, print_line
+from penstock.engine.output.print_line import print_beside_output, print_foreign_line, print_line
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.run.jobs.job_records import (
+from penstock.engine.run.job_records import (
     JobRecord,
     VertexState,
     driver_lives,
@@ -30,19 +30,16 @@ from penstock.engine.run.jobs.job_records import (
 from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
 
-# `penstock wait`: until a job has ended.
-
-
-# The argument of commands that are about one job.
+# `penstock wait`: until a job has ended. JobArgument is shared by all commands about one job.
 
 
 JobArgument = Annotated[
-    str, typer.Argument(metavar="JOB", help="The id of a job, or digits that only its id begins with.")
+    str, typer.Argument(metavar="JOB", help="The id of a job, or any unique prefix of it.")
 ]
 
 
 def wait_command(job: JobArgument) -> None:
-    """Wait until a job has ended: exit code 0 if it is FINISHED, 1 if FAILED, 130 if CANCELED."""
+    """Wait until a job has ended; the exit code is 0 if it is FINISHED, 1 if FAILED, 130 if CANCELED."""
     record = wait_for_job(find_job(job))
     if record.state == "CANCELED":
         raise JobCancelledError(f"job {record.job_id} was cancelled")
@@ -51,18 +48,18 @@ def wait_command(job: JobArgument) -> None:
     print_beside_output(f"job {record.job_id} is FINISHED")
 
 
-# `penstock cancel`: end a job before its time.
+# `penstock cancel`.
 
 
 def cancel_command(
     job: JobArgument,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Only ask for it, and do not wait until the job has ended.")
+        bool, typer.Option("--no-wait", help="Return at once; do not wait until the job has ended.")
     ] = False,
 ) -> None:
-    """Cancel a job, attached or detached, and wait until it is CANCELED; its sinks get nothing.
+    """Cancel a job, attached or detached, and wait until it is CANCELED; its sinks write nothing.
 
-    A job that is committing its sinks ends as FINISHED: that is an error.
+    If the job is committing its sinks already, it ends as FINISHED, and the command fails.
 
     Source: org.apache.flink.runtime.dispatcher.Dispatcher.cancelJob, for jobs that have ended.
     """
@@ -73,7 +70,7 @@ def cancel_command(
         except OSError as error:
             raise machine_error(error, f"job {record.job_id} cannot be cancelled") or error from error
         if no_wait:
-            print_line(f"job {record.job_id} is asked to end")
+            print_line(f"cancellation of job {record.job_id} is requested")
             return
         record = wait_for_job(record)
     _require_cancelled(record)
@@ -86,11 +83,11 @@ def _require_cancelled(record: JobRecord) -> None:
         raise PenstockError(f"job {record.job_id} is not cancelled: it is {record.state}{cause}")
 
 
-# A job as commands show it.
+# Jobs as JSON.
 
 
 def _job_as_json(job: JobRecord) -> dict[str, Any]:
-    """A job with its vertices, without secrets. InputError where it has been removed."""
+    """Return a job with its vertices, without secrets. Raises InputError if the job has been removed."""
     submitted = asdict(job.submitted)
     submitted.pop("owner")
     described = {
@@ -122,7 +119,7 @@ def status_command(
     job: JobArgument,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show a job: its state, and that of its vertices."""
+    """Show the state of a job and of each vertex."""
     record = find_job(job)
     if json:
         _print_json(_job_as_json(record))
@@ -138,7 +135,7 @@ def status_command(
 def _job_texts(record: JobRecord) -> list[tuple[str, str]]:
     submitted = record.submitted
     started = datetime.fromtimestamp(submitted.started_at / 1000, UTC)
-    said = [
+    lines = [
         ("job", submitted.job_id),
         ("name", submitted.name),
         ("state", record.state),
@@ -152,7 +149,7 @@ def _job_texts(record: JobRecord) -> list[tuple[str, str]]:
         ("resumes job", submitted.resumed or ""),
         ("log", str(record.log or "")),
     ]
-    return [(name, text) for name, text in said if text.strip()]
+    return [(name, text) for name, text in lines if text.strip()]
 
 
 def _row(vertex: VertexState) -> tuple[str, ...]:
@@ -172,16 +169,16 @@ def _row(vertex: VertexState) -> tuple[str, ...]:
 
 
 _ID = 12
-"""Digits of an id that are shown; any that are unique will do."""
+"""Digits of an id that are shown. Commands accept any unique prefix."""
 
 
 def list_command(
     running: Annotated[bool, typer.Option("-r", "--running", help="Only jobs that have not ended.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON: every job with its vertices.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print all jobs with their vertices as JSON.")] = False,
 ) -> None:
-    """List the jobs of `penstock run` that run, and the latest 100 that have ended, the latest first.
+    """List the running jobs of `penstock run` and the 100 that ended last, newest first.
 
-    A job whose driver has died is shown as FAILED.
+    A job whose driver has died is FAILED.
     """
     jobs = [record for record in list_jobs() if not (running and record.is_final)]
     if json:
@@ -213,7 +210,7 @@ def _vertices(job: JobRecord) -> str:
     return ", ".join(f"{count} {state}" for state, count in states.items())
 
 
-# `penstock logs`: what a detached driver has written.
+# `penstock logs`: the output of a detached driver.
 
 
 _LOOK_SECONDS = 0.2
@@ -223,7 +220,7 @@ _CHUNK_BYTES = 1 << 16
 def logs_command(
     job: JobArgument,
     follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on with what is written, until the driver ends.")
+        bool, typer.Option("-f", "--follow", help="Print new lines until the driver ends.")
     ] = False,
 ) -> None:
     """Print standard output and standard error of the driver of a detached job.
@@ -234,10 +231,10 @@ def logs_command(
     if record.log is None:
         raise InputError(
             f"job {record.job_id} has no log: its driver is not detached, and writes to its terminal",
-            "`penstock run -d` keeps what a driver writes",
+            "`penstock run -d` saves the output of its driver",
         )
     for line in _lines(record, record.log, follow):
-        print_again(line)
+        print_foreign_line(line)
 
 
 def _lines(record: JobRecord, log: Path, follow: bool) -> Iterator[str]:
@@ -245,7 +242,7 @@ def _lines(record: JobRecord, log: Path, follow: bool) -> Iterator[str]:
     rest = b""
     with log.open("rb") as file:
         while True:
-            lives = follow and driver_lives(record)  # before what it has written is read
+            lives = follow and driver_lives(record)  # checked before the last read
             while chunk := file.read(_CHUNK_BYTES):
                 *whole, rest = (rest + chunk).split(b"\n")
                 yield from (line.decode(errors="replace") for line in whole)
@@ -264,24 +261,24 @@ def _lines(record: JobRecord, log: Path, follow: bool) -> Iterator[str]:
 
 def ui_command(
     store: Annotated[
-        str | None, typer.Argument(metavar="[STORE]", help="Show the runs that this store records, too.")
+        str | None, typer.Argument(metavar="[STORE]", help="Also show the runs that this store records.")
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Of loopback; default: any that is free.")
+        int, typer.Option("--port", min=0, max=65535, help="Port on loopback; default: any free port.")
     ] = 0,
 ) -> None:
-    """Serve a page with the jobs of this user, live, until it is stopped; the printed link opens it."""
-    from penstock.engine.views.ui.run_figures import shown_runs
+    """Serve a live page with the jobs of this user until it is stopped; the printed link opens it."""
+    from penstock.engine.views.ui.run_figures import list_runs
     from penstock.engine.views.ui.serve import RunPageServer, serve_run_page
 
-    shown_runs(store)  # what is wrong with a store is said here
+    list_runs(store)  # raises errors of the store before the page is served
     try:
         server = RunPageServer(port, store)
     except OSError as error:
         raise ConfigurationError(
-            f"--port {port}: {error.strerror or error}", "choose another, or leave it out"
+            f"--port {port}: {error.strerror or error}", "choose another port, or leave --port out"
         ) from error
     print_line(f"runs are shown at {server.link}")
-    print_line("everybody with this link may see and cancel jobs; Ctrl-C ends the page")
+    print_line("everyone with this link can see and cancel jobs; Ctrl-C ends the page")
     sys.stdout.flush()
     serve_run_page(server)

@@ -1,4 +1,4 @@
-"""The `penstock` command. Its commands are imported when they run, so that help does not wait for Spark."""
+"""The `penstock` command. Each subcommand is imported when it runs, so that help does not wait for Spark."""
 
 import atexit
 import gc
@@ -21,12 +21,12 @@ from penstock.engine.machine.stop_on_signals import (
     unwinding_on_signals,
 )
 
-# A process of this command's own, before imports that take a tenth of a second.
+# Only as a command, and before imports that take a tenth of a second.
 if __name__ == "__main__" or os.path.basename(sys.argv[0]) == "penstock":
     end_at_once_on_signals()
     open_missing_standard_files()
-    gc.disable()  # until the command is imported: what imports leave behind is no garbage
-    atexit.register(gc.freeze)  # the search for cycles at its end would take a process of a fleet 0.3 s
+    gc.disable()  # until the command is imported: imports leave no garbage behind
+    atexit.register(gc.freeze)  # collecting cycles at exit would take 0.3 s after planning a fleet
 
 from contextlib import suppress
 from importlib import import_module
@@ -53,21 +53,21 @@ COMMANDS = {
     "Look at plans": {
         "show": ("show", "Show the plans of a store."),
         "draw": ("draw", "Draw a plan as a picture, a page or a graph."),
-        "explain": ("explain", "Say why a plan is as it is: chaining, ids, slots."),
-        "diff": ("diff", "Compare plans, and say whether savepoints restore."),
-        "size": ("size", "Say how many TaskManagers the jobs of a store need."),
-        "metrics": ("metrics", "Show what plans need, and the rates that they sustain."),
-        "rejected": ("show", "List the topologies that were refused, and why."),
-        "edges": ("edges", "Write the execution edges of a topology, one by one."),
-        "sql": ("sql", "Ask a store by SQL."),
+        "explain": ("explain", "Explain a plan: chaining, ids, slots."),
+        "diff": ("diff", "Compare plans, and check whether savepoints restore."),
+        "size": ("size", "Count the TaskManagers that the jobs of a store need."),
+        "metrics": ("metrics", "Show the resources and sustainable rates of plans."),
+        "rejected": ("show", "List rejected topologies and the reasons."),
+        "edges": ("edges", "Write the execution edges of a topology."),
+        "sql": ("sql", "Query a store with SQL."),
         "export": ("export", "Write plans as JSON lines."),
     },
     "Run jobs": {
         "run": ("run", "Run a PyFlink or Penstock script on Spark."),
-        "info": ("info", "Show what a script would run, without running it."),
-        "list": ("jobs", "List jobs that run, and the latest that have ended."),
+        "info": ("info", "Show the jobs of a script without running them."),
+        "list": ("jobs", "List running jobs, and the latest that have ended."),
         "status": ("jobs", "Show a job, by vertex."),
-        "logs": ("jobs", "Print what the driver of a detached job writes."),
+        "logs": ("jobs", "Print the output of a detached job's driver."),
         "wait": ("jobs", "Wait until a job has ended."),
         "cancel": ("jobs", "Cancel a job."),
         "session": ("session", "Start, list and stop sessions that jobs share."),
@@ -80,32 +80,32 @@ COMMANDS = {
         "cite": ("examples", "Print how to cite Penstock."),
     },
     "Maintain": {
-        "verify": ("maintain", "Check that a store holds what was written to it."),
-        "recover": ("recover", "Finish or undo what killed runs left behind."),
-        "drop": ("maintain", "Drop versions of a store that nobody needs any more."),
-        "vacuum": ("maintain", "Give back the disk space of dropped versions of a store."),
-        "clean": ("recover", "Remove what jobs have kept to be resumed."),
-        "config": ("doctor", "List options, their values, and where these come from."),
+        "verify": ("maintain", "Check that the files of a store are undamaged."),
+        "recover": ("recover", "Finish or undo the commits of killed runs."),
+        "drop": ("maintain", "Drop versions of a store."),
+        "vacuum": ("maintain", "Free the disk space of dropped versions."),
+        "clean": ("recover", "Remove the checkpoints that jobs keep for resuming."),
+        "config": ("doctor", "List options, their values and their sources."),
         "doctor": ("doctor", "Check the installation."),
     },
 }
-"""Headings of the help, each with its commands: module, and line in the help."""
+"""The help's headings, each with its commands: module and one line of help."""
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed (Spark, or a bug); 2 usage, configuration or installation; "
-    "3 an input cannot be read; 4 the store cannot be used as asked, or is damaged; "
-    "5 bench: slower than the results compared with; 6 diff: a verdict is worse than required; "
-    "7 topologies were refused: nothing planned, or any under --strict; "
-    "8 the machine refuses (no space, no permission, a read-only target, an I/O error); "
-    "9 not enough memory; 10 capture --verify: another plan than Flink's; 129 hung up (SIGHUP); "
-    "130 interrupted (Ctrl-C); 141 nobody reads the output any more (SIGPIPE); 143 terminated (SIGTERM)."
+    "3 an input cannot be read; 4 the store is unsuitable or damaged; "
+    "5 bench: slower than the earlier results; 6 diff: a verdict is worse than required; "
+    "7 topologies were refused: all of them, or any with --strict; "
+    "8 the system reports no space, no permission, a read-only target or an I/O error; "
+    "9 not enough memory; 10 capture --verify: a plan differs from Flink's; 129 hung up (SIGHUP); "
+    "130 interrupted (Ctrl-C); 141 the reader closed the output (SIGPIPE); 143 terminated (SIGTERM)."
 )
 
 
 class LazyGroup(TyperGroup):
-    """COMMANDS as placeholders for the help; the one that is called is imported.
+    """Lists COMMANDS as placeholders in the help, and imports the command that is called.
 
-    The extension point that Typer has for this is a class.
+    Typer's extension point for this is a class.
     """
 
     def __init__(self, **attrs: Any) -> None:
@@ -115,33 +115,33 @@ class LazyGroup(TyperGroup):
                 self.add_command(TyperCommand(name, help=line, rich_help_panel=heading))
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The options before the command, and Typer's."""
+        """Return the options before the command, and Typer's own."""
         params = super().get_params(ctx)
         skip_typers_checks(params)
         return params
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that `args` calls, imported, and the arguments left for it."""
+        """Import the command that `args` calls; return it with the remaining arguments."""
         name, placeholder, rest = super().resolve_command(ctx, args)
         ctx.meta[ARGUMENTS] = tuple(rest)
         require_address_space(str(name))
         return name, _load(str(name), placeholder.help) if placeholder else None, rest
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of `args`; help and version are printed here, and what is said of wrong ones."""
+        """Return the context of `args`. Help, the version and errors of usage are printed here."""
         try:
             return super().make_context(info_name, args, parent, **extra)
         except typer.TyperException as error:
             raise _shown(error) from None
         except OSError as error:
-            if (said := explain_error(error)) is None or "--debug" in args:
+            if (message := explain_error(error)) is None or "--debug" in args:
                 raise
-            _end(said, error)
+            _end(message, error)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; what it raises becomes a message and an exit code, unless there is --debug.
+        """Run the command; turn its errors into a message and an exit code, unless --debug is set.
 
-        Signals end it as Ctrl-C does; output is flushed here, where what goes wrong can still be said.
+        Signals end it like Ctrl-C. Output is flushed here, where an error can still be reported.
         """
         try:
             with unwinding_on_signals():
@@ -151,10 +151,10 @@ class LazyGroup(TyperGroup):
         except typer.TyperException as error:
             raise _shown(error) from None
         except BaseException as error:
-            said = explain_stop(error) or explain_error(error)
-            if said is None or (ctx.params["debug"] and stopped_by() is None):
+            message = explain_stop(error) or explain_error(error)
+            if message is None or (ctx.params["debug"] and stopped_by() is None):
                 raise
-            _end(said, error)
+            _end(message, error)
 
 
 app = typer.Typer(
@@ -167,12 +167,12 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         from penstock.plans.installation import own_version
 
         print_line(f"penstock {own_version()}")
-        sys.stdout.flush()  # while what goes wrong can still be said
+        sys.stdout.flush()  # while an error can still be reported
         raise typer.Exit()
 
 
@@ -187,10 +187,10 @@ def options(
 
 
 def main() -> None:
-    """Entry point of the console command `penstock`: a process of its own, which leaves none behind."""
+    """Entry point of the console command `penstock`, in a process that leaves no children behind."""
     exit_code = [0]
     if sys.version_info >= (3, 14):
-        atexit.register(end_before_duckdb, exit_code)  # before others are, which run before it
+        atexit.register(end_before_duckdb, exit_code)  # registered first, so that it runs last
     end_at_once_on_signals()
     adopt_orphans()
     name_standard_output()
@@ -201,7 +201,7 @@ def main() -> None:
     try:
         app(prog_name="penstock")
     except SystemExit as stop:
-        if nobody_reads(stop.__context__):  # which Rich ends with 1
+        if nobody_reads(stop.__context__):  # Rich exits with 1
             sys.exit(NOBODY_READS)
         raise
     except Exception:  # --debug
@@ -210,7 +210,7 @@ def main() -> None:
     finally:
         if stopped_by() is not None:
             end_children()
-            if "penstock.plans.planners.plan_in_parts" in sys.modules:  # whose threads are waited for
+            if "penstock.plans.planners.plan_in_parts" in sys.modules:  # Python waits for its threads
                 sys.modules["penstock.plans.planners.plan_in_parts"].interrupt_parts()
         elif not had_jvm and "penstock.engine.spark.start_jvm" in sys.modules:
             sys.modules["penstock.engine.spark.start_jvm"].end_jvm()
@@ -220,7 +220,7 @@ def main() -> None:
 
 
 def end_before_duckdb(exit_code: list[int]) -> None:
-    """Leave out the destructors of static objects: DuckDB's take the GIL after Python has gone.
+    """Skip the destructors of static objects, because DuckDB's take the GIL after Python has ended.
 
     Python 3.14 aborts then, so that `penstock sql` would end with exit code 134. See
     https://github.com/duckdb/duckdb-python/issues/531
@@ -233,26 +233,26 @@ def end_before_duckdb(exit_code: list[int]) -> None:
 
 
 def _has_jvm() -> bool:
-    """Whether this process has a JVM already, of somebody else."""
+    """Return whether this process already has a JVM that another library started."""
     return "pyspark" in sys.modules and sys.modules["pyspark"].SparkContext._gateway is not None
 
 
 def _warn(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
 ) -> None:
-    """Show a warning as Python does, but printable and without secrets."""
+    """Print a warning as Python does, but printable and without secrets."""
     print_error(warnings.formatwarning(message, category, filename, lineno).rstrip())
 
 
 def _load(name: str, line: str | None) -> Any:
-    """The command `name`, imported: the function `<name>_command` of its module."""
+    """Import the command `name`, which is the function `<name>_command` of its module."""
     (module,) = (commands[name][0] for commands in COMMANDS.values() if name in commands)
     loaded = import_module(f"penstock.engine.commands.{module}")
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
     command = getattr(loaded, f"{name}_command")
-    if isinstance(command, typer.Typer):  # of several commands
+    if isinstance(command, typer.Typer):  # it has subcommands
         return typer.main.get_command(command)
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     settings = getattr(loaded, "CONTEXT_SETTINGS", None)
@@ -260,23 +260,23 @@ def _load(name: str, line: str | None) -> Any:
     return typer.main.get_command(single)
 
 
-def _end(said: tuple[str, int], error: BaseException) -> NoReturn:
-    """End with the message and the exit code that `error` has."""
+def _end(message: tuple[str, int], error: BaseException) -> NoReturn:
+    """End with `message`, which has the text and the exit code for `error`."""
     _flush_or_let_go()
-    if said[0]:
-        print_error(f"penstock: {said[0]}")
-    raise typer.Exit(said[1]) from error
+    if message[0]:
+        print_error(f"penstock: {message[0]}")
+    raise typer.Exit(message[1]) from error
 
 
 def _shown(error: typer.TyperException) -> typer.TyperException:
-    """`error`, whose message repeats arguments, without what a terminal acts on and without secrets."""
+    """Make the message of `error`, which repeats arguments, printable and free of secrets."""
     if isinstance(message := getattr(error, "message", None), str):
         vars(error)["message"] = printable_lines(redact(message))
     return error
 
 
 def _flush_or_let_go() -> None:
-    """Write out what standard output buffers; where that fails, drop it: Python would try again."""
+    """Flush standard output; if that fails, drop its buffer, because Python would try again."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""`penstock metrics`: how good the plans of a store are."""
+"""The command `penstock metrics`, which prints resources and sustainable rates of plans."""
 
 from pathlib import Path
 from typing import Annotated
@@ -37,10 +37,10 @@ def metrics_command(
         typer.Option(
             "--costs",
             metavar="COSTS",
-            help="What operators cost: a table (JSON lines, .csv, .parquet) with topology, id, selectivity, "
-            "record_bytes, cpu_nanoseconds_per_record and, of sources, records_per_second; a store with the "
+            help="Costs of operators: a table (JSON lines, .csv, .parquet) with topology, id, selectivity, "
+            "record_bytes, cpu_nanoseconds_per_record and, for sources, records_per_second; a store with "
             "runs of these jobs, which measured them; drawn by hash; or all alike. "
-            "Default: as topologies say, else all alike.",
+            "Default: the costs in the topologies, else all alike.",
         ),
     ] = None,
     constants: Annotated[
@@ -48,8 +48,8 @@ def metrics_command(
         typer.Option(
             "--constants",
             metavar="FILE",
-            help="Constants of the cost model, as --calibrate writes them. Default: measured ones, which "
-            "the documentation lists.",
+            help="Constants of the cost model, as written by --calibrate. Default: measured constants, "
+            "listed in the documentation.",
         ),
     ] = None,
     calibrate: Annotated[
@@ -57,8 +57,8 @@ def metrics_command(
         typer.Option(
             "--calibrate",
             metavar="FILE",
-            help="First measure the constants on this machine, with micro runs that take some minutes, and "
-            "write them to FILE. SOURCE may be left out.",
+            help="First measure the constants on this machine with micro runs of some minutes, and write "
+            "them to FILE. SOURCE may be left out.",
         ),
     ] = None,
     on: Annotated[
@@ -74,7 +74,7 @@ def metrics_command(
         typer.Option(
             "--budget",
             metavar="TIME",
-            help="With --on penstock: no micro run begins after this time, such as 10m.",
+            help="With --on penstock: start no micro run after this time, such as 10m.",
         ),
     ] = None,
     version: Annotated[
@@ -85,25 +85,23 @@ def metrics_command(
         typer.Option(
             "--master",
             metavar="URL",
-            help="Measure on this Spark, as stores on remote file systems always are: for plans that this "
-            "process cannot hold.",
+            help="Measure on this Spark, for plans that do not fit in this process. Stores on remote file "
+            "systems are always measured on Spark.",
         ),
     ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="JSON lines for programs: the row of each topology.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON lines: one row per topology.")] = False,
 ) -> None:
-    """Show what plans need, and the rates that they sustain under a cost model.
+    """Show the resources that plans need, and the rates that they sustain under a cost model.
 
-    Without NAME, a summary over all topologies.
+    Without --topology, print a summary over all topologies.
     """
     if calibrate is None and (on is not None or budget is not None):
-        raise ConfigurationError("--on and --budget: found no --calibrate FILE", "they say how to calibrate")
+        raise ConfigurationError("--on and --budget need --calibrate FILE")
     if calibrate is not None:
         _calibrate(calibrate, on or Runtime.FLINK, budget)
     if store is None:
         if calibrate is None:
-            raise ConfigurationError("SOURCE: found none", "a plan store, a topology file, or a script")
+            raise ConfigurationError("SOURCE is required", "a plan store, a topology file, or a script")
         return
     constants_file = constants if constants is not None else calibrate
     _show(
@@ -121,10 +119,10 @@ def _calibrate(path: Path, runtime: Runtime, budget: str | None) -> None:
     from penstock.engine.measure.calibration.run_jobs_on_penstock import calibrate
 
     if budget is not None and runtime is not Runtime.PENSTOCK:
-        raise ConfigurationError("--budget: found --on flink, allowed --on penstock")
+        raise ConfigurationError("--budget needs --on penstock, got --on flink")
     seconds = float("inf") if budget is None else budget_seconds(budget)
     if not path.absolute().parent.is_dir():
-        raise ConfigurationError(f"--calibrate {path}: found no folder {path.absolute().parent}")
+        raise ConfigurationError(f"--calibrate {path}: folder {path.absolute().parent} does not exist")
     with progress(STAGES[runtime]) as report:
         written = calibrate(path, runtime, seconds, report)
     columns = [Column(name, justify="left" if name == "term" else "right") for name in _TERM_COLUMNS]
@@ -132,7 +130,7 @@ def _calibrate(path: Path, runtime: Runtime, budget: str | None) -> None:
         (name, *(number(term[key]) for key in ("value", "low", "high")), term["unit"])
         for name, term in written["terms"].items()
     ])  # fmt: skip
-    print_beside_output(f"{path} holds these constants, for --constants")
+    print_beside_output(f"{path} holds these constants; use it as --constants")
 
 
 _TERM_COLUMNS = ("term", "median", "lower quartile", "upper quartile", "unit")
@@ -158,8 +156,8 @@ def _show(
     else:
         measured = _measure_on_spark(plan, store, master, topology, costs, terms)
     if topology is not None and measured.plans.is_empty():
-        raise StoreError(f"{called(store)}: {topology} was refused, so that it has no plan",
-                         f"penstock rejected {called(store)} says why")  # fmt: skip
+        raise StoreError(f"{called(store)}: {topology} was refused and has no plan",
+                         f"penstock rejected {called(store)} shows the reason")  # fmt: skip
     if json:
         for line in measured.plans.sort("name").write_ndjson().splitlines():
             print_line(line)
@@ -177,9 +175,7 @@ def _measure(plan: StoredPlan, costs: str | None, terms: Constants) -> Metrics:
         and Path(costs).is_file()
         and read_costs(Path(costs), tables["topologies"]).is_empty()
     ):
-        print_beside_output(
-            f"{costs}: found no row about these topologies: costs are as they say, or assumed"
-        )
+        print_beside_output(f"{costs}: no row matches these topologies: their own or assumed costs are used")
     cluster = recorded_cluster(plan.version.options)
     costs_of_operators = chosen(tables["stream_nodes"], tables["stream_edges"])
     return plan_metrics(tables, costs_of_operators, cluster.task_manager, cluster.network, terms)
@@ -193,7 +189,7 @@ def _measure_on_spark(
     costs: str | None,
     terms: Constants,
 ) -> Metrics:
-    """Metrics of topologies; those of vertices and edges only if a `topology` is named."""
+    """Measure topologies; their vertices and edges only if a `topology` is named."""
     from pyspark.sql import functions as F
 
     from penstock.engine.planning.metrics_on_spark import metrics_on_spark
@@ -219,6 +215,6 @@ def _measure_on_spark(
             )
             for frame in (measured.plans, measured.vertices, measured.edges)
         ]
-        for kept in measured.kept:
-            free(kept)
+        for frame in measured.kept:
+            free(frame)
     return Metrics(*rows)

@@ -1,4 +1,4 @@
-"""`penstock plan`: topologies into a store of plans."""
+"""The command `penstock plan`, which plans topologies into a store."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from penstock.engine.commands.key_values import (
 )
 from penstock.engine.commands.reads_plan import require_store, tables_read_once, topologies_of_script
 from penstock.engine.machine.state_folder import short_lived_folder
-from penstock.engine.output.pieces import Styled
+from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.write_lines import write_texts
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 
 
-# `penstock plan` on Spark: on that of a session, or on one of its own.
+# Planning on Spark: in a session, or in a Spark of this command.
 
 
 def _plan_on_cluster_or_session(
@@ -64,7 +64,7 @@ def _plan_on_cluster_or_session(
 ) -> PlanResult:
     """Plan on the cluster that `penstock run` would choose.
 
-    Raises ConfigurationError for a session that does not run, or cannot do this.
+    Raises ConfigurationError if the session does not run or cannot plan this.
     """
     cluster = chosen_cluster(master, session, work.conf, verbose=False)
     if cluster.session is None:
@@ -82,12 +82,12 @@ def _plan_on_cluster_or_session(
     name = cluster.session.name
     if work.custom_planners is not None:
         raise ConfigurationError(
-            f"--planner {work.custom_planners.name}: session {name!r} plans by Penstock's own planners",
+            f"--planner {work.custom_planners.name}: session {name!r} refuses custom planners",
             "give --master, or plan without a session",
         )
     if work.checkpoint_dir is not None:
         raise ConfigurationError(
-            f"--checkpoint-dir {work.checkpoint_dir}: session {name!r} keeps what it needs in its executors",
+            f"--checkpoint-dir {work.checkpoint_dir}: session {name!r} keeps tables in its executors",
             "leave it out, or give --master",
         )
     for path in work.inputs:
@@ -103,14 +103,14 @@ def _plan_on_cluster_or_session(
 
 
 def _absolute(path: str) -> str:
-    """The path as the server finds it, which has a different working folder."""
+    """Return the path as the server, which has a different working folder, finds it."""
     return path if "://" in path or path.startswith("file:") else str(Path.cwd() / path)
 
 
-# Stores and scripts among the inputs of `plan`: their topologies as files, which every planner reads.
+# Stores and scripts among the inputs: their topologies are written to files, which every planner reads.
 
 
-_MOST_OF_A_NAME = 40
+_MAX_NAME_LENGTH = 40
 _STAGES_ON_SPARK = 6
 """Spark starts, topologies are read, blocks are read and planned, losses looked for, the version written."""
 
@@ -119,16 +119,17 @@ _STAGES_ON_SPARK = 6
 def _sources_as_files(
     inputs: Sequence[str], options: PlanOptions, scripts: Mapping[str, str]
 ) -> Iterator[list[str]]:
-    """`inputs` with a file of topology lines, there for as long as the context, for each store and script.
+    """Replace each store and script among `inputs` by a file of topology lines inside the context.
 
-    Of a store, it holds what was planned in the newest version, or in that of STORE@VERSION; of what was
-    rejected a store keeps no text, which is said. Of a script, its jobs, planned with `scripts`, options of
-    environments. Raises StoreError, ScriptError, and InputError for what has no plan (see require_kind).
+    The file of a store holds the topologies that its newest version, or the version in STORE@VERSION, has
+    planned. A store keeps no text of rejected topologies; a message says how many are left out. The file of a
+    script holds its jobs, planned with `scripts`, options of environments. Raises StoreError, ScriptError,
+    and InputError for an input without plans (see require_kind).
     """
     with short_lived_folder("plan") as folder:
         files = []
         for number, path in enumerate(inputs):
-            # a folder on another file system is whatever Spark finds there
+            # a path on another file system is left to Spark
             recognised = require_kind(path, None, *HOLDS_PLANS) if is_local(path) else None
             place = Path(folder) / str(number)
             if recognised is not None and recognised.kind is SourceKind.STORE:
@@ -146,27 +147,27 @@ def _topologies_of_store(store: str, version: int | None, place: Path) -> str:
         plan = open_plan(store, version)
         if not plan.version.topologies:
             raise InputError(f"{store}: version {plan.version.version} has no planned topologies")
-        # Messages about its topologies name it.
-        called = os.path.basename(local_folder(store))[:_MOST_OF_A_NAME]
+        # Messages about the topologies quote the file's name.
+        called = os.path.basename(local_folder(store))[:_MAX_NAME_LENGTH]
         file = place / f"{called}@{plan.version.version}.jsonl"
         file.parent.mkdir()
         write_texts(lines_of_plan(plan, ExportFormat.TOPOLOGIES), file)
     if rejected := plan.version.rejected:
         print_beside_output(
-            f"{store}: {rejected:,} rejected topologies are left out: a store keeps why, not what they were"
+            f"{store}: {rejected:,} rejected topologies are left out: a store keeps only their errors"
         )
     return str(file)
 
 
 class NetworkProfile(StrEnum):
-    """The versions of Flink whose network defaults --network takes."""
+    """Versions of Flink whose network defaults --network accepts."""
 
     FLINK_2_3 = "flink-2.3"
     FLINK_1_20 = "flink-1.20"
 
 
 def _planner(word: str) -> str:
-    """A Planner, or the name of a custom planner."""
+    """Parse --planner into a Planner, or the name of a custom planner."""
     try:
         return Planner(word)
     except ValueError:
@@ -175,8 +176,8 @@ def _planner(word: str) -> str:
         if names_custom_planner(word):
             return word
         raise typer.BadParameter(
-            f"{word!r} is not one of {', '.join(map(repr, map(str, Planner)))}, and no "
-            "package.module:function or entry point of the group penstock.planners.",
+            f"{word!r} is not one of {', '.join(map(repr, map(str, Planner)))}, nor a "
+            "package.module:function or an entry point of the group penstock.planners.",
             param_hint="'--planner'",
         ) from None
 
@@ -189,11 +190,11 @@ def plan_command(
             metavar="INPUT...",
             help="Topology files (JSON lines, or JSON over many lines: objects or arrays of them; .gz), "
             "directories or globs of them, - for standard input, one folder of tables, plan stores, or "
-            "scripts (.py) with jobs. JSON of Flink (a job's plan of its REST interface, "
-            "getExecutionPlan()), and what penstock export and info --json write, are topologies too.",
+            "scripts (.py) with jobs. Also Flink's JSON (a job's plan from its REST interface, "
+            "getExecutionPlan()), and the output of penstock export and info --json.",
         ),
     ],
-    out: Annotated[str, typer.Option("--out", metavar="STORE", help="The plan store to write a version to.")],
+    out: Annotated[str, typer.Option("--out", metavar="STORE", help="The plan store to add a version to.")],
     until: Annotated[
         Layer, typer.Option("--until", metavar="LAYER", help=f"The last layer to plan: {', '.join(Layer)}.")
     ] = Layer.SLOTS,
@@ -203,7 +204,7 @@ def plan_command(
             "--slot-sharing",
             metavar="NAME",
             help=f"The strategy that decides which tasks share a slot: {', '.join(SlotSharingStrategy)}. "
-            f"Default: {DEFAULT_SLOT_SHARING_STRATEGY}, or as the configuration says.",
+            f"Default: {DEFAULT_SLOT_SHARING_STRATEGY}, or the configured one.",
         ),
     ] = None,
     network: Annotated[
@@ -219,7 +220,7 @@ def plan_command(
         typer.Option(
             "--slots-per-task-manager",
             metavar="N",
-            help=f"Slots of each TaskManager. Default: {DEFAULT_SLOTS}, or as the configuration says.",
+            help=f"Slots of each TaskManager. Default: {DEFAULT_SLOTS}, or the configured number.",
         ),
     ] = None,
     task_manager_memory: Annotated[
@@ -228,7 +229,7 @@ def plan_command(
             "--task-manager-memory",
             metavar="M",
             help="Memory of each TaskManager's process, such as 4g. "
-            f"Default: {DEFAULT_PROCESS_SIZE}, or as the configuration says.",
+            f"Default: {DEFAULT_PROCESS_SIZE}, or the configured size.",
         ),
     ] = None,
     parallelism: Annotated[
@@ -236,7 +237,7 @@ def plan_command(
         typer.Option(
             "--parallelism",
             metavar="N",
-            help="Parallelism of all operators that set none of their own, in place of their job's.",
+            help="Parallelism of operators that set none; wins over their job's default.",
         ),
     ] = None,
     planner: Annotated[
@@ -245,12 +246,12 @@ def plan_command(
             "--planner",
             autocompletion=lambda: [*map(str, Planner)],
             metavar="NAME",
-            help="How to plan; the plans are the same. columnar: in this process if the input is local and "
+            help="The planner; plans are the same. columnar: in this process if the input is local and "
             "fits in memory, else in Spark's workers. joins: joins over DataFrames, for topologies too large "
             "for one worker. auto: columnar, or joins if a topology is too large. flink: columnar, checked "
             "against the real Flink; topologies that Flink refuses or plans differently are rejected. Needs "
             "a JDK and pip install 'penstock-spark\\[flink]'. PACKAGE.MODULE:FUNCTION or an entry point of "
-            "the group penstock.planners: a custom planner decides in place of Flink's rules, in this "
+            "the group penstock.planners: a custom planner replaces Flink's rules, in this "
             "process or, with --master, in Spark's workers.",
         ),
     ] = Planner.AUTO.value,
@@ -259,24 +260,22 @@ def plan_command(
         typer.Option(
             "--costs",
             metavar="COSTS",
-            help="What operators cost, for a planner of your own that reads operator_costs: a table (JSON "
-            "lines, .csv, .parquet), a store with runs, drawn by a hash, or all alike. Default: as "
-            "topologies say, else all alike.",
+            help="Costs of operators, for a custom planner that reads operator_costs: a table (JSON "
+            "lines, .csv, .parquet), a store with runs, drawn by a hash, or all alike. Default: the costs in "
+            "the topologies, else all alike.",
         ),
     ] = None,
     time_limit: Annotated[
         int,
         typer.Option(
-            "--time-limit", metavar="S", help="Seconds that a planner of your own may take for a batch."
+            "--time-limit", metavar="S", help="Seconds that a custom planner may take for each batch."
         ),
     ] = 60,
     max_line_size: Annotated[
         str,
-        typer.Option("--max-line-size", metavar="SIZE", help="Longer lines are rejected, e.g. 2g."),
+        typer.Option("--max-line-size", metavar="SIZE", help="Reject longer lines, e.g. 2g."),
     ] = f"{MAX_LINE_BYTES // 2**20}m",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="End with exit code 7 if any topology is refused.")
-    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 7 if any topology is refused.")] = False,
     config_dir: ConfigDir = None,
     define: Define = None,
     conf: Conf = None,
@@ -294,14 +293,14 @@ def plan_command(
             "--checkpoint-dir",
             metavar="DIR",
             help="On a cluster: a folder that all executors reach, for tables between the passes of joins. "
-            "Without it executors keep two copies. It is emptied at the end.",
+            "Without it executors keep two copies. Its contents are removed at the end.",
         ),
     ] = None,
 ) -> None:
     """Plan every topology of INPUT and write the plans as a new version of STORE.
 
-    Topologies that are wrong, or that Flink refuses, are kept in the version too: see penstock rejected. The
-    exit code is 7 if all are refused, or any with --strict; the version is written in both cases.
+    Topologies that are invalid, or that Flink refuses, are recorded in the version too: see penstock
+    rejected. The exit code is 7 if all are refused, or any with --strict; the version is written either way.
     """
     planner = _planner(planner)
     settings = given_settings(properties_file, conf)
@@ -328,10 +327,10 @@ def plan_command(
     )
     longest = _bytes(max_line_size)
     custom_planners = _custom_planners(planner, costs, time_limit)
-    asked = planner if isinstance(planner, Planner) else Planner.COLUMNAR
+    requested = planner if isinstance(planner, Planner) else Planner.COLUMNAR
     named, inputs = inputs, context.with_resource(_sources_as_files(inputs, options, configuration.scripts))
     chosen = choose_planner(
-        asked, inputs, out, wants_spark=bool(settings or master or session or checkpoint_dir)
+        requested, inputs, out, wants_spark=bool(settings or master or session or checkpoint_dir)
     )
     stored = None
     if not chosen.on_spark:
@@ -348,9 +347,9 @@ def plan_command(
                     custom_planners=custom_planners,
                 )
         except NotEnoughMemoryError as error:
-            if any(map(is_pipe, inputs)):  # what was read of it is gone
+            if any(map(is_pipe, inputs)):  # it can be read only once
                 raise
-            chosen = on_spark_instead(asked, error)
+            chosen = on_spark_instead(requested, error)
     if stored is None:
         with progress(_STAGES_ON_SPARK) as report:
             work = WorkOnSpark(
@@ -375,14 +374,14 @@ def plan_command(
     if stored.rejected:
         if reason:
             print_beside_output(f"the first rejected is {reason}")
-        print_beside_output(Styled(f"penstock rejected {out} says why topologies were rejected", "dim"))
+        print_beside_output(StyledText(f"penstock rejected {out} lists the reasons", "dim"))
 
 
 def _custom_planners(planner: str, costs: str | None, time_limit: int) -> "CustomPlanners | None":
-    """The planner that the user brings; None for one of Penstock's."""
+    """Return the custom planner; None for a planner of Penstock."""
     if isinstance(planner, Planner):
         if costs is not None:
-            raise ConfigurationError(f"--costs {costs}: --planner {planner} reads no costs")
+            raise ConfigurationError(f"--costs {costs}: --planner {planner} does not use costs")
         return None
     from penstock.engine.planning.plan_by_custom_planners import named_custom_planners
 
@@ -393,18 +392,20 @@ def _bytes(size: str) -> int:
     try:
         size_bytes = parse_memory_size(size)
     except ValueError as error:
-        raise ConfigurationError(f"--max-line-size {size!r}: {error}", "a size such as 64m or 2g") from None
+        raise ConfigurationError(
+            f"--max-line-size {size!r}: {error}", "give a size such as 64m or 2g"
+        ) from None
     if size_bytes < 1:
-        raise ConfigurationError(f"--max-line-size {size!r}: allowed 1 byte or more")
+        raise ConfigurationError(f"--max-line-size {size!r}: must be at least 1 byte")
     return size_bytes
 
 
-_MOST_OF_REASON = 500
-"""Characters of a reason on the terminal."""
+_MAX_REASON_LENGTH = 500
+"""Characters of a reason that the terminal shows."""
 
 
 def _first_reason(out: str, stored: PlanResult) -> str:
-    """The first topology that was rejected, and why, in a line; empty if none was, or out is not local."""
+    """Describe the first rejected topology in a line; empty if none was rejected, or `out` is not local."""
     from penstock.engine.store.is_local import is_local
 
     if not stored.rejected or not is_local(out):
@@ -416,16 +417,16 @@ def _first_reason(out: str, stored: PlanResult) -> str:
     row = first.to_dicts()[0]
     place = "" if row["source_file"] is None else f"{row['source_file']}:{row['source_line']}"
     message = printable_lines(str(row["message"] or "").partition("\n")[0])
-    return limited(f"{printable(row['name'] or place)}: {row['error']}: {message}", _MOST_OF_REASON)
+    return limited(f"{printable(row['name'] or place)}: {row['error']}: {message}", _MAX_REASON_LENGTH)
 
 
 def _require_planned(stored: PlanResult, out: str, strict: bool, reason: str) -> None:
-    """RefusedTopologiesError if nothing was planned, or anything refused under --strict."""
+    """Raise RefusedTopologiesError if nothing was planned, or, with --strict, if any topology was refused."""
     if not stored.rejected or (stored.planned and not strict):
         return
     refused = f"{stored.rejected:,} of {stored.inputs:,} topologies were refused"
-    said = f"{refused}, and --strict allows none" if stored.planned else f"nothing was planned: {refused}"
+    problem = f"{refused}, and --strict allows none" if stored.planned else f"nothing was planned: {refused}"
     raise RefusedTopologiesError(
-        f"{said}; the first is {reason}" if reason else said,
-        f"penstock rejected {out} says why; version {stored.version} is written all the same",
+        f"{problem}; the first is {reason}" if reason else problem,
+        f"penstock rejected {out} lists the reasons; version {stored.version} was written",
     )

@@ -1,4 +1,4 @@
-"""Commands that look at plans take whatever has one: a store, or what is planned on the way."""
+"""Let commands read plans from a store, or from topologies and scripts that are planned first."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from penstock.plans.errors import StoreError
 
 _SOURCE = typer.Argument(
     metavar="SOURCE",
-    help="A plan store, STORE@VERSION, or what is planned on the way: a topology file, a folder of "
+    help="A plan store, STORE@VERSION, or a source that is planned first: a topology file, a folder of "
     "tables, or a script (.py).",
 )
 PlansToRead = Annotated[str, _SOURCE]
@@ -36,28 +36,28 @@ _CALLED: dict[str, str] = {}
 
 
 class ReadStore(NamedTuple):
-    """The plan store at `path`, in a version (None: the newest)."""
+    """The plan store at `path` in a version; None is the newest."""
 
     path: str
     version: int | None
 
 
 def called(store: str) -> str:
-    """The store as the user named it: a store that was planned on the way has its source's name."""
+    """Return the user's name for the store, which is its source if the store was made for this command."""
     return _CALLED.get(store, store)
 
 
 def reads_plan(*more: SourceKind) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """For a command whose arguments `store` and `version` say which plans it looks at.
+    """Decorate a command that reads plans from its arguments `store` and `version`.
 
-    `store` may be whatever holds plans (HOLDS_PLANS), or is one of `more`; it reaches the command as a store.
-    Errors of the libraries that read it become Penstock's: frames are read when they are collected, which is
-    anywhere in the command.
+    `store` may be anything that holds plans (HOLDS_PLANS) or a kind in `more`; the command gets a store.
+    Errors of the libraries that read it become Penstock's, in the whole command, because frames are read only
+    when they are collected.
     """
 
     def decorated(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         @wraps(command)
-        def told(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        def decorated_command(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
             options: dict[str, Any] = dict(kwargs)
             source = require_kind(str(options["store"]), options.get("version"), *HOLDS_PLANS, *more)
             configured = options.get("config_dir"), options.get("define")
@@ -67,16 +67,16 @@ def reads_plan(*more: SourceKind) -> Callable[[Callable[Parameters, Result]], Ca
                     kwargs["version"] = read.version
                 return command(*args, **kwargs)
 
-        return told
+        return decorated_command
 
     return decorated
 
 
 def reads_store(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """For a command that is about stores: what else is named by `store` is refused for what it is."""
+    """Decorate a command that refuses any `store` that is not a store, with a message that names its kind."""
 
     @wraps(command)
-    def told(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+    def decorated_command(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         options: dict[str, Any] = dict(kwargs)
         source = require_kind(str(options["store"]), options.get("version"), SourceKind.STORE)
         kwargs["store"] = source.path
@@ -85,16 +85,16 @@ def reads_store(command: Callable[Parameters, Result]) -> Callable[Parameters, R
         with store_errors(source.path, "reading"):
             return command(*args, **kwargs)
 
-    return told
+    return decorated_command
 
 
 @contextmanager
 def as_store(
     source: PlanSource, config_dir: str | None = None, define: list[str] | None = None
 ) -> Iterator[ReadStore]:
-    """A store that holds the plans of `source`: itself, or one that is there as long as the context.
+    """Yield a store with the plans of `source`, which may be `source` itself or a temporary store.
 
-    Raises what planning raises, and InputError where a script executes nothing.
+    Raises the errors of planning, and InputError if a script executes no job.
     """
     if source.kind in (SourceKind.STORE, SourceKind.RESULTS):
         yield ReadStore(source.path, source.version)
@@ -120,7 +120,7 @@ def as_store(
             )
         print_beside_output(
             f"{source.path}: {stored.planned:,} planned and {stored.rejected:,} rejected of "
-            f"{stored.inputs:,} topologies; penstock plan keeps plans in a store"
+            f"{stored.inputs:,} topologies; penstock plan saves plans in a store"
         )
         _CALLED[store] = source.path
         try:
@@ -130,9 +130,9 @@ def as_store(
 
 
 def topologies_of_script(script: str, folder: Path, options: Any, scripts: object) -> Path:
-    """A file of topology lines, one for each job that the script executes, as PyFlink submits it.
+    """Write a file of topology lines, one for each job that the script executes, as PyFlink submits it.
 
-    Nothing runs. What the script prints goes to standard error, as what PyFlink loses of its names and uids.
+    Nothing runs. Output of the script and lost names and uids go to standard error.
     """
     from penstock.engine.commands.job_option import print_failure_of_script
     from penstock.engine.library.run_script import print_lost_settings
@@ -152,11 +152,11 @@ def topologies_of_script(script: str, folder: Path, options: Any, scripts: objec
     return file
 
 
-# The store that a command writes to, looked at before the work starts.
+# Check the store that a command writes to before the work starts.
 
 
 def require_store(store: str) -> None:
-    """As engine.store.require_target; says what was repaired."""
+    """Call engine.store.require_target, and print its repairs."""
     from penstock.engine.store.require_target import require_target
 
     for repaired in require_target(store):
@@ -164,23 +164,23 @@ def require_store(store: str) -> None:
 
 
 def tables_read_once() -> AbstractContextManager[None]:
-    """As engine.store.delta_rs_table.shared_tables."""
+    """Call engine.store.delta_rs_table.shared_tables."""
     from penstock.engine.store.delta_rs_table import shared_tables
 
     return shared_tables()
 
 
-# The part of a store that `--version` and `--topology` choose.
+# The part of a store chosen by `--version` and `--topology`.
 
 
 _SIMILAR = 10_000
-"""Names that are looked through for a close match."""
+"""Names that are searched for a close match."""
 
 
 def chosen_plan(store: str, version: int | None, topology: str | None) -> StoredPlan:
-    """The version (None: the newest), with only the rows of that topology (None: of all).
+    """Open the version, or the newest if it is None, with all rows or only the rows of `topology`.
 
-    Raises StoreError: no such store, version or topology (with the closest names).
+    Raises StoreError if the store, version or topology does not exist, with the closest names of topologies.
     """
     plan = open_plan(store, version, topology)
     if topology is not None and _names(plan, 1).is_empty():
@@ -190,13 +190,13 @@ def chosen_plan(store: str, version: int | None, topology: str | None) -> Stored
 
 
 def _closest(plan: StoredPlan, topology: str) -> str:
-    """Names with the same beginning or, in a store that is not too large, a similar spelling."""
+    """Return names with the same beginning or, in a store that is not too large, a similar spelling."""
     names = _names(plan, _SIMILAR).to_list()
     close = get_close_matches(topology, names, n=3, cutoff=0.5) or names[:3]
     return ("close names: " if close else "it is empty") + ", ".join(close)
 
 
 def _names(plan: StoredPlan, most: int) -> pl.Series:
-    """The first names of topologies, refused ones too."""
+    """Return the first names of topologies, rejected ones too."""
     both = pl.concat([plan.table(table).select("name") for table in BY_NAME if plan.has(table)])
     return both.drop_nulls().unique().sort("name").head(most).collect()["name"]

@@ -1,4 +1,4 @@
-"""`penstock recover`: what killed runs have left."""
+"""The commands `penstock recover` and `penstock clean`, for killed runs and kept checkpoints."""
 
 import shutil
 import time
@@ -23,34 +23,36 @@ from penstock.engine.run.commits.commit_run import (
 )
 from penstock.engine.run.commits.find_leftovers import Leftovers, delete_leftover, find_leftovers
 from penstock.engine.run.commits.journal import JournalRun, forget, records, state_folder
-from penstock.engine.run.jobs.job_records import list_jobs
+from penstock.engine.run.job_records import list_jobs
 from penstock.engine.run.runtime.kept_script import KeptScript, find_kept, scripts_in
 from penstock.plans.errors import ConfigurationError, InputError
 
-# `penstock clean`: what jobs have kept to be resumed is removed.
+# `penstock clean`: remove the checkpoints that jobs keep for resuming.
 
 
 def clean_command(
     job: Annotated[
-        str | None, typer.Argument(metavar="[JOB]", help="Only what this job keeps; default: all jobs.")
+        str | None, typer.Argument(metavar="[JOB]", help="The job whose checkpoints to remove; default: all.")
     ] = None,
     checkpoint_dir: Annotated[
         str | None,
-        typer.Option("--checkpoint-dir", metavar="DIR", help="Also what unlisted jobs keep in DIR."),
+        typer.Option("--checkpoint-dir", metavar="DIR", help="Also checkpoints of unlisted jobs in DIR."),
     ] = None,
 ) -> None:
-    """Remove what jobs have kept to be resumed; that of jobs that may be running stays."""
+    """Remove the checkpoints that jobs keep for resuming, unless the jobs may be running."""
     if job is not None:
         script, _ = find_kept(job, checkpoint_dir)
         if script.is_claimed():
-            raise InputError(f"job {job} may be running: what it keeps is not removed", "cancel it first")
+            raise InputError(f"job {job} may be running: its checkpoints are not removed", "cancel it first")
         scripts = {script.folder: script}
     else:
-        kept = [
+        all_scripts = [
             KeptScript(folder) for listed in list_jobs() if (folder := listed.submitted.kept_in) is not None
         ]
-        kept += scripts_in(checkpoint_dir) if checkpoint_dir is not None else []
-        scripts = {kept_script.folder: kept_script for kept_script in kept if not _may_run(kept_script)}
+        all_scripts += scripts_in(checkpoint_dir) if checkpoint_dir is not None else []
+        scripts = {
+            kept_script.folder: kept_script for kept_script in all_scripts if not _may_run(kept_script)
+        }
     removed = [kept_script for kept_script in scripts.values() if any(True for _ in kept_script.jobs())]
     for kept_script in scripts.values():
         kept_script.remove()
@@ -75,27 +77,25 @@ def recover_command(
             help="Folders or URIs that sinks wrote into, or folders above them; default: the current one.",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be done.")] = False,
     clean: Annotated[
         bool,
         typer.Option(
             "--clean",
-            help="Also remove staged files and orphan data files below PATH that no run accounts for.",
+            help="Also remove staged files and orphan data files below PATH that belong to no run.",
         ),
     ] = False,
     older_than: Annotated[
         float,
         typer.Option(
-            "--older-than", metavar="HOURS", min=0, help="What --clean removes is at least this old."
+            "--older-than", metavar="HOURS", min=0, help="Minimum age of files that --clean removes."
         ),
     ] = 24.0,
     temporary: Annotated[
         bool,
         typer.Option(
             "--temporary",
-            help="Also show, and with --clean remove, temporary folders of commands that were killed.",
+            help="Also list, and with --clean remove, temporary folders of killed commands.",
         ),
     ] = False,
     abandon: Annotated[
@@ -103,14 +103,14 @@ def recover_command(
         typer.Option(
             "--abandon",
             metavar="RUN",
-            help="Remove what this run has not published, instead of publishing it; may be repeated.",
+            help="Remove what this run has not published instead of publishing it; repeatable.",
         ),
     ] = None,
 ) -> None:
-    """Finish the commit of runs whose driver was killed while it published, and undo those killed before.
+    """Finish the commits of runs whose driver was killed while publishing, and undo runs killed before that.
 
-    Runs whose driver is alive are left alone. A run on another machine is undone once it has given no sign of
-    life for a day. What belongs to other users, or cannot be read, is named and passed over.
+    Runs whose driver is alive are left alone. A run on another machine is undone once it has shown no sign
+    of life for a day. Files that belong to other users, or cannot be read, are listed and skipped.
     """
     places = paths or [".", *([home] if Path(home := state_folder()).is_dir() else [])]
     try:
@@ -122,25 +122,27 @@ def recover_command(
     }
     unknown = [prefix for prefix in abandon or [] if not any(run.startswith(prefix) for run in given_up)]
     if unknown:
-        raise InputError(f"--abandon {', '.join(map(repr, unknown))}: no such run below {', '.join(places)}")
+        raise InputError(
+            f"--abandon {', '.join(map(repr, unknown))}: no run with this id below {', '.join(places)}"
+        )
     for journal in leftovers.passed_over:
-        print_error(f"penstock: {journal.path} is passed over: {journal.why}")
-    failures = _settle(leftovers, given_up, dry_run=dry_run)
+        print_error(f"penstock: {journal.path} is skipped: {journal.why}")
+    failures = _finish_or_undo_all(leftovers, given_up, dry_run=dry_run)
     _remove(leftovers, older_than * 3600 if clean else None, temporary=temporary, dry_run=dry_run)
     if failures:
         raise CommitError("\n".join(failures))
 
 
-def _settle(leftovers: Leftovers, given_up: set[str], *, dry_run: bool) -> list[str]:
-    """Settle runs and show them; returns the failures."""
+def _finish_or_undo_all(leftovers: Leftovers, given_up: set[str], *, dry_run: bool) -> list[str]:
+    """Finish or undo each run and print a table of outcomes; return the failures."""
     failures = []
     rows = []
     for run in leftovers.runs:
         size = leftovers.size_of(run)
         abandoned = run.run_id in given_up
         try:
-            outcome = _foreseen(run, abandoned=abandoned) if dry_run else _settled(run, abandoned=abandoned)
-        except Exception as error:  # one run does not keep the others from being settled
+            outcome = (_expected_outcome if dry_run else _finish_or_undo)(run, abandoned=abandoned)
+        except Exception as error:  # the other runs are finished all the same
             failures.append(reason(error))
             outcome = "not finished, see below"
         started = f"{datetime.fromtimestamp(run.started_at):%Y-%m-%d %H:%M:%S}"
@@ -152,23 +154,23 @@ def _settle(leftovers: Leftovers, given_up: set[str], *, dry_run: bool) -> list[
     return failures
 
 
-def _settled(run: JournalRun, *, abandoned: bool) -> str:
+def _finish_or_undo(run: JournalRun, *, abandoned: bool) -> str:
     state = state_of(run)
     if state == "running" or (state == "elsewhere" and not abandoned):
-        return _foreseen(run, abandoned=abandoned)
+        return _expected_outcome(run, abandoned=abandoned)
     if state in ("undecided", "undoing", "elsewhere") and undo(run):
-        return "undone: nothing of it is visible; run the job again"
+        return "undone: none of it is visible; run the job again"
     if abandoned:
         published = _published(run)
         remove_staged(run)
-        return f"given up; published before: {published}"
+        return f"abandoned; published before: {published}"
     if state != "done":
         publish_rest(run)
     forget(run)
-    return "finished: all of it is published; do not run the job again for it"
+    return "finished: everything is published; the job need not run again"
 
 
-def _foreseen(run: JournalRun, *, abandoned: bool) -> str:
+def _expected_outcome(run: JournalRun, *, abandoned: bool) -> str:
     state = state_of(run)
     owner = describe_owner(run.owner)
     if state == "running":
@@ -178,7 +180,7 @@ def _foreseen(run: JournalRun, *, abandoned: bool) -> str:
     if state in ("undecided", "undoing", "elsewhere"):
         return "would be undone"
     if abandoned:
-        return f"would be given up; published before: {_published(run)}"
+        return f"would be abandoned; published before: {_published(run)}"
     return "is published" if state == "done" else f"would be published; published before: {_published(run)}"
 
 
@@ -189,7 +191,7 @@ def _published(run: JournalRun) -> str:
 
 
 def _remove(leftovers: Leftovers, least_age_seconds: float | None, *, temporary: bool, dry_run: bool) -> None:
-    """Show what no run accounts for, and remove what is at least so old; None: nothing."""
+    """List leftovers that belong to no run, and remove leftovers of at least this age; None removes none."""
     rows = []
     for leftover in leftovers.leftovers:
         removed = least_age_seconds is not None and leftover.age_seconds >= least_age_seconds
@@ -221,7 +223,7 @@ def _remove(leftovers: Leftovers, least_age_seconds: float | None, *, temporary:
 
 def _outcome(removed: bool, dry_run: bool) -> str:
     if not removed:
-        return "kept: --clean removes what is older than --older-than"
+        return "kept: --clean removes files older than --older-than"
     return "would be removed" if dry_run else "removed"
 
 

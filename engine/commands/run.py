@@ -1,4 +1,4 @@
-"""`penstock run`: a PyFlink or Penstock script on Spark."""
+"""The command `penstock run`, which runs a PyFlink or Penstock script on Spark."""
 
 import os
 import sys
@@ -32,7 +32,7 @@ from penstock.engine.run.clusters.cluster_submission import (
     submit_to_cluster,
 )
 from penstock.engine.run.clusters.session_folder import Cluster
-from penstock.engine.run.jobs.job_records import SubmittedJob, start_driver
+from penstock.engine.run.job_records import SubmittedJob, start_driver
 from penstock.engine.run.runtime.kept_script import find_kept, new_script
 from penstock.plans.errors import ConfigurationError, InputError
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from penstock.engine.run.runtime.recover_jobs import ScriptRecovery
 
 
-# `penstock run --deploy-mode cluster`: the driver runs on the cluster, too.
+# `penstock run --deploy-mode cluster`: run the driver on the cluster too.
 
 
 _OF_THE_CLIENT = (
@@ -64,7 +64,7 @@ def _run_in_cluster(
     cluster: Cluster,
     spark: Mapping[str, str],
 ) -> None:
-    """Submit `script`, and print the id of the application once it is submitted, or has ended well."""
+    """Submit `script`, and print the application's id once it is submitted, or has finished successfully."""
     application = submit_to_cluster(
         ClusterScript(
             require_cluster_mode(cluster),
@@ -81,14 +81,14 @@ def _run_in_cluster(
         print_line(application)
 
 
-# `penstock run -d`: what the command says of the driver that it starts.
+# `penstock run -d`: start a driver, and report on it.
 
 
 def _run_detached(options: Sequence[str], script: str, arguments: Sequence[str]) -> None:
     """Start a driver for `script`, and print the id of its first job once that is submitted.
 
-    Where the driver ends before, what it has said is repeated on standard error, and its exit code is that of
-    this command. InputError where the script ends well without a job.
+    If the driver ends before that, repeat its output on standard error and exit with its exit code. Raises
+    InputError if the script succeeds without a job.
     """
     started = start_driver(options, script, arguments)
     if started.job_id is not None:
@@ -99,17 +99,17 @@ def _run_detached(options: Sequence[str], script: str, arguments: Sequence[str])
     if started.exit_code:
         code = started.exit_code
         raise typer.Exit(code if code > 0 else 128 - code)
-    raise InputError(f"{script} has run no job", "a detached script is one that calls execute()")
+    raise InputError(f"{script} has run no job", "a detached script must call execute()")
 
 
-# `penstock run --resume`: a run goes on with what an earlier one has kept.
+# `penstock run --resume`: continue from the checkpoint of an earlier run.
 
 
 def _script_recovery(checkpoint_dir: str | None, resume: str | None) -> "ScriptRecovery | None":
-    """What jobs of a script keep and go on with; None where they do neither.
+    """Return the checkpoint settings for jobs of a script; None if they neither save nor resume.
 
-    From now on this process works on it. InputError where there is nothing to resume, or another process
-    works on it; ConfigurationError where `checkpoint_dir` cannot be written to.
+    This process claims the checkpoint. Raises InputError if there is nothing to resume, or another process
+    uses it, and ConfigurationError if `checkpoint_dir` is not writable.
     """
     from penstock.engine.run.runtime.recover_jobs import ScriptRecovery
 
@@ -121,19 +121,19 @@ def _script_recovery(checkpoint_dir: str | None, resume: str | None) -> "ScriptR
 
 
 def _run_again(context: typer.Context, resume: str, checkpoint_dir: str | None) -> None:
-    """Run the script of the job `resume` in the folder, with the arguments and options that it had.
+    """Run the script of job `resume` again, in the same folder, with the same arguments and options.
 
-    Options that are given now come after those. ConfigurationError where some were secret, and are not known.
+    Options given now override them. Raises ConfigurationError if some were secrets, which are not saved.
     """
     _, record = find_kept(resume, checkpoint_dir)
     if record is None or record.submitted.script is None:
         raise ConfigurationError(
-            f"job {resume} is not listed: what it ran is not known", "give the script, and its arguments"
+            f"job {resume} is not listed, so its script is unknown", "give the script and its arguments"
         )
     job = record.submitted
     if any(REDACTED in text for text in (*job.options, *job.arguments)):
         raise ConfigurationError(
-            f"job {record.job_id} was given secrets, which are not kept",
+            f"job {record.job_id} was given secrets, which are not saved",
             "give the script again, with its arguments and options",
         )
     if job.working_folder is not None:
@@ -147,7 +147,7 @@ def _run_again(context: typer.Context, resume: str, checkpoint_dir: str | None) 
         context.command.invoke(again)
 
 
-# The facts that all jobs of a script share, as `penstock run` submits it.
+# Facts that all jobs of a script share, as `penstock run` submits it.
 
 
 _KINDS = (("spark://", "standalone"), ("yarn", "yarn"), ("k8s://", "kubernetes"))
@@ -161,9 +161,9 @@ def _submitted_script(
     store: str | None,
     cluster: Cluster,
 ) -> SubmittedJob:
-    """A job without id and name: script, arguments and options without secrets, and where it runs.
+    """Return a job with script, arguments, options without secrets, and cluster, but without id and name.
 
-    `options` are those of the command.
+    `options` are the options of the command.
     """
     session = cluster.session
     url = (cluster.master if session is None else session.master) or _LOCAL
@@ -187,7 +187,7 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": 
 
 
 class DeployMode(StrEnum):
-    """Where the driver of a job runs."""
+    """Values of --deploy-mode, the place where the driver of a job runs."""
 
     CLIENT = "client"
     CLUSTER = "cluster"
@@ -199,7 +199,7 @@ def run_command(
         str | None,
         typer.Argument(
             metavar="SCRIPT",
-            help="A Python script that uses PyFlink's or Penstock's API; may be left out with --resume.",
+            help="A Python script that uses PyFlink's or Penstock's API; optional with --resume.",
         ),
     ] = None,
     arguments: Annotated[
@@ -223,7 +223,7 @@ def run_command(
         typer.Option(
             "--session",
             metavar="NAME",
-            help="Run in this session; default: the one `session start` recorded.",
+            help="Run in this session; default: the session recorded by `session start`.",
         ),
     ] = None,
     deploy_mode: Annotated[
@@ -238,11 +238,11 @@ def run_command(
         typer.Option(
             "--slot-request-timeout",
             metavar="DURATION",
-            help="How long a job waits for its slots, such as 30s; default 5 min.",
+            help="Longest wait of a job for its slots, such as 30s; default 5 min.",
         ),
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Say which cluster runs the jobs, and why.")
+        bool, typer.Option("-v", "--verbose", help="Print which cluster runs the jobs, and why.")
     ] = False,
     config_dir: ConfigDir = None,
     define: Define = None,
@@ -263,7 +263,7 @@ def run_command(
         typer.Option(
             "-d",
             "--detached",
-            help="Print the id of the (first) job and return once it is submitted; it runs on by itself.",
+            help="Print the id of the (first) job and return once it is submitted; it keeps running.",
         ),
     ] = False,
     checkpoint_dir: Annotated[
@@ -271,7 +271,7 @@ def run_command(
         typer.Option(
             "--checkpoint-dir",
             metavar="DIR",
-            help="Keep what each vertex has finished in DIR, which all workers see, until its job has ended.",
+            help="Save the results of finished vertices in DIR, which all workers see, until the job ends.",
         ),
     ] = None,
     resume: Annotated[
@@ -279,17 +279,17 @@ def run_command(
         typer.Option(
             "--resume",
             metavar="JOB",
-            help="Go on with what a failed or killed job has kept; by default with its script and arguments.",
+            help="Resume a failed or killed job from its checkpoint; default: its script and arguments.",
         ),
     ] = None,
     real_pyflink: Annotated[
         bool,
-        typer.Option("--real-pyflink", help="Import the PyFlink that is installed."),
+        typer.Option("--real-pyflink", help="Import the installed PyFlink."),
     ] = False,
 ) -> None:
-    """Run SCRIPT: its streaming jobs are planned as Flink plans them, and run on Spark over bounded input.
+    """Plan the streaming jobs of SCRIPT as Flink does, and run them on Spark over bounded input.
 
-    In the script, pyflink.common and pyflink.datastream are Penstock's own. What the script prints goes to
+    In the script, pyflink.common and pyflink.datastream are Penstock's own. Output of the script goes to
     standard output, progress and a summary of each run to standard error.
     """
     from penstock.engine.commands.chosen_cluster import (
@@ -324,9 +324,9 @@ def run_command(
         _run_detached(given_options(context, without=("detached",)), script, arguments or [])
         return
     cluster = chosen_cluster(master, session, spark, verbose=verbose)
-    from penstock.engine.run.jobs.job_records import as_detached_driver
+    from penstock.engine.run.job_records import as_detached_driver
 
-    detached_driver = as_detached_driver()  # before Spark begins, which looks at the environment
+    detached_driver = as_detached_driver()  # before Spark starts and reads the environment
     if Path(script).is_file():
         begin_on_cluster(cluster, spark, configuration.cluster.slots)
 
@@ -360,7 +360,7 @@ def run_command(
 
 @contextmanager
 def _reporting_runs(to: str | None) -> Iterator[None]:
-    """Each run that ends inside the block is summed up on a terminal, and recorded in the store `to`."""
+    """Print a summary of each run that ends inside the block, and record it in the store `to`."""
     from penstock.engine.run.runtime.job_monitor import JobResult, write_run
     from penstock.engine.run.runtime.run_control import run_listeners
 

@@ -1,4 +1,4 @@
-"""`penstock runs`: the runs that a store records."""
+"""The command `penstock runs`, which lists the runs that a store records."""
 
 import json
 from typing import Annotated
@@ -11,26 +11,22 @@ from penstock.engine.commands.reads_plan import reads_store
 from penstock.engine.output.people import print_table
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.jobs.job_records import (
+from penstock.engine.run.job_records import (
     measured_texts,
 )
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import read_listed, tables_of, versions_with
 
-# `penstock runs`: the runs that a store records.
-
 
 @reads_store
 def runs_command(
-    store: Annotated[
-        str, typer.Argument(metavar="STORE", help="A store that penstock run --to has written.")
-    ],
+    store: Annotated[str, typer.Argument(metavar="STORE", help="A store that penstock run --to wrote.")],
     run: Annotated[
         str | None,
-        typer.Option("--run", metavar="ID", help="Every attempt of the run whose id starts with this."),
+        typer.Option("--run", metavar="ID", help="Every attempt of the run whose id begins with ID."),
     ] = None,
 ) -> None:
-    """List the runs of a store, oldest first; or every attempt of one of them."""
+    """List the runs of a store, oldest first, or every attempt of a single run."""
     delta = tables_of(store)
     opened = (
         (listed.version, open_plan(store, listed.version))
@@ -63,8 +59,8 @@ def _list(runs: list[tuple[int | None, pl.DataFrame]]) -> None:
             str(row["subtasks"]),
             str(row["attempts"]),
         )
-        for number, of_version in runs
-        for row in of_version.iter_rows(named=True)
+        for number, runs_of_version in runs
+        for row in runs_of_version.iter_rows(named=True)
     ]
     if rows:
         print_table([Column(name) for name in names], rows)

@@ -1,4 +1,4 @@
-"""`penstock session`: long-lived Spark applications that jobs of several clients share."""
+"""The commands `penstock session`, for long-running Spark applications that clients share."""
 
 import time
 from contextlib import suppress
@@ -30,20 +30,18 @@ from penstock.engine.run.clusters.session_server import connected_to
 from penstock.engine.run.clusters.slot_request import NoResourceAvailableError
 from penstock.plans.errors import ConfigurationError
 
-# The first job of a session, run when it starts, so that no client's job is the first.
-#
-# It makes Spark load its classes, and starts the process that Python workers are forked from: half of the
-# time
-# of a first job. It also shows that the session answers a client that has its token.
+# A session runs a first job when it starts, so that no client's job is the first. The job makes Spark load
+# its classes, and starts the process that Python workers are forked from: half of the time of a first job. It
+# also shows that the session answers a client with its token.
 
 
 _SECONDS_FOR_A_TASK_MANAGER = 30
 
 
 def _warm_session(session: Session) -> None:
-    """Run a small job in `session`, on as many slots as have registered by now. Raises what is wrong with it.
+    """Run a small job in `session`, on as many slots as have registered so far. Raises the session's errors.
 
-    A cluster that has no TaskManager for it within some seconds may have some later: that is not wrong.
+    A cluster without a TaskManager within some seconds may get one later: that is not an error.
     """
     from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
     from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -76,15 +74,15 @@ session_command = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    help="Start, list and stop sessions: long-lived Spark applications that jobs of several clients share.",
+    help="Start, list and stop sessions: long-running Spark applications shared by jobs of several clients.",
 )
 
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="What the session is called.")]
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The session's name.")]
 
 
 @session_command.command("start", cls=PlainCommand)
 def start(
-    slots: Annotated[int, typer.Option("--slots", min=1, metavar="N", help="Slots that its jobs share.")],
+    slots: Annotated[int, typer.Option("--slots", min=1, metavar="N", help="Slots shared by its jobs.")],
     task_manager_memory: Annotated[
         str | None,
         typer.Option(
@@ -100,7 +98,7 @@ def start(
     conf: Conf = None,
     properties_file: PropertiesFile = None,
 ) -> None:
-    """Start a session, and record it: `penstock run` uses it from now on unless it is told otherwise."""
+    """Start a session and record it, so that `penstock run` uses it from now on by default."""
     from penstock.engine.run.clusters.start_session import session_request, start_session
 
     configuration = given_configuration(config_dir, define)
@@ -124,7 +122,7 @@ def start(
 
 @session_command.command("list", cls=PlainCommand)
 def list_() -> None:
-    """List sessions; * marks the one that `session start` has recorded for commands that name none."""
+    """List sessions; * marks the session recorded for commands that name none."""
     latest = latest_session()
     columns = (
         Column(""),
@@ -143,10 +141,10 @@ def list_() -> None:
 @session_command.command("stop", cls=PlainCommand)
 def stop(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Default: the one that was recorded.")
+        str | None, typer.Argument(metavar="[NAME]", help="Default: the recorded session.")
     ] = None,
 ) -> None:
-    """Stop a session, and what runs in it."""
+    """Stop a session and its running jobs."""
     from penstock.engine.run.clusters.session_folder import find_session
     from penstock.engine.run.clusters.start_session import stop_session
 
@@ -154,10 +152,10 @@ def stop(
     if session is None:
         if name is not None:
             live_session(name)
-        raise ConfigurationError("no session is recorded", "penstock session list shows those there are")
+        raise ConfigurationError("no session is recorded", "penstock session list lists all sessions")
     was_running = stop_session(session)
-    said = "stopped" if was_running else "had ended already; what was recorded of it is removed"
-    print_beside_output(f"session {session.name!r} {said}")
+    state = "stopped" if was_running else "had ended already; its record is removed"
+    print_beside_output(f"session {session.name!r} {state}")
 
 
 def _row(session: Session, latest: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""`penstock show`: a store's plans, for people."""
+"""The commands `penstock show` and `penstock rejected`, which print plans and refusals of a store."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from rich.table import Column
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.commands.size import has_resources, show_fleet_resources, show_topology_resources
 from penstock.engine.output.people import print_table
-from penstock.engine.output.pieces import Piece, Styled
+from penstock.engine.output.pieces import Piece, StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import StoredPlan, open_plan
@@ -19,7 +19,7 @@ from penstock.plans.job_graph.columnar.choose_result_partition_types import IS_C
 from penstock.plans.plan_json.to_topology_lines import json_lists, json_object, values
 from penstock.plans.tables.column_types import TOPOLOGY
 
-# `penstock rejected`: the topologies that were refused, and why.
+# `penstock rejected`: list rejected topologies and the reasons.
 
 
 _ERROR = ("error", "location", "found", "allowed", "hint")
@@ -32,11 +32,11 @@ def rejected_command(
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="A line for each topology; default: one for each reason.")
+        bool, typer.Option("--all", help="One line per topology; default: one per reason.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON lines with every error, for programs.")] = False,
 ) -> None:
-    """List why topologies were refused, the most frequent reason first; or each topology, with --all."""
+    """List why topologies were refused, most frequent reason first; or each topology, with --all."""
     refused = open_plan(store, version).table("rejected")
     if json:
         write_texts(_lines(refused.collect()), None)
@@ -45,7 +45,7 @@ def rejected_command(
 
 
 def _lines(refused: pl.DataFrame) -> pl.Series:
-    """Every column as JSON, by name; nulls are left out."""
+    """Format every column as JSON, ordered by name, without nulls."""
     numbered = refused.with_row_index("row")
     errors = (
         numbered.select("row", pl.col("errors").alias("of_row"))
@@ -91,13 +91,13 @@ def _print(refused: pl.LazyFrame, every: bool) -> None:
     print_line(f"{len(rows):,} refused{more}")
 
 
-# One topology's plan, drawn.
+# One topology's plan as text.
 
 
 Row = Mapping[str, Any]
 
 VERTICES = 500
-"""Vertices shown; a person reads no more, and `penstock export` has them all."""
+"""Vertices shown. People read no more; `penstock export` writes all."""
 
 MAX_INDENT = 10
 _VERTEX_OF_TOPOLOGY = (
@@ -111,12 +111,15 @@ _VERTEX_OF_TOPOLOGY = (
 
 
 def _show_topology(name: str, plan: StoredPlan) -> None:
-    """Print its refusals and, if it is planned, its vertices with their chains, what each reads and why that
-    is not chained, and its resources. `plan`: with the rows of that topology only."""
-    print_line(Styled(name, "bold"))
+    """Print a topology's refusals and, if it is planned, its vertices and resources.
+
+    Each vertex is shown with its chain, its inputs, and the reasons why these are not chained. `plan` holds
+    the rows of that topology only.
+    """
+    print_line(StyledText(name, "bold"))
     refusals = plan.table("rejected").select("error_stage", "error", "message").collect().rows(named=True)
     for refusal in refusals:
-        print_line(f"refused ({refusal['error_stage']}): ", Styled(refusal["error"], "red"))
+        print_line(f"refused ({refusal['error_stage']}): ", StyledText(refusal["error"], "red"))
         print_line(f"  {refusal['message']}")
     is_planned = not plan.table("topologies").select("name").head(1).collect().is_empty()
     if is_planned and plan.has("job_vertices"):
@@ -151,7 +154,7 @@ def _print_vertices(plan: StoredPlan) -> None:
         _print_vertex(vertex, _drawn(chains[key], followers), reads[key])
     if total > VERTICES:
         print_line()
-        print_line(f"… and {total - VERTICES:,} more vertices; penstock export has them all")
+        print_line(f"… and {total - VERTICES:,} more vertices; penstock export writes all")
 
 
 def _by_vertex(rows: pl.DataFrame) -> Mapping[int, list[Row]]:
@@ -162,7 +165,7 @@ def _by_vertex(rows: pl.DataFrame) -> Mapping[int, list[Row]]:
 
 
 def _inputs(plan: StoredPlan, shown: pl.LazyFrame) -> pl.LazyFrame:
-    """Per job edge into the vertices shown: the producer, the partition and why the edge is not chained."""
+    """Return producer, partition and reasons against chaining of each job edge into the shown vertices."""
     wanted = plan.table("job_edges").join(shown, left_on="target_vertex", right_on="vertex", how="semi")
     producers = plan.table("job_vertices").select(
         source_vertex="vertex", producer="topological_order", producer_name="name"
@@ -189,13 +192,13 @@ def _inputs(plan: StoredPlan, shown: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _chained_edges(plan: StoredPlan, drawn: pl.LazyFrame) -> pl.LazyFrame:
-    """The stream edges inside the chains of the vertices shown."""
+    """Return the stream edges inside the chains of the shown vertices."""
     chained = plan.table("stream_edges").filter("chainable").select("source", "target", "out_index")
     return chained.join(drawn, left_on="target", right_on="node", how="semi")
 
 
 def _drawn(operators: Sequence[Row], followers: Mapping[int, list[int]]) -> list[list[Piece]]:
-    """One line per operator, depth first; indented where a chain branches, so long chains stay narrow."""
+    """Format one line per operator, depth first, indented only where a chain branches."""
     by_node = {row["node"]: row for row in operators}
     fed = {target for node in by_node for target in followers.get(node, ()) if target in by_node}
     stack = [(row["node"], 0) for row in reversed(operators) if row["node"] not in fed]
@@ -204,7 +207,7 @@ def _drawn(operators: Sequence[Row], followers: Mapping[int, list[int]]) -> list
         node, depth = stack.pop()
         operator = by_node[node]
         start = "● " if operator["chain_index"] <= 1 else "↳ "
-        kind = Styled("  chained source" if operator["chain_index"] == 0 else "", "dim")
+        kind = StyledText("  chained source" if operator["chain_index"] == 0 else "", "dim")
         lines.append(["  " * min(depth, MAX_INDENT) + start, operator["name"], kind])
         chained = [target for target in followers.get(node, ()) if target in by_node]
         stack += [(target, depth + (len(chained) > 1)) for target in reversed(chained)]
@@ -215,9 +218,9 @@ def _print_vertex(vertex: Row, chain: list[list[Piece]], inputs: Sequence[Row]) 
     most = "" if vertex["max_parallelism"] < 0 else f", at most {vertex['max_parallelism']}"
     print_line()
     print_line(
-        Styled(f"[{vertex['topological_order']}]", "bold"),
+        StyledText(f"[{vertex['topological_order']}]", "bold"),
         f" parallelism {vertex['parallelism']}{most}  ",
-        Styled(f"{vertex['invokable']}, slot sharing group {vertex['slot_sharing_group']}", "dim"),
+        StyledText(f"{vertex['invokable']}, slot sharing group {vertex['slot_sharing_group']}", "dim"),
     )
     for line in chain:
         print_line("  ", *line)
@@ -227,9 +230,9 @@ def _print_vertex(vertex: Row, chain: list[list[Piece]], inputs: Sequence[Row]) 
             f"     ← [{edge['producer']}] ",
             _short(edge["producer_name"]),
             "  ",
-            Styled(edge["ship_strategy"], "cyan"),
+            StyledText(edge["ship_strategy"], "cyan"),
             f" {edge['distribution']} {edge['result_partition_type']}",
-            Styled(f"  not chained: {reasons}" if reasons else "", "dim"),
+            StyledText(f"  not chained: {reasons}" if reasons else "", "dim"),
         )
 
 
@@ -249,7 +252,7 @@ def show_command(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON, for programs.")] = False,
 ) -> None:
-    """Show the plans of a store: counts, chains and refusals, or one topology in full."""
+    """Show counts, chains and refusals of the plans of a store, or one topology in full."""
     plan = chosen_plan(store, version, topology)
     if json:
         import orjson
@@ -261,7 +264,7 @@ def show_command(
         _show_topology(topology, plan)
 
 
-# The output of `penstock show` as one line of JSON, for programs.
+# `penstock show --json`.
 
 
 _VERTEX = (
@@ -273,12 +276,12 @@ _REFUSAL = ("name", "error_stage", "error", "message")
 
 
 def show_in_json(store: str, plan: StoredPlan, topology: str | None) -> dict[str, Any]:
-    """The version with its counts; and for a fleet counts by reason and error, for one topology its plan.
+    """Return the version and its counts, with counts by reason and error for a fleet, or one topology's plan.
 
-    `plan`: with the rows of that topology only, if one is named.
+    If a topology is named, `plan` holds the rows of that topology only.
     """
     version = plan.version
-    said = {
+    summary = {
         "store": store,
         "version": version.version,
         "published_at": version.published_at.isoformat(),
@@ -286,7 +289,7 @@ def show_in_json(store: str, plan: StoredPlan, topology: str | None) -> dict[str
         "options": dict(version.options),
         "counts": _counts(plan),
     }
-    return said | (_fleet(plan) if topology is None else {"topology": topology, **_topology(plan)})
+    return summary | (_fleet(plan) if topology is None else {"topology": topology, **_topology(plan)})
 
 
 def _counts(plan: StoredPlan) -> dict[str, int]:
@@ -298,25 +301,25 @@ def _counts(plan: StoredPlan) -> dict[str, int]:
 
 
 def _fleet(plan: StoredPlan) -> dict[str, Any]:
-    said: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     if plan.has("chained_operators"):
         lengths = plan.table("chained_operators").group_by(TOPOLOGY, "vertex").len("operators")
         by_length = lengths.group_by("operators").len("job_vertices").sort("operators")
-        said["chain_lengths"] = by_length.collect(engine="streaming").to_dicts()
+        figures["chain_lengths"] = by_length.collect(engine="streaming").to_dicts()
     if plan.has("stream_edges"):
         edges = plan.table("stream_edges")
-        said["chained_edges"] = edges.select(IS_CHAINED.sum()).collect().item()
+        figures["chained_edges"] = edges.select(IS_CHAINED.sum()).collect().item()
         reasons = (
             edges.filter(~IS_CHAINED).select(reason="not_chainable_reasons").explode("reason").drop_nulls()
         )
-        said["not_chainable_reasons"] = _by_count(reasons, ["reason"], "stream_edges")
+        figures["not_chainable_reasons"] = _by_count(reasons, ["reason"], "stream_edges")
     if plan.has("required_slots"):
-        said["slots"] = (
+        figures["slots"] = (
             plan.table("required_slots").select(pl.col("slots").cast(pl.Int64).sum()).collect().item()
         )
     errors = plan.table("rejected").select("error_stage", "error")
-    said["refusals"] = _by_count(errors, ["error_stage", "error"], "topologies")
-    return said
+    figures["refusals"] = _by_count(errors, ["error_stage", "error"], "topologies")
+    return figures
 
 
 def _by_count(rows: pl.LazyFrame, by: list[str], counted: str) -> list[dict[str, Any]]:
@@ -333,7 +336,7 @@ def _topology(plan: StoredPlan) -> dict[str, Any]:
     inputs = plan.table("job_edges").select(_INPUT).sort("target_vertex", "input_index").collect()
     chains = _by(operators.sort("vertex", "chain_index", "node").collect(), "vertex")
     reads = _by(inputs, "target_vertex")
-    said: dict[str, Any] = {
+    description: dict[str, Any] = {
         "refusals": refusals,
         "vertices": [
             {**row, "operators": chains.get(row["vertex"], []), "inputs": reads.get(row["vertex"], [])}
@@ -342,8 +345,8 @@ def _topology(plan: StoredPlan) -> dict[str, Any]:
     }
     if plan.has("required_slots"):
         slots = plan.table("required_slots").drop(TOPOLOGY).sort("slot_sharing_group")
-        said["slot_sharing_groups"] = slots.collect().to_dicts()
-    return said
+        description["slot_sharing_groups"] = slots.collect().to_dicts()
+    return description
 
 
 def _by(rows: pl.DataFrame, key: str) -> dict[int, list[dict[str, Any]]]:
@@ -353,12 +356,12 @@ def _by(rows: pl.DataFrame, key: str) -> dict[int, list[dict[str, Any]]]:
     return rows_by_key
 
 
-# The summary of all plans of a version.
+# Summary of all plans of a version.
 
 
 CHAIN_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, 63), (64, None))
 MOST = 10
-"""Lines of a table that counts kinds of things."""
+"""Rows of a table that counts kinds."""
 
 COUNTED = (
     ("operators", "stream_nodes"),
@@ -372,11 +375,11 @@ COUNTED = (
 
 
 def show_fleet(store: str, plan: StoredPlan) -> None:
-    """Print counts, chain lengths, why edges are not chained, resources, and refusals by error."""
+    """Print counts, chain lengths, reasons against chaining, resources, and refusals by error."""
     version = plan.version
     planner = f", penstock {version.planner_version}" if version.planner_version else ""
     print_line(
-        Styled(store, "bold"),
+        StyledText(store, "bold"),
         f" version {version.version} ({version.published_at.astimezone():%Y-%m-%d %H:%M:%S}{planner})",
     )
     _print_counts(plan)
@@ -438,8 +441,8 @@ def _print_reasons(edges: pl.LazyFrame) -> None:
     ]
     _print_table(("why edges are not chained", "stream edges", "of all"), rows)
     if chained + sum(count for _, count in why.iter_rows()) > total:
-        said = f"shares are of all {total:,} edges, and add up to more than 100%"
-        print_line(f"an edge counts once for each of its reasons: {said}")
+        shares = f"shares are of all {total:,} edges, and add up to more than 100%"
+        print_line(f"an edge counts once for each of its reasons: {shares}")
 
 
 def _print_refusals(rejected: pl.LazyFrame) -> None:

@@ -1,4 +1,4 @@
-"""`penstock size`: how many TaskManagers the jobs of a store need."""
+"""The command `penstock size`, which counts the TaskManagers that the jobs of a store need."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -12,7 +12,7 @@ from penstock.engine.commands.key_values import ConfigDir, Define, given_configu
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.configuration.cluster_options import recorded_cluster
 from penstock.engine.output.people import print_table
-from penstock.engine.output.pieces import Styled
+from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import StoredPlan, open_plan
@@ -26,7 +26,7 @@ from penstock.engine.views.size_cluster import (
 )
 from penstock.plans.errors import StoreError
 from penstock.plans.frames.polars_frames import join_topology
-from penstock.plans.resources.columnar.count_network_buffers import (
+from penstock.plans.resources.columnar import (
     FIGURES,
     slot_network_buffers,
     task_network_buffers,
@@ -34,31 +34,31 @@ from penstock.plans.resources.columnar.count_network_buffers import (
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
 
-# What plans need of a cluster, and what dominates it.
+# The resources that plans need of a cluster, and the largest consumers of each.
 
 
 MOST = 5
-"""Lines of a table that ranks."""
+"""Rows of a ranking."""
 
 _MEBIBYTE = 2**20
 _NEEDED = ("job_vertices", "execution_job_vertices", "required_slots", "network_buffers", "managed_memory")
 
 
 def has_resources(plan: StoredPlan) -> bool:
-    """Whether the plan includes slots."""
+    """Return whether the plan includes slots."""
     return plan.has(*_NEEDED)
 
 
 def show_fleet_resources(plan: StoredPlan) -> None:
     """Print tasks, slots, TaskManagers, buffers and memory of all jobs, and the largest of each.
 
-    The plan's options say what TaskManagers and whose network defaults it was made for.
+    The plan's options record the TaskManagers and network defaults that it was made for.
     """
     task_manager, _ = recorded_cluster(plan.version.options)
     per_vertex = buffers_of_vertices(plan)
-    of_jobs = plan.table("required_slots").group_by(TOPOLOGY).agg(pl.col("slots").cast(pl.Int64).sum())
+    slots_by_job = plan.table("required_slots").group_by(TOPOLOGY).agg(pl.col("slots").cast(pl.Int64).sum())
     wanted = (pl.col("slots") + task_manager.slots - 1) // task_manager.slots
-    slots, task_managers = of_jobs.select(pl.col("slots").sum(), wanted=wanted.sum()).collect().row(0)
+    slots, task_managers = slots_by_job.select(pl.col("slots").sum(), wanted=wanted.sum()).collect().row(0)
     tasks, buffers, size = per_vertex.select(pl.col("parallelism", "buffers", "bytes").sum()).row(0)
     rows = [
         ("tasks", f"{tasks:,}"),
@@ -78,9 +78,9 @@ def show_fleet_resources(plan: StoredPlan) -> None:
 
 
 def show_topology_resources(plan: StoredPlan) -> None:
-    """Print slots, buffers and memory of one job by slot sharing group, and whether its TaskManagers do.
+    """Print slots, buffers and memory of one job by slot sharing group, and whether its TaskManagers suffice.
 
-    `plan`: with the rows of that topology only.
+    `plan` holds the rows of that topology only.
     """
     task_manager, network = recorded_cluster(plan.version.options)
     groups = slot_network_buffers(_buffers_of_tasks(plan), options=network).drop("vertices")
@@ -111,7 +111,7 @@ def show_topology_resources(plan: StoredPlan) -> None:
         f"{slots:,} slots in {-(-slots // task_manager.slots):,} {described}; "
         f"a full one requires {_mebibytes(most)} of its {_mebibytes(task_manager.network_bytes)} "
         "network memory",
-        Styled("" if most <= task_manager.network_bytes else " which is too little", "red"),
+        StyledText("" if most <= task_manager.network_bytes else ", too little", "red"),
         f", {_mebibytes(task_manager.managed_bytes_per_slot)} managed memory per slot",
     )
 
@@ -122,7 +122,7 @@ def _described(task_manager: TaskManager, options: Mapping[str, str]) -> str:
 
 
 def _buffers_of_tasks(plan: StoredPlan) -> pl.DataFrame:
-    """Network buffers by task (see task_network_buffers)."""
+    """Return the network buffers of each task (see task_network_buffers)."""
     _, network = recorded_cluster(plan.version.options)
     buffers = plan.table("network_buffers").select(TOPOLOGY, "vertex", "side", *FIGURES)
     vertices = plan.table("job_vertices").select(TOPOLOGY, "vertex", "slot_sharing_group")
@@ -130,7 +130,7 @@ def _buffers_of_tasks(plan: StoredPlan) -> pl.DataFrame:
 
 
 def buffers_of_vertices(plan: StoredPlan) -> pl.DataFrame:
-    """Per job vertex: parallelism, required buffers of its largest task, and of all: buffers, bytes."""
+    """Return parallelism, buffers of the largest task, and total buffers and bytes of each job vertex."""
     effective = plan.table("execution_job_vertices").select(TOPOLOGY, "vertex", "parallelism").collect()
     return join_topology(_buffers_of_tasks(plan), effective, {"vertex": "vertex"}).select(
         TOPOLOGY,
@@ -171,12 +171,12 @@ def _print_largest_vertices(plan: StoredPlan, per_vertex: pl.DataFrame) -> None:
 
 
 def _first(rows: pl.LazyFrame, figure: str, index: str, topology: str = TOPOLOGY) -> pl.LazyFrame:
-    """The rows with most of `figure`."""
+    """Return the rows with the most of `figure`."""
     return rows.sort(figure, topology, index, descending=[True, False, False]).head(MOST)
 
 
 def _with_names(plan: StoredPlan, rows: pl.DataFrame, vertex: str) -> pl.DataFrame:
-    """A few `rows` with the names of their `topology` and of the vertex that `vertex` says."""
+    """Add the names of the topology, and of the vertex in column `vertex`, to a few `rows`."""
     topologies = plan.table("topologies").select(TOPOLOGY, topology="name")
     vertices = plan.table("job_vertices").select(TOPOLOGY, pl.col("vertex").alias(vertex), vertex_name="name")
     named = rows.lazy().join(topologies, on=TOPOLOGY).join(vertices, on=[TOPOLOGY, vertex])
@@ -206,7 +206,7 @@ def size_command(
             "--slots-per-task-manager",
             metavar="N",
             help="Slots of a TaskManager: taskmanager.numberOfTaskSlots. "
-            "Default: as the configuration says, else as the plan was made for.",
+            "Default: the configured number, else the plan's.",
         ),
     ] = None,
     task_manager_memory: Annotated[
@@ -215,7 +215,7 @@ def size_command(
             "--task-manager-memory",
             metavar="M",
             help="Memory of a TaskManager's process: taskmanager.memory.process.size, such as 4g. "
-            "Default: as the configuration says, else as the plan was made for.",
+            "Default: the configured size, else the plan's.",
         ),
     ] = None,
     available: Annotated[
@@ -223,16 +223,16 @@ def size_command(
         typer.Option(
             "--available",
             metavar="T",
-            help="TaskManagers available in all; default: no limit. Jobs are placed in order of name, whole "
-            "or not at all. A job wants TaskManagers for the slots that are not free on those already "
-            "started (in a cluster of its own: for all its slots). They are pending if that many are left; "
+            help="TaskManagers available in total; default: no limit. Jobs are placed in order of name, "
+            "completely or not at all. A job wants TaskManagers for the slots that are not free on started "
+            "ones (in a cluster of its own: for all its slots). They are pending if that many are left; "
             "otherwise some are missing and the job gets none. Totals are sums over jobs.",
         ),
     ] = None,
     topology: Annotated[
         str | None,
         typer.Option(
-            "--topology", metavar="NAME", help="Only this job, placed among all of them, and its groups."
+            "--topology", metavar="NAME", help="Only this job, placed among all jobs, and its groups."
         ),
     ] = None,
     version: Annotated[
@@ -242,10 +242,10 @@ def size_command(
     define: Define = None,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON, for programs.")] = False,
 ) -> None:
-    """Say how many TaskManagers the jobs of a store need, in one cluster for all and in one cluster per job.
+    """Count the TaskManagers that a store's jobs need in one cluster for all, and in one cluster per job.
 
-    A job needs the slots of all its slot sharing groups (see place_jobs for how it gets them). JobManagers
-    are not counted.
+    A job needs the slots of all its slot sharing groups (see place_jobs for the order of placement).
+    JobManagers are not counted.
     """
     configuration = given_configuration(config_dir, define)
     print_overridden_settings(
@@ -256,7 +256,7 @@ def size_command(
     task_manager_options = (slots_per_task_manager, task_manager_memory, available, "--task-manager-memory")
     chosen_task_managers(
         configuration.cluster, {}, *task_manager_options
-    )  # errors of usage, before the store is opened
+    )  # raises errors of usage before the store is opened
     plan = open_plan(store, version)
     chosen = plan.version
     task_managers = chosen_task_managers(configuration.cluster, chosen.options, *task_manager_options)
@@ -264,28 +264,28 @@ def size_command(
         raise StoreError(
             f"{called(store)} version {chosen.version} has no slots", "plan it again with --until slots"
         )
-    its_plan = None if topology is None else chosen_plan(store, chosen.version, topology)
-    # Topologies that are planned: others never run.
+    plan_of_job = None if topology is None else chosen_plan(store, chosen.version, topology)
+    # Only planned topologies: rejected ones never run.
     jobs = plan.table("topologies").select(TOPOLOGY, "name").collect()
     required = plan.table("required_slots").select(TOPOLOGY, "slot_sharing_group", "slots").collect()
     placed = jobs_placed(jobs, required, task_managers)
     if json:
         import orjson
 
-        said = {"store": called(store), "version": chosen.version}
-        said |= size_in_json(placed, task_managers, topology)
-        write_texts([orjson.dumps(said).decode()], None)
+        size = {"store": called(store), "version": chosen.version}
+        size |= size_in_json(placed, task_managers, topology)
+        write_texts([orjson.dumps(size).decode()], None)
         return
     print_cluster(f"{called(store)} version {chosen.version}", task_managers)
-    if topology is None or its_plan is None:
+    if topology is None or plan_of_job is None:
         print_fleet_size(placed, task_managers)
     else:
-        of_it = placed.filter(pl.col("name") == topology).rows(named=True)
-        print_job_size(topology, _groups(its_plan), of_it, task_managers)
+        rows_of_job = placed.filter(pl.col("name") == topology).rows(named=True)
+        print_job_size(topology, _groups(plan_of_job), rows_of_job, task_managers)
 
 
 def _groups(plan: StoredPlan) -> pl.DataFrame:
-    """required_slots of a job, with the names of largest vertices as `named`."""
+    """Return required_slots of a job, with the names of the largest vertices as `named`."""
     groups = plan.table("required_slots").with_columns(named=pl.col("largest_vertex").cast(pl.String))
     if plan.has("job_vertices"):
         vertices = plan.table("job_vertices").select("name", largest_vertex="vertex")

@@ -1,4 +1,4 @@
-"""Takes values of the command line that need no conversion, without Typer's check of them.
+"""Read plain values of the command line without Typer's checks.
 
 Typer checks every value, defaults too, with pydantic, whose import takes a tenth of the time of a small plan.
 """
@@ -10,19 +10,19 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
-# The options of a command as they were given, to start the same command once more.
+# The options of a command as given, to start the same command again.
 
 
 ARGUMENTS = "penstock.arguments"
-"""The key of a context's `meta` for the arguments after the command's name, as they were given."""
+"""Key of a context's `meta` for the arguments after the command's name, as given."""
 
 _FROM_ELSEWHERE = ("DEFAULT", "DEFAULT_MAP")
 
 
 def given_options(context: typer.Context, without: Collection[str] = ()) -> list[str]:
-    """Options and their values as a command line has them, but for the parameters called `without`.
+    """Return the given options and their values as command-line words, except parameters in `without`.
 
-    Each value is in one argument with its option (--to=STORE, -pN), so that no value looks like an option.
+    Option and value share a word (--to=STORE, -pN), so that no value looks like an option.
     """
     arguments: list[str] = []
     for parameter in context.command.params:
@@ -51,27 +51,27 @@ Parameter = TyperArgument | TyperOption
 
 
 class PlainCommand(TyperCommand):
-    """A command that takes plain values; Typer has classes for what a command does with its parameters."""
+    """A command that takes plain values; Typer's extension point for parameters is a class."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters, those that Typer adds too."""
+        """Return the parameters, including Typer's own."""
         params = super().get_params(ctx)
         skip_typers_checks(params)
         return params
 
 
 def skip_typers_checks(parameters: Iterable[Any]) -> None:
-    """Let these take plain values; Typer goes on checking all others, and says what is wrong with them."""
+    """Let `parameters` take plain values; Typer still checks all others and reports errors."""
     for parameter in parameters:
-        # An attribute hides the method of that name, which is still there for other values.
-        vars(parameter)["get_runtime_param"] = _PlainFirst
+        # An attribute hides the method of that name, which still handles other values.
+        vars(parameter)["get_runtime_param"] = _PlainValueReader
 
 
-class _PlainFirst:
-    """Where Typer takes the value of a parameter from; Typer asks for an object with this method."""
+class _PlainValueReader:
+    """Provides the value of a parameter; Typer requires an object with method `coerce`."""
 
     def coerce(self, value: Any, param: Parameter, ctx: Any) -> Any:
-        """The value that the command gets. Raises what Typer does."""
+        """Return the value for the command. Raises Typer's errors."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         plain = _plain(value, param)
@@ -81,11 +81,11 @@ class _PlainFirst:
 
 
 def _plain(value: Any, param: Parameter) -> Any:
-    """The value of an option's text; None if Typer has to check it."""
-    kind, said = param.type_descriptor.annotation, param.type_descriptor.parameter_info
+    """Return the value of an option's text; None if Typer has to check it."""
+    kind, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
     if isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, kind):
         return value
-    if said.parser is not None or said.min is not None or said.max is not None:
+    if info.parser is not None or info.min is not None or info.max is not None:
         return None
     if kind == list[str] and isinstance(value, list | tuple):
         return list(value) if all(map(_is_text, value)) else None
@@ -103,5 +103,5 @@ def _is_number(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    """Whether this is text without the halves of characters that stand for bytes of another encoding."""
+    """Return whether this is text without surrogates, which represent bytes of another encoding."""
     return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)

@@ -1,4 +1,4 @@
-"""`penstock sql`: a query over the tables of a store."""
+"""The command `penstock sql`, which queries the tables of a store."""
 
 import sys
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ from penstock.plans.tables.view_columns import view_columns
 FORMATS = ("table", "csv", "json", "parquet")
 
 SHOWN = 1_000
-"""Rows of a table on a terminal; a person reads no more, and widths follow from all of them."""
+"""Rows of a table on a terminal. People read no more, and all rows are needed to set column widths."""
 
 Row = TypeVar("Row")
 
@@ -48,14 +48,14 @@ def sql_command(
         str | None, typer.Argument(metavar="QUERY", help="One SELECT in DuckDB's SQL; - is standard input.")
     ] = None,
     tables: Annotated[
-        bool, typer.Option("--tables", help="List tables and columns instead, as SQL names them.")
+        bool, typer.Option("--tables", help="List the tables and columns that SQL can use.")
     ] = False,
     format: Annotated[
         str | None,
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="table (default; tabs between values where piped), csv, json (lines) or parquet.",
+            help="table (default; tab-separated if piped), csv, json (lines) or parquet.",
         ),
     ] = None,
     to: Annotated[
@@ -63,23 +63,23 @@ def sql_command(
         typer.Option(
             "--to",
             metavar="FILE",
-            help="Default: standard output; .csv, .jsonl and .parquet say the format, .gz is compressed.",
+            help="Default: standard output; .csv, .jsonl and .parquet set the format, .gz is compressed.",
         ),
     ] = None,
     version: Annotated[
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,
 ) -> None:
-    """Ask a store by SQL: each table of a version is a view of the same name. Nothing is written.
+    """Query a store with SQL: each table of a version is a view of the same name. Nothing is written.
 
-    For example, what keeps most edges from being chained:
+    For example, the most frequent reasons against chaining:
 
     penstock sql STORE "select reason, count(*) as edges from (select unnest(not_chainable_reasons) as reason
     from stream_edges) group by all order by edges desc"
     """
     if tables == (query is not None):
         raise ConfigurationError(
-            "name a QUERY" if query is None else "--tables takes no QUERY",
+            "a QUERY is required" if query is None else "--tables and a QUERY cannot be combined",
             'penstock sql STORE "select * from topologies"; penstock sql STORE --tables lists tables',
         )
     chosen = _format(format, to)
@@ -91,16 +91,16 @@ def sql_command(
 
 def _format(named: str | None, to: Path | None) -> str:
     if named is not None and named not in FORMATS:
-        raise ConfigurationError(f"--format {named}: there is no such format", f"one of {', '.join(FORMATS)}")
+        raise ConfigurationError(f"--format must be one of {', '.join(FORMATS)}, got {named}")
     ending = next((s for s in reversed(to.suffixes) if s != ".gz"), "").lower() if to is not None else ""
     output_format = named or _ENDINGS.get(ending) or ("table" if to is None else None)
     if output_format is None or (to is not None and output_format == "table"):
-        raise ConfigurationError(f"--to {to}: as which format?", "--format csv, json or parquet")
+        raise ConfigurationError(f"--to {to} needs a file format", "--format csv, json or parquet")
     return output_format
 
 
 def _list_tables(store: str, version: int | None) -> None:
-    """Each table of the version with its columns, their types and what they mean."""
+    """Print each table of the version with its columns, their types and meanings."""
     if tables_of_results(store):
         columns = [Column(name) for name in ("table", "column", "type", "meaning")]
         rows = columns_of_results(store)
@@ -124,7 +124,7 @@ def _list_tables(store: str, version: int | None) -> None:
 
 
 def _breakable(kind: str) -> str:
-    """A type's name with spaces, so that it need not stand in one line."""
+    """Add spaces to the name of a type, so that a terminal can break it into lines."""
     return kind.replace(",", ", ").replace("<", " <").replace(":", ": ") if is_terminal() else kind
 
 
@@ -163,7 +163,7 @@ def _counted(rows: int) -> str:
 
 
 def _with_progress(rows: Iterator[Row]) -> Iterator[Row]:
-    """`rows`; until the first one is there, a person at a terminal sees that the query runs."""
+    """Yield `rows`, and show on a terminal that the query is running until the first row arrives."""
     with progress(1) as report:
         report("run the query")
         first = next(rows, None)

@@ -1,4 +1,4 @@
-"""`penstock sweep`: a grid of topologies, options and planners, measured cell by cell."""
+"""The commands `penstock sweep`, which measure a grid of topologies, options and planners."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ from penstock.engine.commands.key_values import ConfigDir, Define, key_values
 from penstock.engine.commands.skip_typers_checks import PlainCommand
 from penstock.engine.measure.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
 from penstock.engine.output.people import print_table
-from penstock.engine.output.pieces import Styled
+from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import progress
 from penstock.engine.output.write_lines import write_pieces
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from penstock.engine.measure.sweep.run_sweep import SweepResult
 
 
-class _SpecByDefault(TyperGroup):
-    """A group whose first command is meant where none is named: `penstock sweep SPEC.yaml`.
+class _SweepGroup(TyperGroup):
+    """A group whose first command is its default, for `penstock sweep SPEC.yaml`.
 
-    Typer's extension point for that is a class.
+    Typer's extension point for this is a class.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Arguments, with the name of the first command before them unless one is named."""
+        """Insert the name of the first command before `args` unless they name a command."""
         if args and args[0] not in (*self.commands, "-h", "--help"):
             args = [next(iter(self.commands)), *args]
         return super().parse_args(ctx, args)
 
 
 sweep_command = typer.Typer(
-    cls=_SpecByDefault,
+    cls=_SweepGroup,
     add_completion=False,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
-    help="Measure a grid of topologies, options and planners; show results as tables and figures. "
+    help="Measure a grid of topologies, options and planners; print results as tables and figures. "
     "penstock sweep SPEC.yaml means penstock sweep run SPEC.yaml.",
 )
 
@@ -51,29 +51,27 @@ sweep_command = typer.Typer(
 def run(
     spec: Annotated[str, typer.Argument(metavar="SPEC.yaml", help="The grid; see docs/sweeps.md.")],
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder whose Delta table results gets the rows.")
+        Path, typer.Option("--out", metavar="DIR", help="Folder of the results, a Delta table.")
     ] = Path("penstock-sweep"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells; measure nothing.")] = False,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Measure cells again whose row records an error.")
-    ] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Measure failed cells again.")] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Measure all cells of SPEC anew; their rows are taken away first."),
+        typer.Option("--force", help="Remove the rows of all cells of SPEC, and measure them again."),
     ] = False,
     depends: Annotated[
         list[str] | None,
         typer.Option(
             "--depends",
             metavar="FILE",
-            help="A file or folder that a planner reads or runs beside what it imports, such as a program: "
-            "cells are measured anew when it changes. Repeatable.",
+            help="Another file or folder that a planner reads or runs, such as a program: cells are measured "
+            "again when it changes. Repeatable.",
         ),
     ] = None,
     timeout: Annotated[
         float,
         typer.Option(
-            "--timeout", min=0.1, metavar="S", help="Seconds that one cell may take, without --master."
+            "--timeout", min=0.1, metavar="S", help="Seconds that a cell may take, without --master."
         ),
     ] = 3600,
     time_limit: Annotated[
@@ -82,7 +80,7 @@ def run(
             "--time-limit",
             min=0.01,
             metavar="S",
-            help="Seconds that a planner of your own may take for a batch.",
+            help="Seconds that a custom planner may take for each batch.",
         ),
     ] = DEFAULT_SECONDS,
     master: Annotated[
@@ -94,8 +92,8 @@ def run(
 ) -> None:
     """Measure every combination of topologies, options, costs and planners that SPEC.yaml lists.
 
-    A sweep that is stopped, killed too, goes on when it is called again: what DIR has is not measured again.
-    A cell that fails is a row that says why. For example:
+    A stopped or killed sweep continues when it is called again: cells with rows in DIR are not measured
+    again. A failed cell is a row with its error. For example:
 
     penstock sweep grid.yaml --out sweep
     penstock sql sweep "select topologies, planner, slots from results"
@@ -118,15 +116,15 @@ By = Annotated[
     typer.Option(
         "--by",
         metavar="COLUMN",
-        help="What tells rows apart: shape, file, planner, drawn_operators, costs, an option of Flink, … "
-        "Repeatable; default: all that have several values.",
+        help="Columns that distinguish rows: shape, file, planner, drawn_operators, costs, an option of "
+        "Flink, … Repeatable; default: all that have several values.",
     ),
 ]
 
 
 @sweep_command.command("table", cls=PlainCommand)
 def table(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that a sweep has written to.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder of a sweep.")],
     form: Annotated[
         TableFormat, typer.Option("--format", help=f"{', '.join(TableFormat)} (latex: with booktabs).")
     ] = TableFormat.MARKDOWN,
@@ -136,12 +134,12 @@ def table(
         typer.Option(
             "--metric",
             metavar="COLUMN",
-            help=f"What is averaged; repeatable. Default: {', '.join(DEFAULT_METRICS)}.",
+            help=f"Columns to average; repeatable. Default: {', '.join(DEFAULT_METRICS)}.",
         ),
     ] = None,
     to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
-    """Write results as a table for a paper or a page: means over all cells that are alike in --by."""
+    """Write means over all cells with equal --by columns as a table for a paper or a page."""
     from penstock.engine.measure.sweep.format_table import formatted, read_results, results_in_rows
 
     write_pieces([formatted(results_in_rows(read_results(folder), by, metric), form)], to)
@@ -149,23 +147,23 @@ def table(
 
 @sweep_command.command("plot", cls=PlainCommand)
 def plot(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that a sweep has written to.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder of a sweep.")],
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The figure: .svg, .pdf or .png.")] = Path(
         "sweep.svg"
     ),
     x: Annotated[
         str | None,
-        typer.Option("-x", metavar="COLUMN", help="Default: the first number that has several values."),
+        typer.Option("-x", metavar="COLUMN", help="Default: the first numeric column with several values."),
     ] = None,
-    y: Annotated[str, typer.Option("-y", metavar="COLUMN", help="What was measured.")] = DEFAULT_METRICS[0],
+    y: Annotated[str, typer.Option("-y", metavar="COLUMN", help="The measured column.")] = DEFAULT_METRICS[0],
     by: Annotated[
         str | None,
         typer.Option(
-            "--by", metavar="COLUMN", help="A line for each value. Default: planner, if there are several."
+            "--by", metavar="COLUMN", help="One line per value. Default: planner, if there are several."
         ),
     ] = None,
 ) -> None:
-    """Draw results: means over an axis of the grid, with bars from the least to the largest value.
+    """Draw means over an axis of the grid, with bars from the smallest to the largest value.
 
     Needs matplotlib: pip install 'penstock-spark\\[figures]'.
     """
@@ -192,12 +190,12 @@ def _list(cells: "list[Cell]") -> None:
 
 
 def _print_sweep(swept: "SweepResult", cells: int, out: Path) -> None:
-    said = f"{out}: {cells:,} cells, {swept.measured:,} measured now, {swept.before:,} before"
-    print_line(f"{said}, {len(swept.failed):,} failed")
+    counts = f"{out}: {cells:,} cells, {swept.measured:,} measured now, {swept.before:,} before"
+    print_line(f"{counts}, {len(swept.failed):,} failed")
     for cell, why in swept.failed[:SHOWN_FAILURES]:
-        print_beside_output(Styled(f"{cell}, repetition {cell.repetition}: {why}", "red"))
+        print_beside_output(StyledText(f"{cell}, repetition {cell.repetition}: {why}", "red"))
     if len(swept.failed) > SHOWN_FAILURES:
         print_beside_output(
-            f"and {len(swept.failed) - SHOWN_FAILURES:,} more: the column error of results has all"
+            f"and {len(swept.failed) - SHOWN_FAILURES:,} more: see column error of the results"
         )
-    print_beside_output(Styled(f'penstock sql {out} "select * from results" shows them', "dim"))
+    print_beside_output(StyledText(f'penstock sql {out} "select * from results" shows the results', "dim"))

@@ -1,1 +1,1 @@
-"""Configuration: what is set by files, command line and environment, in one typed model."""
+"""Settings from files, command line and environment in one typed model."""

@@ -1,4 +1,4 @@
-"""Options of the cluster that jobs are planned for: slots, memory and network buffers of its TaskManagers.
+"""Options for slots, memory and network buffers of the cluster that jobs are planned for.
 
 Source: TaskManagerOptions, NettyShuffleEnvironmentOptions, StateBackendOptions.
 """
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from penstock.operators.common.configuration import parse_float
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.resources.columnar.count_network_buffers import FLINK_2_3, PROFILES, NetworkOptions
+from penstock.plans.resources.columnar import FLINK_2_3, PROFILES, NetworkOptions
 from penstock.plans.resources.divide_memory import FLINK_MEMORY, MemoryOptions, TaskManager
 from penstock.plans.topology.flink_options import (
     OPTIONS,
@@ -24,7 +24,7 @@ from penstock.plans.topology.flink_options import (
 )
 from penstock.plans.vocabulary import ManagedMemoryUseCase, SlotSharingStrategy
 
-# What one option is: its key, how its text is read, its default, and what it is for.
+# An option: its key, parser, default and meaning.
 
 
 _A_MEMORY_SIZE = "a memory size such as 128 mb"
@@ -35,7 +35,7 @@ _MAX_LONG = 2**63 - 1
 
 
 class Reader(StrEnum):
-    """Who reads an option."""
+    """The reader of an option."""
 
     JOBS = "planning, for every job that does not set it"
     CLUSTER = "planning, of the cluster"
@@ -45,7 +45,7 @@ class Reader(StrEnum):
 class Option(NamedTuple):
     """One option. `parse` raises ValueError; `default` is parsed; `values` are the names of an enum.
 
-    `is_map`: its value is a map, whose entries may also be set one by one, each under `key.NAME`.
+    `is_map`: the value is a map, whose entries may also be set separately, each under `key.NAME`.
     """
 
     key: str
@@ -60,12 +60,12 @@ class Option(NamedTuple):
 
     @property
     def field(self) -> str:
-        """Its name as a field of the model."""
+        """The option's name as a field of the model."""
         return self.key.replace(".", "_").replace("-", "_").lower()
 
 
 def _flink_option(option: FlinkOption, meaning: str, reader: Reader) -> Option:
-    """An option that planning defines."""
+    """Make an Option from an option that planning defines."""
     return Option(
         option.key,
         option.parse,
@@ -80,7 +80,7 @@ def _flink_option(option: FlinkOption, meaning: str, reader: Reader) -> Option:
 
 
 def option_text(option: Option, value: Any) -> str:
-    """A parsed value as it is written in a file; "none" for None."""
+    """Format a parsed value as in a file; "none" for None."""
     if value is None:
         return "none"
     if isinstance(value, str):
@@ -99,17 +99,17 @@ def _other_text(option: Option, value: Any) -> str:
 
 
 def size_text(size: int) -> str:
-    """A memory size in the largest unit that divides it, as Flink reads it; the largest is "no limit"."""
+    """Format a memory size in the largest unit that divides it; the largest size is "no limit"."""
     if size == _MAX_LONG:
         return "no limit"
     return next((f"{size // unit} {name}" for unit, name in _SIZES if size and size % unit == 0), f"{size} b")
 
 
-# One key as it was set: its text, and where.
+# A key as set: its text and place.
 
 
 class Level(IntEnum):
-    """Where a setting comes from; a higher one wins."""
+    """Source of a setting; higher ones win."""
 
     PROPERTIES = 1  #: spark-defaults.conf
     FILE = 2  #: a YAML file of the directory
@@ -118,7 +118,7 @@ class Level(IntEnum):
 
 
 class Setting(NamedTuple):
-    """A key (as it was written), its text, and where it is: "conf/a.yaml:3", "-D", "PENSTOCK_JARS".
+    """A key (as written), its text, and its place: "conf/a.yaml:3", "-D", "PENSTOCK_JARS".
 
     `is_list`: the text is a list in YAML.
     """
@@ -130,7 +130,7 @@ class Setting(NamedTuple):
     is_list: bool = False
 
 
-# Options of a job: a topology's or a script's own setting wins over the configuration's.
+# Options of a job. Settings of a topology or script win over the configuration.
 
 
 _JOB_MEANINGS = {
@@ -139,7 +139,7 @@ _JOB_MEANINGS = {
     "execution.buffer-timeout.interval": "how long a record may wait in a buffer",
     "execution.buffer-timeout.enabled": "whether buffers are sent before they are full",
     "execution.sorted-inputs.enabled": "whether keyed operators of a batch job get sorted inputs",
-    "execution.sorted-inputs.memory": "managed memory that sorting inputs is weighed with",
+    "execution.sorted-inputs.memory": "weight of sorting inputs in managed memory",
     "execution.batch-state-backend.enabled": "whether batch jobs use a state backend of their own",
     "jobmanager.scheduler": "the scheduler; batch jobs under AdaptiveBatch get dynamic graphs",
     "pipeline.name": "the name of a job",
@@ -153,21 +153,22 @@ _JOB_MEANINGS = {
     "pipeline.vertex-name-include-index-prefix": "whether names of vertices begin with their index",
     "pipeline.cached-files": "files of the distributed cache",
     "pipeline.jobvertex-parallelism-overrides": (
-        "parallelism of job vertices by id, in place of the planned one; a job's entries win over the "
+        "parallelism of job vertices by id, in place of the planned parallelism; a job's entries win over "
+        "the "
         "configuration's"
     ),
     "execution.batch.adaptive.auto-parallelism.enabled": (
-        "whether dynamic graphs reset parallelism that nobody has set"
+        "whether dynamic graphs reset parallelism that is not set"
     ),
     "execution.checkpointing.interval": "time between checkpoints; none: no checkpoints",
-    "execution.checkpointing.interval-during-backlog": "the same while a source has a backlog",
+    "execution.checkpointing.interval-during-backlog": "time between checkpoints during a backlog",
     "execution.checkpointing.mode": "exactly-once or at-least-once checkpoints",
     "execution.checkpointing.timeout": "time after which a checkpoint is discarded",
     "execution.checkpointing.min-pause": "least time between two checkpoints",
     "execution.checkpointing.max-concurrent-checkpoints": "checkpoints that may be under way at once",
     "execution.checkpointing.tolerable-failed-checkpoints": "checkpoints that may fail before the job does",
     "execution.checkpointing.externalized-checkpoint-retention": "whether checkpoints outlive the job",
-    "execution.checkpointing.checkpoints-after-tasks-finish": "whether checkpoints go on after tasks finish",
+    "execution.checkpointing.checkpoints-after-tasks-finish": "whether checkpoints continue after tasks end",
     "execution.checkpointing.aligned-checkpoint-timeout": "time after which aligned checkpoints go unaligned",
     "execution.checkpointing.unaligned.recover-output-on-downstream.enabled": (
         "whether output in flight is recovered by its readers"
@@ -176,9 +177,9 @@ _JOB_MEANINGS = {
         "checkpoint whose data in flight is ignored"
     ),
     "state.changelog.enabled": "whether changes of state are logged",
-    "execution.state-recovery.claim-mode": "who owns the files of the snapshot restored from",
+    "execution.state-recovery.claim-mode": "owner of the files of the restored snapshot",
     "execution.checkpointing.unaligned.enabled": "whether checkpoints are unaligned",
-    "execution.checkpointing.unaligned.forced": "whether they are so whatever the job",
+    "execution.checkpointing.unaligned.forced": "whether checkpoints are unaligned for every job",
     "pipeline.sources.pause-until-first-checkpoint": "whether sources wait for the first checkpoint",
     "execution.state-recovery.path": "the snapshot to restore from",
     "execution.state-recovery.ignore-unclaimed-state": "whether state that no operator claims is dropped",
@@ -187,7 +188,7 @@ _JOB_MEANINGS = {
 
 
 def parse_parallelism(value: str) -> int:
-    """A number of subtasks. Raises ValueError."""
+    """Parse a number of subtasks. Raises ValueError."""
     parallelism = parse_int(value)
     if parallelism < 1:
         raise ValueError("is below 1")
@@ -199,7 +200,7 @@ PARALLELISM = Option(
     parse_parallelism,
     1,
     f"an integer from 1 to {2**31 - 1}",
-    "number of subtasks of operators that set none, in jobs that set none; of scripts, by default the "
+    "number of subtasks of operators that set none, in jobs that set none; for scripts, by default the "
     "number of cores",
     Reader.JOBS,
 )
@@ -208,7 +209,7 @@ JOB_OPTIONS = (
     PARALLELISM,
     *(_flink_option(option, _JOB_MEANINGS[option.key], Reader.JOBS) for option in OPTIONS),
 )
-"""`parallelism.default`, and all that planning reads of a job's own configuration."""
+"""`parallelism.default`, and all options in a job's own configuration that planning reads."""
 
 
 _MAX_INT = 2**31 - 1
@@ -230,7 +231,7 @@ MEMORY_FIELDS = {
     "taskmanager.memory.managed.size": "managed_bytes",
     "taskmanager.memory.task.heap.size": "task_heap_bytes",
 }
-"""Key to the field of MemoryOptions."""
+"""Maps keys to fields of MemoryOptions."""
 
 NETWORK_FIELDS = {
     "taskmanager.memory.segment-size": "segment_size_bytes",
@@ -241,14 +242,14 @@ NETWORK_FIELDS = {
     "taskmanager.network.memory.max-overdraft-buffers-per-gate": "max_overdraft_buffers_per_gate",
     "taskmanager.network.sort-shuffle.min-parallelism": "sort_shuffle_min_parallelism",
 }
-"""Key to the field of NetworkOptions."""
+"""Maps keys to fields of NetworkOptions."""
 
 _WEIGHT_FIELDS = {
     ManagedMemoryUseCase.OPERATOR: "operator_weight",
     ManagedMemoryUseCase.STATE_BACKEND: "state_backend_weight",
     ManagedMemoryUseCase.PYTHON: "python_weight",
 }
-"""Consumer in taskmanager.memory.managed.consumer-weights to the field of MemoryOptions."""
+"""Maps consumers in taskmanager.memory.managed.consumer-weights to fields of MemoryOptions."""
 
 _MEANINGS = {
     "taskmanager.memory.jvm-metaspace.size": "JVM metaspace of a TaskManager",
@@ -264,7 +265,7 @@ _MEANINGS = {
     "taskmanager.memory.managed.fraction": "share of Flink's memory that is managed",
     "taskmanager.memory.flink.size": "Flink's memory; none: process size without metaspace and overhead",
     "taskmanager.memory.managed.size": "managed memory; none: managed.fraction of Flink's memory",
-    "taskmanager.memory.task.heap.size": "heap for tasks; none: what other parts leave of Flink's memory",
+    "taskmanager.memory.task.heap.size": "heap for tasks; none: the rest of Flink's memory",
     "taskmanager.memory.segment-size": "size of a network buffer; a power of two",
     "taskmanager.network.memory.read-buffer.required-per-gate.max": (
         "buffers that a gate requires at most; none: by the type of its partitions"
@@ -288,7 +289,7 @@ _DEPRECATED = {
 def _in_range(
     parse: Callable[[str], Any], make_options: Callable[..., object], field: str, **beside: Any
 ) -> Callable[[str], Any]:
-    """A parser that also refuses values for which `make_options`, a class of planning, raises."""
+    """Return a parser that also refuses values for which `make_options`, a class of planning, raises."""
 
     def parse_in_range(text: str) -> Any:
         value = parse(text)
@@ -296,7 +297,8 @@ def _in_range(
             make_options(**{**beside, field: value})
         except ConfigurationError as error:
             allowed = error.message.partition(", allowed ")[2]
-            raise ValueError(f"is not in the range of allowed values, {allowed}") from None
+            allowed = allowed or error.message.partition(" must be ")[2].rpartition(", got ")[0]
+            raise ValueError(f"is not in the range {allowed}") from None
         return value
 
     return parse_in_range
@@ -304,7 +306,7 @@ def _in_range(
 
 def _memory_option(key: str, field: str) -> Option:
     fraction = field.endswith("_fraction")
-    # The other end of a range must not matter: both ends are compared once all are known.
+    # The other end of a range is ignored here: both ends are compared once all are known.
     least = {name.name: 0 for name in fields(MemoryOptions) if name.name.endswith("_min_bytes")}
     most = {name.name: _MAX_LONG for name in fields(MemoryOptions) if name.name.endswith("_max_bytes")}
     parse = _in_range(parse_float if fraction else parse_memory_size, MemoryOptions, field, **least, **most)
@@ -332,14 +334,14 @@ def _network_option(key: str, field: str) -> Option:
 
 
 def _parse_process_size(text: str) -> str:
-    """The text itself, since it is what a plan records."""
+    """Check the size, and return its text, which a plan records."""
     if parse_memory_size(text) == 0:
-        raise ValueError("is no memory")
+        raise ValueError("is not memory")
     return text.strip()
 
 
 def _parse_weights(text: str) -> Mapping[str, int]:
-    """Weights by consumer; consumers that are not named weigh nothing."""
+    """Parse weights by consumer; consumers without an entry have weight 0."""
     weights = {}
     for name, weight in parse_map(text).items():
         if name not in _WEIGHT_FIELDS:
@@ -366,7 +368,7 @@ PROCESS_SIZE = Option(
     _parse_process_size,
     TaskManager().process_size,
     _A_MEMORY_SIZE,
-    "memory of a TaskManager's process; not needed beside flink.size, or managed.size and task.heap.size",
+    "memory of a TaskManager's process; optional if flink.size, or managed.size and task.heap.size, are set",
     Reader.CLUSTER,
 )
 LOAD_BALANCE_MODE = Option(
@@ -409,11 +411,11 @@ CLUSTER_OPTIONS = (
 """Options of the cluster that planning reads."""
 
 
-# The memory of a TaskManager, out of values of options.
+# Memory of a TaskManager from values of options.
 
 
 def memory_options(values: Mapping[str, Any]) -> MemoryOptions:
-    """What `values`, those of all options of the cluster, say. ConfigurationError for an empty range."""
+    """Make MemoryOptions from all options of the cluster. Raises ConfigurationError for empty ranges."""
     weights = values[_CONSUMER_WEIGHTS.key]
     return replace(
         FLINK_MEMORY,
@@ -426,10 +428,10 @@ def memory_options(values: Mapping[str, Any]) -> MemoryOptions:
 
 
 class ClusterSettings(NamedTuple):
-    """Settings of the cluster; None, or absence from a map, means that nobody has set it.
+    """Settings of the cluster; None, or absence from a map, means that a setting is unset.
 
-    `network`: fields of NetworkOptions by name. `recorded`: what a store records of the plan's cluster beside
-    what the options of a command say.
+    `network` maps names of fields of NetworkOptions to values. `recorded` holds the part of the plan's
+    cluster that a store records in addition to the options of a command.
     """
 
     slot_sharing: SlotSharingStrategy | None = None
@@ -445,18 +447,18 @@ NO_CLUSTER_SETTINGS = ClusterSettings()
 """Nothing is set."""
 
 
-# The cluster that a stored plan was made for.
+# The cluster of a stored plan.
 
 
 class RecordedCluster(NamedTuple):
-    """Its TaskManagers and network options."""
+    """TaskManagers and network options of a stored plan."""
 
     task_manager: TaskManager
     network: NetworkOptions
 
 
 def recorded_cluster(recorded: Mapping[str, str]) -> RecordedCluster:
-    """What `recorded`, the options that a store records of a plan, say of its cluster."""
+    """Read the cluster from `recorded`, the options that a store records for a plan."""
     values = {option.key: _value(option, recorded) for option in CLUSTER_OPTIONS}
     network = {field: values[key] for key, field in NETWORK_FIELDS.items() if key in recorded}
     return RecordedCluster(
@@ -471,7 +473,7 @@ def recorded_cluster(recorded: Mapping[str, str]) -> RecordedCluster:
 
 
 def _value(option: Option, recorded: Mapping[str, str]) -> Any:
-    """The default where nothing is recorded, or a text for people only, such as "no limit"."""
+    """Return the recorded value; the default if none, or a text for people ("no limit"), is recorded."""
     try:
         return option.parse(recorded[option.key]) if option.key in recorded else option.default
     except ValueError:

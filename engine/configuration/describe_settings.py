@@ -1,4 +1,4 @@
-"""What `penstock config` shows: every option, its value, its default, and where the value comes from."""
+"""Describe value, default and source of every option for `penstock config`."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -22,14 +22,14 @@ from penstock.engine.spark.spark_conf import (
     spark_settings,
 )
 
-# Spark's properties beside the YAML files: those of spark-defaults.conf, and of the environment.
+# Spark's properties outside the YAML files: in spark-defaults.conf, and in the environment.
 
 
 _FILE = "spark-defaults.conf"
 
 
 def properties_in_use() -> list[Setting]:
-    """The settings in spark-defaults.conf that a session starts with, each with its line."""
+    """Return the settings of spark-defaults.conf that a session starts with, each with its line."""
     directory = spark_conf_dir_in_use()
     base = spark_conf_dir()
     folders = [base, directory] if base in directory.parents else [directory]
@@ -41,7 +41,7 @@ def properties_in_use() -> list[Setting]:
 
 
 def properties_of_environment() -> list[Setting]:
-    """What environment variables set: PENSTOCK_JARS replaces the jars."""
+    """Return the settings of environment variables, of which PENSTOCK_JARS replaces the jars."""
     jars = offline_jars()
     if not jars:
         return []
@@ -53,7 +53,7 @@ def properties_of_environment() -> list[Setting]:
 
 
 def _places(path: str) -> dict[str, str]:
-    """Key to file and line, of the first word of each line."""
+    """Map the first word of each line to its file and line."""
     try:
         with open(path, encoding="utf-8") as file:
             words = [re.split(r"[=\s]", line.strip(), maxsplit=1)[0] for line in file]
@@ -63,13 +63,13 @@ def _places(path: str) -> dict[str, str]:
 
 
 DEFAULT = "default"
-UNREAD = "known to Flink; read by nothing here"
+UNREAD = "known to Flink; not read by Penstock"
 
 
 class DescribedSetting(NamedTuple):
-    """One key: what it is now, by default, from where, who reads it, and what else is to be said.
+    """A key with its value, default, source, reader and notes.
 
-    `overridden`: place and value of settings that lost, the strongest first.
+    `overridden`: place and value of overridden settings, strongest first.
     """
 
     key: str
@@ -83,7 +83,7 @@ class DescribedSetting(NamedTuple):
     overridden: tuple[tuple[str, str], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The setting as JSON, with a list of those that it overrides."""
+        """Return the setting as JSON, with a list of the settings that it overrides."""
         lost = [{"place": place, "value": value} for place, value in self.overridden]
         return {**self._asdict(), "deprecated": list(self.deprecated), "overridden": lost}
 
@@ -91,10 +91,10 @@ class DescribedSetting(NamedTuple):
 def describe_settings(
     configuration: EffectiveConfiguration, environment: Iterable[Setting], properties: Iterable[Setting]
 ) -> list[DescribedSetting]:
-    """Every option, then every other key that is set. Secret values are redacted.
+    """Describe every option, then every other key that is set. Secret values are redacted.
 
-    `environment` and `properties` are settings of Spark by variables, which win, and by spark-defaults.conf,
-    which lose.
+    `environment` and `properties` are Spark's settings from environment variables, which win, and from
+    spark-defaults.conf, which lose.
     """
     options = {option.key for option in OPTIONS}
     texts = {key: setting.text for key, setting in configuration.settings.items() if key in options}
@@ -107,11 +107,11 @@ def describe_settings(
         if key not in options and not key.startswith(SPARK)
     }
     described += [_other(setting, configuration.overridden.get(key, ())) for key, setting in others.items()]
-    return described + [_spark(of_key) for _, of_key in sorted(spark.items())]
+    return described + [_spark(settings) for _, settings in sorted(spark.items())]
 
 
 def describe_known(key: str) -> DescribedSetting | None:
-    """A key that is not set: an option under its own or a deprecated key, or one that Flink or Spark has."""
+    """Describe an unset key of an option, deprecated ones too, or an unset key of Flink or Spark."""
     option = option_of(key)
     if option is not None:
         return _option(option, option.default, EffectiveConfiguration())
@@ -158,8 +158,8 @@ def _note(key: str) -> str:
     return UNREAD if newer is None else f"{UNREAD}; deprecated, now {newer}"
 
 
-def _spark(of_key: list[Setting]) -> DescribedSetting:
-    *lower, setting = of_key
+def _spark(settings: list[Setting]) -> DescribedSetting:
+    *lower, setting = settings
     known = setting.key in spark_keys()
     return DescribedSetting(
         setting.key,
@@ -167,7 +167,7 @@ def _spark(of_key: list[Setting]) -> DescribedSetting:
         "",
         setting.place,
         "a property of Spark",
-        "" if known else "Spark does not declare it; handed to Spark as it is",
+        "" if known else "Spark does not declare it; passed to Spark unchanged",
         overridden=_lost(reversed(lower)),
     )
 
@@ -175,7 +175,7 @@ def _spark(of_key: list[Setting]) -> DescribedSetting:
 def _stacked(
     properties: Iterable[Setting], configuration: EffectiveConfiguration, environment: Iterable[Setting]
 ) -> Mapping[str, list[Setting]]:
-    """Settings of each Spark property, the one that wins last."""
+    """Collect the settings of each Spark property; the winner is the last."""
     by_property: dict[str, list[Setting]] = {}
     for setting in properties:
         by_property.setdefault(setting.key, []).append(setting)

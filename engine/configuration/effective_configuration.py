@@ -1,4 +1,4 @@
-"""The effective configuration: settings of the cluster, of jobs and of Spark."""
+"""The effective settings of the cluster, of jobs and of Spark."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,10 +8,11 @@ from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 
 
 class EffectiveConfiguration(NamedTuple):
-    """Settings by key (an option's own key, whatever key it was set under), and who gets which of them.
+    """Settings by key (an option's own key, even if it was set under another one), grouped by reader.
 
-    `overridden`: settings of lower levels that a higher one replaces, by key. `scripts`: options of jobs and
-    of running (of -D all), under those of scripts. `spark`: Spark properties, above spark-defaults.conf.
+    `overridden`: settings of lower levels that a higher level replaces, by key. `scripts`: options for jobs
+    and for running (from -D, all), which settings of scripts override. `spark`: Spark properties, which
+    override spark-defaults.conf.
     """
 
     settings: Mapping[str, Setting] = {}
@@ -23,4 +24,4 @@ class EffectiveConfiguration(NamedTuple):
 
 
 NOTHING_CONFIGURED = EffectiveConfiguration()
-"""Neither files nor -D."""
+"""No files and no -D."""

@@ -1,4 +1,4 @@
-"""Where the configuration is: --config-dir, else PENSTOCK_CONF_DIR, else the installed spark-conf/."""
+"""Find the configuration in --config-dir, else PENSTOCK_CONF_DIR, else the installed spark-conf/."""
 
 import os
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ VARIABLE = "PENSTOCK_CONF_DIR"
 
 
 class Directory(NamedTuple):
-    """A directory, and who named it."""
+    """A directory, and the option or variable that names it."""
 
     path: Path
     named_by: str
 
 
 def configuration_directory(path: str | None) -> Directory:
-    """The directory of YAML files. ConfigurationError if a named path is not a directory."""
+    """Return the directory of YAML files. Raises ConfigurationError if a named path is not a directory."""
     named = os.environ.get(VARIABLE)
     if path is None and not named:
         return Directory(spark_conf_dir(), "installed")
@@ -38,9 +38,9 @@ def configuration_directory(path: str | None) -> Directory:
 def find_configuration(
     config_dir: str | None = None, defines: Mapping[str, str] | None = None, place_of_defines: str = "-D"
 ) -> EffectiveConfiguration:
-    """The configuration of a directory, with `defines` above it; ConfigurationError for all that is wrong.
+    """Load a directory's configuration, overridden by `defines`. Raises ConfigurationError with all errors.
 
-    Where nothing is configured, neither pydantic nor a parser of YAML is imported.
+    If nothing is configured, neither pydantic nor a YAML parser is imported.
     """
     directory = configuration_directory(config_dir).path
     if not defines and config_dir is None and not _holds_yaml(directory):
@@ -54,4 +54,4 @@ def _holds_yaml(directory: Path) -> bool:
     try:
         return any(name.lower().endswith((".yaml", ".yml")) for name in os.listdir(directory))
     except OSError:
-        return True  # the listing says what is wrong
+        return True  # listing it reports the error

@@ -1,4 +1,4 @@
-"""Reading the configuration: all YAML files of a directory, then -D, then the environment.
+"""Load the configuration from all YAML files of a directory, then -D, then the environment.
 
 Source: GlobalConfiguration.loadConfiguration, CliFrontend.
 """
@@ -44,7 +44,7 @@ from penstock.engine.output.redaction import redact_value, remember_secrets
 from penstock.operators.common.flink_yaml import as_option_text, core_schema_loader
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.importing.bounds import BoundError, require_bounded_yaml
-from penstock.plans.resources.columnar.count_network_buffers import FLINK_2_3
+from penstock.plans.resources.columnar import FLINK_2_3
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.topology.flink_options import PARALLELISM_OVERRIDES, parse_map
 from penstock.plans.topology.job_defaults import JobDefaults
@@ -52,13 +52,13 @@ from penstock.plans.topology.job_settings import refusals_of_config
 from penstock.plans.topology.rules import shorten
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, SlotSharingStrategy
 
-# Settings in a YAML file, each with its line.
+# Settings of a YAML file, each with its line.
 #
 # Source: GlobalConfiguration.loadYAMLResource, GlobalConfiguration.flatten, YamlParserUtils.
 
 
 LARGEST_BYTES = 3 << 20
-"""Most bytes that snakeyaml reads of one file."""
+"""Largest file that snakeyaml reads, in bytes."""
 
 _MOST_SETTINGS = 2_000
 _DEEPEST = 50
@@ -66,33 +66,33 @@ _TEXT_TAG = "tag:yaml.org,2002:str"
 _NULL_TAG = "tag:yaml.org,2002:null"
 
 
-class Read(NamedTuple):
-    """The settings of a file, in its order, and what is wrong with it, each with its place."""
+class FileSettings(NamedTuple):
+    """The settings of a file in its order, and its errors, each with its place."""
 
     settings: list[Setting]
     problems: list[str]
 
 
 class _Problem(Exception):
-    """Why a file, or a value in it, cannot be read; `line` counts from 1."""
+    """The reason why a file, or a value in it, cannot be read; `line` counts from 1."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
         super().__init__(reason)
         self.line = line
 
 
-def read_yaml_settings(path: str) -> Read:
-    """The settings of one file. Maps in maps become keys with dots between; lists are texts in YAML.
+def read_yaml_settings(path: str) -> FileSettings:
+    """Read the settings of a file. Nested maps become keys with dots; lists are texts in YAML.
 
-    A key that is there twice is two settings. Nothing of a file's values is in `problems`. Of a file that
-    holds too much, that alone is said.
+    A key that occurs twice is two settings. Errors contain no values of the file. A file that holds too much
+    has that error alone.
     """
     settings: list[Setting] = []
     problems: list[str] = []
     try:
         root = _root(_text(path))
         if root is None:  # nothing, or comments only
-            return Read([], [])
+            return FileSettings([], [])
         for setting in _settings(root[0], root[1], path, "", (), count(1)):
             if isinstance(setting, str):
                 problems.append(setting)
@@ -100,13 +100,13 @@ def read_yaml_settings(path: str) -> Read:
                 settings.append(setting)
     except _Problem as problem:
         place = path if problem.line is None else f"{path}:{problem.line}"
-        return Read([], [f"{place}: {problem}"])
-    return Read(settings, problems)
+        return FileSettings([], [f"{place}: {problem}"])
+    return FileSettings(settings, problems)
 
 
 def _text(path: str) -> str:
     try:
-        # Opening a pipe would wait for its writer.
+        # Opening a pipe without O_NONBLOCK would wait for its writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -123,7 +123,7 @@ def _text(path: str) -> str:
 
 
 def _root(text: str) -> tuple[Any, Any] | None:
-    """The map of a file, and the loader that constructs values of it."""
+    """Parse the map of a file; return it with the loader that constructs its values."""
     import yaml
 
     try:
@@ -154,8 +154,9 @@ def _root(text: str) -> tuple[Any, Any] | None:
 def _settings(
     node: Any, loader: Any, path: str, prefix: str, above: tuple[Any, ...], number: Iterator[int]
 ) -> Iterator[Setting | str]:
-    """The settings in a map and in the maps in it, and what is wrong with others. `number` counts entries,
-    those of an alias each time: a few lines of aliases of aliases stand for billions.
+    """Yield the settings in a map and its nested maps, or errors. `number` counts entries.
+
+    Entries of an alias count each time, because a few lines of nested aliases can stand for billions.
     """
     import yaml
 
@@ -171,7 +172,7 @@ def _settings(
         key = prefix + key_node.value
         if isinstance(value_node, yaml.MappingNode):
             if value_node is node or any(value_node is outer for outer in above):
-                yield f"{place}: {key}: an alias of the map that it is in"
+                yield f"{place}: {key}: an alias of the map that contains it"
             elif len(above) >= _DEEPEST:
                 yield f"{place}: {key}: maps are nested too deeply"
             else:
@@ -188,23 +189,23 @@ def _settings(
 
 
 def _reason(error: Exception) -> str:
-    """Why a value cannot be constructed, without the value."""
+    """Describe why a value cannot be constructed, without the value."""
     problem = getattr(error, "problem", None)
     return f"its value is not YAML: {problem}" if problem else "its value is not YAML"
 
 
-# Settings that are right by themselves, and wrong together.
+# Settings that are valid alone, but contradict each other.
 
 
 _RANGES = ("taskmanager.memory.jvm-overhead", "taskmanager.memory.network")
 
 
 def _contradictions(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[str]:
-    """Everything that contradicts another setting, or a default, each with the places of both.
+    """Describe every setting that contradicts another setting, or a default, with the places of both.
 
-    `values`: of all options, `settings`: those that are set.
+    `values` holds all options, `settings` only the ones set.
     """
-    ranges = [said for prefix in _RANGES for said in _empty_range(prefix, values, settings)]
+    ranges = [error for prefix in _RANGES for error in _empty_range(prefix, values, settings)]
     cluster = [] if ranges else _too_small(values, settings)
     return [*ranges, *cluster, *_network(values, settings), *_jobs(settings)]
 
@@ -217,7 +218,7 @@ def _empty_range(prefix: str, values: Mapping[str, Any], settings: Mapping[str, 
 
 
 def _too_small(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[str]:
-    """A TaskManager whose memory does not hold its parts."""
+    """Describe a TaskManager whose memory is too small for its parts."""
     keys = [key for key in (PROCESS_SIZE.key, *MEMORY_FIELDS, SLOTS.key) if key in settings]
 
     def make() -> TaskManager:
@@ -247,18 +248,18 @@ def _refused_together(
 
 
 def _jobs(settings: Mapping[str, Setting]) -> list[str]:
-    """Contradictions for which Flink refuses every job with these options, whatever its operators."""
+    """Describe contradictions for which Flink refuses every job, whichever its operators."""
     config = {
         setting.key: setting.text
         for setting in settings.values()
         if (option := option_of(setting.key)) is not None and option.reader is Reader.JOBS
     }
     places = {setting.key: setting.place for setting in settings.values()}
-    return [f"{_places(said, places)}: {said}" for said in refusals_of_config(config)]
+    return [f"{_places(refusal, places)}: {refusal}" for refusal in refusals_of_config(config)]
 
 
-def _places(said: str, places: Mapping[str, str]) -> str:
-    named = [place for key, place in places.items() if key in said]
+def _places(refusal: str, places: Mapping[str, str]) -> str:
+    named = [place for key, place in places.items() if key in refusal]
     return ", ".join(dict.fromkeys(named)) or "options of jobs"
 
 
@@ -270,16 +271,16 @@ def _shown(key: str, settings: Mapping[str, Setting]) -> str:
 _BY_KEY = {option.key: option for option in OPTIONS}
 _READ = frozenset(_BY_KEY)
 _SLOT_SHARING_BY_MODE = {"TASKS": SlotSharingStrategy.TASK_BALANCED_PREFERRED}
-_WITH_OPTIONS_OF_THEIR_OWN = (SLOTS.key, PROCESS_SIZE.key, LOAD_BALANCE_MODE.key)
+_WITH_OWN_OPTIONS = (SLOTS.key, PROCESS_SIZE.key, LOAD_BALANCE_MODE.key)
 
 
 def load_configuration(
     files: list[str], defines: Mapping[str, str], place_of_defines: str = "-D"
 ) -> EffectiveConfiguration:
-    """The settings of `files` and of `defines` above them.
+    """Load the settings of `files`, overridden by `defines`.
 
-    Raises ConfigurationError with everything that is wrong: files that cannot be read, keys that are set
-    twice, keys that nobody knows, values of other types, settings that contradict each other.
+    Raises ConfigurationError with all errors: unreadable files, keys that are set twice, unknown keys, values
+    of wrong types, and settings that contradict each other.
     """
     settings: list[Setting] = []
     problems: list[str] = []
@@ -291,7 +292,7 @@ def load_configuration(
         Setting(key.strip(), text.strip(), Level.DEFINE, place_of_defines) for key, text in defines.items()
     ]
     remember_secrets({setting.key: setting.text for setting in settings})
-    problems += [said for setting in settings for said in _unknown(setting)]
+    problems += [error for setting in settings for error in _unknown(setting)]
     merged = merge_settings(settings)
     values, wrong = _typed(merged)
     problems += [*merged.problems, *wrong.values()]
@@ -303,7 +304,7 @@ def load_configuration(
 
 
 def yaml_files(directory: Path) -> list[str]:
-    """The YAML files of a directory, by name. Raises ConfigurationError if it cannot be listed."""
+    """List the YAML files of a directory by name. Raises ConfigurationError if it cannot be listed."""
     try:
         names = sorted(os.listdir(directory))
     except OSError as error:
@@ -314,7 +315,7 @@ def yaml_files(directory: Path) -> list[str]:
 
 
 def _unknown(setting: Setting) -> list[str]:
-    """Why nobody knows the key; nothing if somebody does."""
+    """Return an error if the key is unknown, else nothing."""
     key, closest = setting.key, None
     if key.startswith(SPARK):
         closest = misspelled_spark_key(key)
@@ -328,24 +329,24 @@ def _unknown(setting: Setting) -> list[str]:
 
 
 def _typed(merged: MergedSettings) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values of all options, and what is wrong with settings of some, by key."""
+    """Return the values of all options, and errors of settings by key."""
     set_options = {key: setting for key, setting in merged.settings.items() if key in _BY_KEY}
     lists = {key for key, setting in set_options.items() if setting.is_list and key not in _TAKE_LISTS}
     texts = {key: setting.text for key, setting in set_options.items() if key not in lists}
     values, wrong = typed_values(texts)
     reasons = {**wrong, **dict.fromkeys(lists, "is a list")}
-    said = {key: _wrong(set_options[key], _BY_KEY[key], reason) for key, reason in reasons.items()}
+    errors = {key: _wrong(set_options[key], _BY_KEY[key], reason) for key, reason in reasons.items()}
     for key, several in merged.overridden.items():
-        said |= {
+        errors |= {
             f"{key} at {overridden.place}": text
             for overridden in several
             for text in _wrong_below(key, overridden)
         }
-    return values, said
+    return values, errors
 
 
 def _wrong_below(key: str, setting: Setting) -> list[str]:
-    """Faults of a setting that a higher level replaces."""
+    """Return errors of a setting that a higher level replaces."""
     option = _BY_KEY.get(key)
     if option is None or option.is_map:
         return []
@@ -358,7 +359,7 @@ def _wrong_below(key: str, setting: Setting) -> list[str]:
 
 def _wrong(setting: Setting, option: Option, reason: str) -> str:
     shown = redact_value(setting.key, shorten(setting.text))
-    return f"{setting.place}: {setting.key}: found {shown}, which {reason}; allowed: {option.allowed}"
+    return f"{setting.place}: {setting.key} must be {option.allowed}, got {shown}, which {reason}"
 
 
 _TAKE_LISTS = frozenset({"pipeline.cached-files"})
@@ -380,7 +381,7 @@ def _effective(merged: MergedSettings, values: Mapping[str, Any]) -> EffectiveCo
     readers = {key: _BY_KEY[key].reader for key in settings if key in _BY_KEY}
     jobs = {s.key: s.text for key, s in settings.items() if readers.get(key) is Reader.JOBS}
     jobs.pop(PARALLELISM.key, None)
-    # The Dispatcher puts a job's overrides over the cluster's entry by entry, not as a whole.
+    # The Dispatcher merges a job's overrides into the cluster's by entry, not as a whole.
     overrides = parse_map(jobs.pop(PARALLELISM_OVERRIDES.key, ""))
     jobs |= {f"{PARALLELISM_OVERRIDES.key}.{vertex}": text for vertex, text in overrides.items()}
     scripts = {
@@ -408,7 +409,7 @@ def _cluster(settings: Mapping[str, Setting], values: Mapping[str, Any]) -> Clus
     recorded = {
         option.key: option_text(option, values[option.key])
         for option in CLUSTER_OPTIONS
-        if option.key not in _WITH_OPTIONS_OF_THEIR_OWN
+        if option.key not in _WITH_OWN_OPTIONS
         and (
             values[option.key] != option.default or (option.key in NETWORK_FIELDS and option.key in settings)
         )

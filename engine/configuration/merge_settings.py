@@ -1,4 +1,4 @@
-"""Settings of all levels as one setting per option, and every contradiction among them."""
+"""Merge settings of all levels into one setting per option, and find contradictions."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,11 +14,11 @@ from penstock.engine.configuration.cluster_options import CLUSTER_OPTIONS, JOB_O
 from penstock.engine.configuration.run_options import RUN_OPTIONS
 from penstock.plans.topology.flink_options import map_text, parse_map
 
-# The one typed model of all options that Penstock reads.
+# The typed model of all options that Penstock reads.
 #
-# Every option is defined once: those of jobs by planning (plans.topology.flink_options), the others beside
-# this module. The model, `penstock config` and the reference in docs/configuration.md follow from these
-# lists.
+# Every option is defined once: options of jobs by planning (plans.topology.flink_options), the others in the
+# modules beside this one. The model, `penstock config` and the reference in docs/configuration.md follow from
+# these lists.
 
 
 OPTIONS: tuple[Option, ...] = (*JOB_OPTIONS, *CLUSTER_OPTIONS, *RUN_OPTIONS)
@@ -26,7 +26,7 @@ OPTIONS: tuple[Option, ...] = (*JOB_OPTIONS, *CLUSTER_OPTIONS, *RUN_OPTIONS)
 
 
 def _field(option: Option) -> tuple[Any, Any]:
-    """Type and default of a field; its text is read by the option's own parser, which gives that type."""
+    """Return type and default of a field; the option's own parser makes the type from text."""
     kind: Any = object if option.default is None else type(option.default)
     if option.is_map:
         kind = dict[str, int] if isinstance(next(iter(option.default.values()), ""), int) else dict[str, str]
@@ -35,18 +35,19 @@ def _field(option: Option) -> tuple[Any, Any]:
     return Annotated[kind, BeforeValidator(option.parse)], default
 
 
-class _Strict(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 _FIELDS: dict[str, Any] = {option.field: _field(option) for option in OPTIONS}
-Options: type[BaseModel] = create_model("Options", __base__=_Strict, **_FIELDS)
-"""A field per option, named by its key; its alias is the key itself."""
+Options: type[BaseModel] = create_model("Options", __base__=_StrictModel, **_FIELDS)
+"""A field per option, named after its key; the alias is the key itself."""
 
 
 def typed_values(texts: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values of all options by key, and what is wrong with texts, by key; defaults where there is none or a
-    wrong one.
+    """Parse `texts` by key; return the values of all options, and errors by key.
+
+    Options without a text, or with a wrong one, have their default.
     """
     wrong: dict[str, str] = {}
     try:
@@ -63,11 +64,11 @@ _BY_KEY = {key: option for option in OPTIONS for key in (option.key, *option.dep
 _MAPS = {option.key: option for option in OPTIONS if option.is_map}
 
 
-# The settings of all levels, merged.
+# Merging the settings of all levels.
 
 
 class MergedSettings(NamedTuple):
-    """One setting per key, those that it replaces, and what is wrong."""
+    """One setting per key, the settings that it overrides, and errors."""
 
     settings: dict[str, Setting]
     overridden: dict[str, tuple[Setting, ...]]
@@ -75,23 +76,24 @@ class MergedSettings(NamedTuple):
 
 
 def option_of(key: str) -> Option | None:
-    """The option that a key sets: by its own key, by a deprecated one, or as an entry of a map."""
+    """Return the option that a key sets, by its own key, by a deprecated one, or as an entry of a map."""
     return _BY_KEY.get(key) or _MAPS.get(_map_of(key) or "")
 
 
 def merge_settings(settings: Iterable[Setting]) -> MergedSettings:
-    """The highest level wins. Within one, an option is set once; a map by its entries, or as a whole.
+    """Merge settings of any levels. The highest level wins.
 
-    -D and the environment give one setting per key. In: settings of any levels; lists are in order of files.
+    Within a level, an option may be set once, a map either by its entries or as a whole. -D and the
+    environment give one setting per key. Settings of lists come in the order of files.
     """
     problems: list[str] = []
     merged: dict[str, Setting] = {}
     overridden: dict[str, list[Setting]] = {}
     entries: dict[str, dict[str, str]] = {}
     ordered = sorted(settings, key=lambda ordered_setting: ordered_setting.level)
-    for _, of_level in groupby(ordered, key=lambda ordered_setting: ordered_setting.level):
+    for _, settings_of_level in groupby(ordered, key=lambda ordered_setting: ordered_setting.level):
         by_key: dict[str, list[Setting]] = {}
-        for setting in of_level:
+        for setting in settings_of_level:
             option = option_of(setting.key)
             by_key.setdefault(setting.key if option is None else option.key, []).append(setting)
         for key, several in by_key.items():
@@ -104,7 +106,7 @@ def merge_settings(settings: Iterable[Setting]) -> MergedSettings:
             if key in merged:
                 overridden.setdefault(key, []).insert(0, merged[key])
             merged[key] = setting
-    return MergedSettings(merged, {key: tuple(of_key) for key, of_key in overridden.items()}, problems)
+    return MergedSettings(merged, {key: tuple(lower) for key, lower in overridden.items()}, problems)
 
 
 def _map_of(key: str) -> str | None:
@@ -112,7 +114,7 @@ def _map_of(key: str) -> str | None:
 
 
 def _twice(several: list[Setting]) -> list[str]:
-    """The same key more than once at one level."""
+    """Report a key that is set more than once at one level."""
     places: dict[str, list[str]] = {}
     for setting in several:
         places.setdefault(setting.key, []).append(setting.place)
@@ -140,7 +142,7 @@ def _as_map(
     entries: dict[str, dict[str, str]],
     problems: list[str],
 ) -> Setting:
-    """The map after one level: as it is given as a whole, or its entries over those of lower levels."""
+    """Return the map after one level, which sets the whole map, or entries over entries of lower levels."""
     whole = [setting for setting in several if setting.key == key]
     single = [setting for setting in several if setting.key != key]
     if whole and single:
@@ -152,20 +154,20 @@ def _as_map(
         try:
             entries[key] = parse_map(whole[-1].text)
         except ValueError:
-            return whole[-1]  # the option's own parser says what is wrong
-    of_key = entries.setdefault(key, {})
-    of_key |= {setting.key[len(key) + 1 :]: setting.text for setting in single}
+            return whole[-1]  # the option's own parser reports the error
+    entries_of_key = entries.setdefault(key, {})
+    entries_of_key |= {setting.key[len(key) + 1 :]: setting.text for setting in single}
     places = dict.fromkeys(setting.place for setting in several)
-    kept = [] if whole or lower is None else [lower.place]
-    return Setting(key, map_text(of_key), several[-1].level, ", ".join([*places, *kept]))
+    lower_places = [] if whole or lower is None else [lower.place]
+    return Setting(key, map_text(entries_of_key), several[-1].level, ", ".join([*places, *lower_places]))
 
 
 def texts(settings: Mapping[str, Setting]) -> dict[str, str]:
-    """Key to text."""
+    """Map keys to texts."""
     return {key: setting.text for key, setting in settings.items()}
 
 
-# Which keys Flink and Spark know, and what to say of those that nobody knows.
+# Keys that Flink and Spark know, and hints for unknown keys.
 
 
 SPARK = "spark."
@@ -187,7 +189,7 @@ _OPEN = (
     "security.delegation.token.provider.",
     "traces.reporter.",
 )
-"""Where keys of Flink begin that users or plugins name themselves."""
+"""Prefixes of Flink's keys whose rest is named by users or plugins."""
 _OPEN_OF_SPARK = (
     "spark.databricks.",
     "spark.executorEnv.",
@@ -199,38 +201,38 @@ _OPEN_OF_SPARK = (
     "spark.yarn.appMasterEnv.",
 )
 _ALMOST = 0.93
-"""How alike an undeclared property and a declared one are if one is a misspelling of the other."""
+"""Similarity from which an undeclared property is a misspelling of a declared one."""
 
 
 @cache
 def flink_keys() -> dict[str, str | None]:
-    """Every key of Flink 2.3.0; for a deprecated one, the key that replaced it."""
+    """Return every key of Flink 2.3.0, with the key that replaced it if it is deprecated."""
     pairs = (line.split() for line in _lines("flink_keys.txt"))
     return {pair[0]: pair[1] if len(pair) > 1 else None for pair in pairs}
 
 
 @cache
 def spark_keys() -> frozenset[str]:
-    """The properties that Spark declares; plugins have others."""
+    """Return the properties that Spark declares; plugins have others."""
     return frozenset(_lines("spark_keys.txt"))
 
 
 def is_known_to_flink(key: str) -> bool:
-    """Whether Flink reads the key, an entry of a map under it, or keys that begin like it."""
+    """Return whether Flink reads the key, an entry of a map under it, or keys with this prefix."""
     return (
         key in flink_keys() or key.startswith(_OPEN) or any(pattern.fullmatch(key) for pattern in _patterns())
     )
 
 
 def misspelled_spark_key(key: str) -> str | None:
-    """The declared property that this is a misspelling of; None if it is one, or is like none."""
+    """Return the declared property that `key` misspells; None if it is declared, or similar to none."""
     if key in spark_keys() or key.startswith(_OPEN_OF_SPARK):
         return None
     return next(iter(get_close_matches(key, spark_keys(), n=1, cutoff=_ALMOST)), None)
 
 
 def closest_key(key: str, read: frozenset[str]) -> str | None:
-    """The closest key that somebody knows; `read` are those that Penstock reads. None if none is close."""
+    """Return the most similar known key, or None; `read` are the keys that Penstock reads."""
     known = spark_keys() if key.startswith(SPARK) else {*flink_keys(), *read}
     by_lower = {known_key.lower(): known_key for known_key in known}
     closest = get_close_matches(key.lower()[:200], by_lower, n=1, cutoff=0.6)
@@ -239,7 +241,7 @@ def closest_key(key: str, read: frozenset[str]) -> str | None:
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], ...]:
-    """Keys with a name in them: `external-resource.<resource_name>.amount`, `kubernetes.secrets.<name>`."""
+    """Return patterns of keys with a name in them, such as `external-resource.<resource_name>.amount`."""
     with_names = (re.escape(key) for key in flink_keys() if "<" in key)
     return tuple(re.compile(re.sub(r"<\w+>", "[^.]+", re.sub(r"<\w+>$", ".+", key))) for key in with_names)
 

@@ -1,4 +1,4 @@
-"""Options of running a script's jobs; a script's own settings win over the configuration's."""
+"""Options for running the jobs of a script; settings of the script win over the configuration."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from penstock.plans.topology.flink_options import (
     parse_string,
 )
 
-# Options of how often a failed job starts again.
+# Options of restart strategies: how often a failed job restarts.
 #
 # Source: org.apache.flink.configuration.RestartStrategyOptions.
 
@@ -39,7 +39,7 @@ def _parse_type(text: str) -> str:
     word = text.strip().lower()
     strategy = _ALIASES.get(word, word)
     if strategy not in _TYPES:
-        raise ValueError("is no restart strategy")
+        raise ValueError("is not a restart strategy")
     return strategy
 
 
@@ -82,11 +82,11 @@ STRATEGY = _option(
     _parse_type,
     None,
     ", ".join(_TYPES),
-    "how often a failed job starts again; none: never",
+    "how often a failed job restarts; none: never",
     "restart-strategy",
 )
 FIXED_ATTEMPTS = _option(
-    "fixed-delay.attempts", _restarts_at_least(0), 1, "an integer from 0", "how often a job starts again"
+    "fixed-delay.attempts", _restarts_at_least(0), 1, "an integer from 0", "restarts of a job, at most"
 )
 FIXED_PAUSE = _delay("fixed-delay.delay", 1_000, "time before each restart")
 RATE_FAILURES = _option(
@@ -105,12 +105,12 @@ MULTIPLIER = _option(
     _parse_multiplier,
     1.5,
     "a number above 1",
-    "factor of the time before a restart, from one to the next",
+    "factor by which the time before a restart grows",
 )
 RESET_AFTER = _delay(
     "exponential-delay.reset-backoff-threshold",
     3_600_000,
-    "time without a failure after which the first backoff counts again",
+    "time without a failure after which backoffs start again with the first",
 )
 JITTER = _option(
     "exponential-delay.jitter-factor",
@@ -124,7 +124,7 @@ BACKOFF_ATTEMPTS = _option(
     _restarts_at_least(1),
     _INFINITE,
     "an integer from 1",
-    "restarts until the job fails, unless the first backoff counts again before",
+    "restarts until the job fails, unless backoffs start again with the first before",
 )
 
 _RESTART_OPTIONS = (
@@ -141,10 +141,10 @@ _RESTART_OPTIONS = (
     JITTER,
     BACKOFF_ATTEMPTS,
 )
-"""In the order of the reference."""
+"""Options of restart strategies, in the order of the reference."""
 
 
-_A_PATH = "paths with commas between"
+_A_PATH = "paths separated by commas"
 _BYTES = "a whole number of bytes"
 
 
@@ -178,18 +178,18 @@ SORT_MEMORY_BYTES = _run(
     _at_least(1),
     64 << 20,
     _BYTES,
-    "memory that sorting by key may take before it uses the disk",
+    "memory that sorting by key may use before it spills to disk",
 )
 STATE_MEMORY_BYTES = _run(
     "penstock.state.memory-bytes",
     _at_least(1),
     256 << 20,
     _BYTES,
-    "memory that the state of a task may take before it uses the disk",
+    "memory that the state of a task may use before it spills to disk",
 )
 SEED = _run("penstock.seed", parse_long, 0, "a 64-bit integer", "seed of the shuffle partitioner")
 PENSTOCK_OPTIONS = (BLOCK_BYTES, SORT_MEMORY_BYTES, STATE_MEMORY_BYTES, SEED)
-"""Penstock's own, set like Flink's."""
+"""Penstock's own options, set like Flink's."""
 
 SLOT_REQUEST_TIMEOUT = _run(
     "slot.request.timeout",
@@ -222,7 +222,7 @@ RUN_OPTIONS = (
         "python.archives",
         parse_string,
         None,
-        "zips with commas between, each with its folder after #",
+        "zips separated by commas, each with its folder after #",
         "archives that workers extract",
     ),
     SLOT_REQUEST_TIMEOUT,
@@ -230,4 +230,4 @@ RUN_OPTIONS = (
     *_RESTART_OPTIONS,
     *PENSTOCK_OPTIONS,
 )
-"""Options that running reads beside those of jobs."""
+"""Options that running reads in addition to options of jobs."""

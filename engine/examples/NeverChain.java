@@ -11,7 +11,7 @@ import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.arrow.vector.ipc.ArrowStreamWriter;
 
-/** A planner in Java: no operator is chained to another one. What it prints must not go to standard output. */
+/** A planner in Java that chains no operators. It must not print to standard output. */
 public class NeverChain {
     public static void main(String[] arguments) throws Exception {
         InputStream in = new BufferedInputStream(new FileInputStream(FileDescriptor.in));

@@ -1,4 +1,4 @@
-"""Chaining: simulated annealing over the rate that the cost model predicts, for slots that have several cores.
+"""Chaining: simulated annealing over the rate that the cost model predicts, for slots with several cores.
 
     penstock plan topologies.jsonl --out store --planner penstock.engine.examples.anneal_chaining:anneal
 """
@@ -13,7 +13,7 @@ import penstock
 
 STEPS, WARM, COLD = 2_000, 0.1, 0.001
 SECONDS = 5.0
-"""For a job, where each change is planned whole."""
+"""Time for a job; each change plans the whole job."""
 CONSTANTS = {"slot_cores": 2.0, "cores": 2.0}
 
 
@@ -24,7 +24,7 @@ def anneal(
     stream_edges: pl.DataFrame,
     operator_costs: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Choose which of Flink's chains to cut. Topologies that came as stream graphs stay as they are."""
+    """Choose which of Flink's chains to cut. Topologies given as stream graphs are left unchanged."""
     jobs = topologies.filter(form="transformations")
     costs = operator_costs.join(jobs.select("topology_id", topology="name"), on="topology_id")
     metrics = penstock.plan((jobs, transformations)).metrics(costs.drop("topology_id"), CONSTANTS)
@@ -38,7 +38,7 @@ def anneal(
 
 
 def search(start: penstock.ChangedMetrics, edges: list[tuple[int, int]]) -> penstock.ChangedMetrics:
-    """The best plan on the way; the colder it gets, the more rarely a worse plan is taken."""
+    """Return the best plan of the search; the colder it gets, the less often a worse plan is accepted."""
     chance, chained = random.Random(1), dict.fromkeys(edges, True)
     best, current, end = start, start, monotonic() + SECONDS
     for step in range(STEPS if edges else 0):
@@ -54,5 +54,5 @@ def search(start: penstock.ChangedMetrics, edges: list[tuple[int, int]]) -> pens
 
 
 def rate(metrics: penstock.ChangedMetrics) -> float:
-    """Records/s that sources emit; 1 where nothing limits them."""
+    """Return the records/s that sources emit; 1 if nothing limits them."""
     return metrics.sustained_records_per_second or 1.0

@@ -1,4 +1,4 @@
-"""Chaining: operators whose costs differ tenfold or more are kept in tasks of their own.
+"""Chaining: operators whose costs differ tenfold or more get separate tasks.
 
     penstock plan topologies.jsonl --out store --planner penstock.engine.examples.chain_equal_costs:chain
 """

@@ -1,4 +1,4 @@
-"""What `make demo` shows: plans made in this process and by joins on Spark are equal, and one of them runs."""
+"""`make demo`: compare plans made in this process with plans by joins on Spark, and run one."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ OF_READING = ("source_file", "source_line")
 
 
 def rows_of(plan: penstock.Plan) -> dict[str, pl.DataFrame]:
-    """All rows of each table, in an order of their own."""
+    """Return all rows of each table, sorted."""
     rows_by_table = {}
     for name, table in plan.tables.items():
         arrow = table.toArrow() if hasattr(table, "toArrow") else table

@@ -1,4 +1,4 @@
-"""Errors of a log by service and minute: penstock run engine/examples/log_counts.py [LINES]"""
+"""Count errors in a log by service and minute: penstock run engine/examples/log_counts.py [LINES]"""
 
 import sys
 
@@ -14,31 +14,31 @@ ENTRY = Types.TUPLE([Types.STRING(), Types.STRING(), Types.LONG()])
 
 
 class LoggedAt(TimestampAssigner):
-    """The time that a log entry holds."""
+    """The time in a log entry."""
 
     def extract_timestamp(self, value, record_timestamp):
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         return value[2]
 
 
 class Count(ProcessWindowFunction):
-    """The start of the minute with what was counted in it."""
+    """Add the start of the minute to a count."""
 
     def process(self, key, context, elements):
-        """One record a service and minute."""
+        """Emit one record per service and minute."""
         (total,) = elements
         yield key, context.window().start, total[1]
 
 
 def entry(number):
-    """A log line as it might have been written: four a second."""
+    """Parse a generated log line; there are four per second."""
     line = f"{number * 250} {SERVICES[number * 7 % 4]} {LEVELS[number % 7]} request {number}"
     at, service, level, *_ = line.split()
     return service, level, int(at)
 
 
 def main():
-    """Print how many errors each service had in each minute."""
+    """Print the number of errors of each service in each minute."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     env = StreamExecutionEnvironment.get_execution_environment()
     numbers = env.from_source(

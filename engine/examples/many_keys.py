@@ -1,6 +1,6 @@
-"""A state of many keys, each of which comes twice: penstock run -p 1 engine/examples/many_keys.py KEYS
+"""Count many keys, each of which occurs twice: penstock run -p 1 engine/examples/many_keys.py KEYS
 
-`--conf spark.driver.memory=1g` leaves a worker of 2 GB half of it for Python.
+`--conf spark.driver.memory=1g` leaves Python half of the memory of a worker with 2 GB.
 """
 
 import sys
@@ -16,10 +16,10 @@ KEYS = int(sys.argv[1])
 
 
 class Count(KeyedProcessFunction):
-    """How often a key has come; of some keys, when it is the second time."""
+    """Counts records of a key; for some keys, emits the second count."""
 
     def open(self, ctx):
-        """Make the state."""
+        """Create the state."""
         self.seen = ctx.get_state(ValueStateDescriptor("seen", Types.LONG()))
 
     def process_element(self, value, ctx):

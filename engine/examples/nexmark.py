@@ -34,21 +34,21 @@ FIELDS = {
 
 
 class EventTime(TimestampAssigner):
-    """The last field tells when an event happened."""
+    """The time of an event is its last field."""
 
     def extract_timestamp(self, value, record_timestamp):
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
         return value[-1]
 
 
 def timed(events, types, fields):
-    """Tuples of what `fields` takes of an event, the last one of which is its time."""
+    """Return tuples of the `fields` of events, the last of which is the event's time."""
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(EventTime())
     return events.map(fields, TUPLE(types)).assign_timestamps_and_watermarks(strategy)
 
 
 def events(env, kind, where):
-    """The persons, auctions or bids among `where` generated events, or in the folder `where`."""
+    """Return the persons, auctions or bids among `where` generated events, or in the folder `where`."""
     if isinstance(where, int):
         from penstock.operators.connectors.nexmark import NexmarkSource
 
@@ -87,7 +87,7 @@ class SellersOfCategory(KeyedCoProcessFunction):
     """Auctions wait for their seller, sellers for auctions."""
 
     def open(self, ctx: RuntimeContext):
-        """Make the state."""
+        """Create the state."""
         self.person = ctx.get_state(ValueStateDescriptor("person", Types.PICKLED_BYTE_ARRAY()))
         self.auctions = ctx.get_list_state(ListStateDescriptor("auctions", LONG()))
 
@@ -109,7 +109,7 @@ class SellersOfCategory(KeyedCoProcessFunction):
 
 
 def q3(env, where):
-    """Who sells in category 10, in some states."""
+    """Sellers in category 10, in some states."""
     auctions = events(env, "auction", where).map(
         lambda auction: (auction.id, auction.seller, auction.category), TUPLE([LONG(), LONG(), LONG()])
     )
@@ -124,10 +124,10 @@ def q3(env, where):
 
 
 class WinningBids(KeyedCoProcessFunction):
-    """The best price of an auction while it was open, when it has ended."""
+    """The highest price of an auction while it was open, emitted when it ends."""
 
     def open(self, ctx: RuntimeContext):
-        """Make the state."""
+        """Create the state."""
         self.auction = ctx.get_state(ValueStateDescriptor("auction", Types.PICKLED_BYTE_ARRAY()))
         self.bids = ctx.get_list_state(ListStateDescriptor("bids", TUPLE([LONG(), LONG()])))
 
@@ -171,7 +171,7 @@ def q4(env, where):
 
 
 class Counted(AggregateFunction):
-    """How many records there are."""
+    """Count records."""
 
     def create_accumulator(self):
         """None yet."""
@@ -191,10 +191,10 @@ class Counted(AggregateFunction):
 
 
 class WithWindow(ProcessWindowFunction):
-    """The end of the window, the key and the one result."""
+    """Add the end of the window and the key to the only result."""
 
     def process(self, key, context, elements):
-        """One record a window."""
+        """Emit one record per window."""
         for element in elements:
             yield context.window().end, key, element
 
@@ -248,10 +248,10 @@ def q7(env, where):
 
 
 class NewSellers(ProcessWindowFunction):
-    """Persons that came and sold in the same window."""
+    """Persons that arrived and sold in the same window."""
 
     def process(self, key, context, elements):
-        """At most one record a person and window."""
+        """Emit at most one record per person and window."""
         names = [name for _, name, _ in elements]
         came = [name for name in names if name]
         if came and len(came) < len(names):
@@ -259,7 +259,7 @@ class NewSellers(ProcessWindowFunction):
 
 
 def q8(env, where):
-    """Who came and opened an auction within the same 10 seconds."""
+    """Persons that arrived and opened an auction within the same 10 seconds."""
     types = [LONG(), STRING(), LONG()]
     persons = timed(
         events(env, "person", where), types, lambda person: (person.id, person.name, person.date_time)

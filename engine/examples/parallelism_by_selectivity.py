@@ -1,4 +1,4 @@
-"""Parallelism by selectivity: as many subtasks as the records that reach an operator keep busy.
+"""Parallelism by selectivity: enough subtasks for the records that reach an operator.
 
     penstock plan topologies.jsonl --out store --planner penstock.engine.examples.parallelism_by_selectivity:scale
 """
@@ -8,18 +8,18 @@ import polars as pl
 import penstock
 
 BUSY = 0.8
-"""The share of its time that a subtask may work."""
+"""The largest share of time that a subtask is busy."""
 
 
 @penstock.decides("parallelism")
 def scale(
     stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame, operator_costs: pl.DataFrame
 ) -> pl.DataFrame:
-    """Rates go along the edges, level by level; the processor time they take gives the subtasks."""
+    """Compute rates along the edges, level by level; their processor time determines the subtasks."""
     nodes = stream_nodes.join(operator_costs, on=["topology_id", "id"])
     arriving = nodes.select("topology_id", "id", rate="records_per_second")
     total = arriving
-    out = arriving  # what sources emit
+    out = arriving  # output of sources
     for _ in range(len(stream_nodes)):
         out = (
             stream_edges.join(out, left_on=["topology_id", "source"], right_on=["topology_id", "id"])
@@ -36,7 +36,7 @@ def scale(
     busy = pl.col("rate") * pl.col("cpu_nanoseconds_per_record") / 1e9
     most = pl.when(pl.col("max_parallelism") > 0).then("max_parallelism").otherwise(128)
     wanted = (busy / BUSY).ceil().clip(1, 1e6).cast(pl.Int32)
-    # One parallelism for a whole topology keeps forward edges: the largest that an operator wants.
+    # One parallelism for a whole topology preserves forward edges: the largest that an operator needs.
     wanted = pl.min_horizontal(wanted.max().over("topology_id"), most.min().over("topology_id"))
     scaled = nodes.join(rates, on=["topology_id", "id"]).filter(pl.col("parallelism_configured").not_())
     return scaled.select("topology_id", "id", parallelism=wanted.cast(pl.Int32))

@@ -1,4 +1,4 @@
-"""Counts words: penstock run engine/examples/word_count.py [FILE]"""
+"""Count words: penstock run engine/examples/word_count.py [FILE]"""
 
 import sys
 
@@ -10,7 +10,7 @@ LINES = ["to be, or not to be,--that is the question:--", "whether 'tis nobler i
 
 
 def words(line):
-    """The words of a line, in small letters."""
+    """Yield the words of a line in lower case."""
     for word in line.lower().replace("-", " ").split():
         stripped = word.strip(".,:;'")
         if stripped:

@@ -17,7 +17,7 @@ import org.apache.flink.streaming.runtime.partitioner.ForwardPartitioner;
 import org.apache.flink.streaming.runtime.partitioner.RebalancePartitioner;
 import org.apache.flink.streaming.runtime.partitioner.StreamPartitioner;
 
-/** What Flink 1.20 does not let everybody read, or does not have yet. */
+/** Access to members that Flink 1.20 hides, or does not have yet. */
 final class FlinkVersions {
     private static final Method MAX_PARALLELISM = method(StreamNode.class, "getMaxParallelism");
     private static final Field EDGE_ID = field(StreamEdge.class, "edgeId");
@@ -40,7 +40,7 @@ final class FlinkVersions {
         return (String) value(edge, EDGE_ID);
     }
 
-    /** Flink 1.20 knows no such operators. */
+    /** Flink 1.20 does not have such operators. */
     static boolean noOutputUntilEndOfInput(StreamNode node) {
         if (!has(StreamNode.class, "getAttribute")) {
             return false;
@@ -49,7 +49,7 @@ final class FlinkVersions {
         return (boolean) call(attribute, attribute.getClass(), "isNoOutputUntilEndOfInput");
     }
 
-    /** Flink 1.20 does not say; what later versions say of a partitioner. */
+    /** Whether keys of different inputs are correlated, as in later versions; Flink 1.20 lacks this property. */
     static boolean interInputsKeysCorrelated(StreamEdge edge) {
         if (has(StreamEdge.class, "areInterInputsKeysCorrelated")) {
             return (boolean) call(edge, StreamEdge.class, "areInterInputsKeysCorrelated");
@@ -70,7 +70,7 @@ final class FlinkVersions {
                 : !(partitioner instanceof RebalancePartitioner);
     }
 
-    /** Flink 1.20 does not say it of an edge between vertices, but of the one in front of its head. */
+    /** Flink 1.20 stores it not at an edge between vertices, but at the edge before the chain's head. */
     static int typeNumber(JobEdge edge) {
         if (has(JobEdge.class, "getTypeNumber")) {
             return (int) call(edge, JobEdge.class, "getTypeNumber");
@@ -81,12 +81,12 @@ final class FlinkVersions {
         return config.getInPhysicalEdges(classLoader).get(target.getInputs().indexOf(edge)).getTypeNumber();
     }
 
-    /** What a graph remembers of its nodes while chains are formed; empty before. */
+    /** A graph's data about its nodes while chains are formed; empty before. */
     static Map<?, ?> headOperators(StreamGraph graph) {
         return (Map<?, ?>) field(graph, StreamGraph.class, "nodeToHeadOperatorCache");
     }
 
-    /** The interface has another package since 2.0. */
+    /** The interface is in another package since 2.0. */
     static boolean isYielding(StreamOperatorFactory<?> factory) {
         return factory != null && isOrExtends(factory.getClass(), "YieldingOperatorFactory");
     }

@@ -16,7 +16,7 @@ import org.apache.flink.runtime.jobgraph.JobVertex;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonGenerator;
 import org.apache.flink.streaming.api.graph.StreamConfig;
 
-/** The `job_graph` of plan JSON. */
+/** Writes the `job_graph` of plan JSON. */
 final class JobGraphJson {
     private static final String MANAGED_MEMORY_FRACTION = "managedMemFraction.";
 
@@ -25,7 +25,7 @@ final class JobGraphJson {
     static byte[] of(JobGraph graph) throws IOException {
         return Json.bytes(
                 json -> {
-                    // Groups have no number in Flink; they are counted as they are met.
+                    // Groups have no number in Flink; they are numbered in order of appearance.
                     Map<Object, Integer> slotSharingGroups = new IdentityHashMap<>();
                     Map<Object, Integer> coLocationGroups = new IdentityHashMap<>();
                     json.writeStartObject();
@@ -98,8 +98,8 @@ final class JobGraphJson {
         json.writeStringField("name", operator.getOperatorName());
         json.writeNumberField("chain_index", operator.getChainIndex());
         json.writeObjectFieldStart("managed_memory_fraction");
-        // StreamConfig answers for one use case at a time and needs the cluster's weights for it.
-        // Not toMap, which makes texts of all values, serialized functions too.
+        // StreamConfig returns one use case at a time and needs the cluster's weights for it.
+        // Not toMap, which converts all values to text, serialized functions included.
         Configuration configuration = operator.getConfiguration();
         for (String key : new TreeSet<>(configuration.keySet())) {
             if (key.startsWith(MANAGED_MEMORY_FRACTION)) {

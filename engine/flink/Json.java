@@ -7,7 +7,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonFactory;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonGenerator;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.io.JsonStringEncoder;
 
-/** JSON text in UTF-8, without a tree of objects in between. */
+/** Writes JSON text in UTF-8 without building a tree of objects. */
 final class Json {
     private static final JsonFactory FACTORY = new JsonFactory();
 

@@ -25,8 +25,8 @@ import org.apache.flink.streaming.api.operators.async.AsyncWaitOperatorFactory;
 import org.apache.flink.streaming.api.operators.co.CoStreamMap;
 
 /**
- * An operator for every kind of transformation. None is ever run: the planner looks at their classes and
- * defaults, and serialises them. (Classes and not lambdas, which cost several times as much to serialise.)
+ * An operator for every kind of transformation. They never run: the planner reads their classes and
+ * defaults, and serialises them. (They are classes because lambdas take several times as long to serialise.)
  */
 final class Operators {
     private static final long ASYNC_TIMEOUT_MILLISECONDS = 1000;
@@ -101,7 +101,7 @@ final class Operators {
         }
     }
 
-    /** Makes operators that chain with the sources in front of them. */
+    /** Makes operators that chain with the sources before them. */
     static final class SeveralInputsFactory extends AbstractStreamOperatorFactory<Long> {
         SeveralInputsFactory() {
             chainingStrategy = ChainingStrategy.HEAD_WITH_SOURCES;

@@ -20,10 +20,10 @@ import org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator;
 /**
  * Plans topologies with Flink's own classes.
  *
- * <p>Reads topology JSON lines; writes plan JSON lines and, for each run over them, a line of what each step
- * took. A topology that Flink refuses, or for which stack or heap are too small, is a line like the others.
- * With --times-only no plans are written, only refusals. With --repeat all is planned that often; but from the
- * third run on only if all after the first take no more seconds than --enough says.
+ * <p>Reads topology JSON lines; writes plan JSON lines and, for each run over them, a line with the time of each
+ * step. A topology that Flink refuses, or for which stack or heap are too small, gets a line like the others.
+ * With --times-only only refusals are written. --repeat is the number of runs; but there is a third run and more
+ * only if all runs after the first take no more seconds than --enough.
  */
 final class PlanTopologies {
     private static final String USAGE =
@@ -70,7 +70,7 @@ final class PlanTopologies {
         System.exit(0);
     }
 
-    /** A class whose initialiser runs out of stack can never be used again; so none is left to a deep topology. */
+    /** Initialises classes early: one whose initialiser ran out of stack in a deep topology is unusable forever. */
     private static void initializeClasses() throws Exception {
         PlannedTopology planned = new PlanTopologies(Step.SLOTS, false).plan(EveryKind.LINE, 0);
         if (planned.isRefused()) {
@@ -108,7 +108,7 @@ final class PlanTopologies {
         return planned;
     }
 
-    /** What the Dispatcher does with a JobGraph that it is handed, before a scheduler sees it. */
+    /** Changes a JobGraph like the Dispatcher before it passes the graph to a scheduler. */
     private static JobGraph onCluster(JobGraph jobGraph) {
         Map<String, String> overrides =
                 jobGraph.getJobConfiguration().get(PipelineOptions.PARALLELISM_OVERRIDES);
@@ -129,7 +129,7 @@ final class PlanTopologies {
         planned.stage = Step.STREAM_GRAPH.key;
         StreamGraph streamGraph =
                 times.measure(Step.STREAM_GRAPH, () -> new StreamGraphTranslation(topology).translate());
-        // Before the JobGraph is made, which changes parallelisms of nodes and partitioners of edges.
+        // Read before the JobGraph is made, which changes parallelisms of nodes and partitioners of edges.
         keep(planned, () -> StreamGraphJson.of(streamGraph));
         if (until == Step.STREAM_GRAPH) {
             return;
@@ -159,7 +159,7 @@ final class PlanTopologies {
         keep(planned, () -> SchedulingJson.slots(slots));
     }
 
-    /** Keeps the layer that has just been planned. */
+    /** Stores the layer that has just been planned. */
     private void keep(PlannedTopology planned, Callable<byte[]> layer) throws Exception {
         if (!timesOnly) {
             planned.layers.put(planned.stage, times.measure(Step.WRITE, layer));

@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** What became of one topology: the layers of its plan as JSON, or the refusal. */
+/** The result for one topology: the layers of its plan as JSON, or the refusal. */
 final class PlannedTopology {
     final Map<String, byte[]> layers = new LinkedHashMap<>();
     String name;
@@ -37,7 +37,7 @@ final class PlannedTopology {
         return errorStage + ": " + error + ": " + message;
     }
 
-    /** One line of plan JSON; layers are written as they are kept, without parsing them again. */
+    /** Returns one line of plan JSON; stored layers are written without parsing them again. */
     Void writeTo(Writer out) throws IOException {
         out.write("{\"name\":" + Json.quoted(name));
         if (isRefused()) {

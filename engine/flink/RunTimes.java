@@ -34,7 +34,7 @@ final class RunTimes {
         return LongStream.of(nanoseconds).sum() / 1e9;
     }
 
-    /** One line; without the peak of resident memory where the system does not tell it. */
+    /** Returns one line; without the peak of resident memory if the system does not report it. */
     void writeTo(Writer out) throws IOException {
         long peak = peakResidentBytes();
         byte[] line =

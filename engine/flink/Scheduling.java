@@ -34,7 +34,7 @@ import org.apache.flink.runtime.shuffle.ShuffleMasterContextImpl;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What a JobMaster with Flink's default configuration makes of a JobGraph before it deploys anything. */
+/** Schedules a JobGraph like a JobMaster with Flink's default configuration, without deploying tasks. */
 final class Scheduling {
     private static final Logger LOG = LoggerFactory.getLogger(Scheduling.class);
     private static final Duration RPC_TIMEOUT = Duration.ofSeconds(10);
@@ -62,7 +62,7 @@ final class Scheduling {
 
     private Scheduling() {}
 
-    /** The ExecutionGraph, attached and without checkpointing, whose coordinator would need a running cluster. */
+    /** Returns the attached ExecutionGraph, without checkpointing, whose coordinator would need a running cluster. */
     static DefaultExecutionGraph executionGraph(JobGraph jobGraph) throws Exception {
         return executionGraph(jobGraph, Scheduling.class.getClassLoader());
     }
@@ -98,7 +98,7 @@ final class Scheduling {
                 NonAdaptiveExecutionPlanSchedulingContext.INSTANCE);
     }
 
-    /** Which tasks share a slot, by the strategy that is the default. */
+    /** Returns which tasks share a slot, by the default strategy. */
     static List<ExecutionSlotSharingGroup> slots(JobGraph jobGraph, DefaultExecutionGraph executionGraph) {
         return new ArrayList<>(
                 new LocalInputPreferredSlotSharingStrategy.Factory()

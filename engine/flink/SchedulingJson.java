@@ -15,7 +15,7 @@ import org.apache.flink.runtime.scheduler.ExecutionSlotSharingGroup;
 import org.apache.flink.runtime.scheduler.strategy.ConsumedPartitionGroup;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonGenerator;
 
-/** The `execution_graph` and `slots` of plan JSON. */
+/** Writes the `execution_graph` and `slots` of plan JSON. */
 final class SchedulingJson {
     private SchedulingJson() {}
 
@@ -64,7 +64,7 @@ final class SchedulingJson {
         json.writeEndObject();
     }
 
-    /** The partitions of a group, as ranges of partitions that follow each other. */
+    /** Writes the partitions of a group as ranges of consecutive partitions. */
     private static void writePartitions(JsonGenerator json, ConsumedPartitionGroup group) throws IOException {
         int first = group.getFirst().getPartitionNumber();
         int last = first - 1;

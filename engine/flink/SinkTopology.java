@@ -19,8 +19,8 @@ import org.apache.flink.streaming.api.connector.sink2.SupportsPreWriteTopology;
 import org.apache.flink.streaming.api.datastream.DataStream;
 
 /**
- * A sink of the Sink V2 API that has the parts which a transformation of kind `sink` names. Which interfaces it
- * implements is decided for each sink, because SinkTransformationTranslator asks for them.
+ * A sink of the Sink V2 API with the parts that a transformation of kind `sink` names. Each sink implements
+ * different interfaces, because SinkTransformationTranslator checks for them.
  */
 final class SinkTopology implements InvocationHandler, Serializable {
     /** Adds steps of a sink's own topology to a stream. */
@@ -76,7 +76,7 @@ final class SinkTopology implements InvocationHandler, Serializable {
         };
     }
 
-    /** Of committables, of which there are none. */
+    /** A serializer of committables, which do not occur. */
     static final class NoCommittables implements SimpleVersionedSerializer<Long>, Serializable {
         @Override
         public int getVersion() {

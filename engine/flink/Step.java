@@ -2,7 +2,7 @@ package penstock.flink;
 
 import java.util.Locale;
 
-/** What is timed: reading, the layers of a plan in order, writing. */
+/** The timed steps: reading, the layers of a plan in order, writing. */
 enum Step {
     READ,
     STREAM_GRAPH,
@@ -13,7 +13,7 @@ enum Step {
 
     final String key = name().toLowerCase(Locale.ROOT);
 
-    /** The layer with this key. */
+    /** Returns the layer with this key. */
     static Step layer(String key) {
         for (Step step : values()) {
             if (step.key.equals(key) && step != READ && step != WRITE) {

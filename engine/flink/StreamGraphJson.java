@@ -8,7 +8,7 @@ import org.apache.flink.streaming.api.graph.StreamGraph;
 import org.apache.flink.streaming.api.graph.StreamNode;
 import org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator;
 
-/** The `stream_graph` of plan JSON. */
+/** Writes the `stream_graph` of plan JSON. */
 final class StreamGraphJson {
     private StreamGraphJson() {}
 
@@ -38,7 +38,7 @@ final class StreamGraphJson {
         json.writeEndObject();
     }
 
-    /** The keys that a node has in plan JSON and in topology files. */
+    /** Writes the keys of a node that plan JSON and topology files share. */
     static void writeNodeKeys(JsonGenerator json, StreamNode node) throws IOException {
         json.writeNumberField("id", node.getId());
         json.writeStringField("name", node.getOperatorName());
@@ -60,7 +60,7 @@ final class StreamGraphJson {
         json.writeEndObject();
     }
 
-    /** The keys that an edge has in plan JSON and in topology files. */
+    /** Writes the keys of an edge that plan JSON and topology files share. */
     static void writeEdgeKeys(JsonGenerator json, StreamEdge edge, boolean chainable) throws IOException {
         json.writeNumberField("source", edge.getSourceId());
         json.writeNumberField("target", edge.getTargetId());

@@ -54,9 +54,9 @@ import org.apache.flink.streaming.runtime.partitioner.StreamPartitioner;
 import org.apache.flink.util.OutputTag;
 
 /**
- * The StreamGraph of one topology: its transformations made as Flink's, and translated by StreamGraphGenerator.
+ * Makes the StreamGraph of one topology: creates Flink's transformations, which StreamGraphGenerator translates.
  *
- * <p>Every stream carries longs. Flink keeps the ids of transformations in one static counter, so that two
+ * <p>Every stream carries longs. Flink counts the ids of transformations in one static counter, so two
  * topologies cannot be translated at once.
  */
 final class StreamGraphTranslation {
@@ -68,13 +68,13 @@ final class StreamGraphTranslation {
     private final Configuration configuration = new Configuration();
     private final ExecutionConfig executionConfig;
 
-    /** Where sinks of the Sink V2 API make the operators that they become; made for the first of them. */
+    /** The environment in which sinks of the Sink V2 API create their operators; created for the first sink. */
     private StreamExecutionEnvironment environment;
 
     /** By id - 1. */
     private final List<Transformation<Long>> transformations = new ArrayList<>();
 
-    /** Those that the DataStream API registers: sources and virtual ones are reached through inputs. */
+    /** Transformations that the DataStream API registers: sources and virtual ones are reached through inputs. */
     private final List<Transformation<?>> registered = new ArrayList<>();
 
     StreamGraphTranslation(JsonNode topology) {
@@ -184,8 +184,8 @@ final class StreamGraphTranslation {
     /** A sink of the Sink V2 API, which SinkTransformationTranslator expands. */
     private Transformation<Long> sink(JsonNode node, String name, int parallelism, boolean configured) {
         if (environment == null) {
-            // Without the configuration: an environment refuses some of it, such as a checkpoint interval below
-            // 10 ms, and a topology without such a sink has none that could.
+            // Without the configuration: an environment refuses some settings, such as a checkpoint interval below
+            // 10 ms, which a topology without such a sink may have, because it has no environment.
             environment = new StreamExecutionEnvironment(new Configuration());
             environment.setParallelism(executionConfig.getParallelism());
         }
@@ -227,7 +227,7 @@ final class StreamGraphTranslation {
         return last;
     }
 
-    /** As keyBy gives it where the transformation is a hash partition: what reads it is keyed. */
+    /** Returns a keyed stream, like keyBy, if the transformation is a hash partition: its readers are keyed. */
     @SuppressWarnings("unchecked")
     private DataStream<Long> stream(Transformation<Long> transformation) {
         DataStream<Long> stream = new DataStream<>(environment, transformation);
@@ -339,7 +339,7 @@ final class StreamGraphTranslation {
         }
     }
 
-    /** Ids start at 1 for every topology, as they do in a program of its own; Flink has no method for that. */
+    /** Resets ids to 1 for every topology, as in a program of its own; Flink has no method for that. */
     private static AtomicInteger idCounter() {
         try {
             Field field = Transformation.class.getDeclaredField("ID_COUNTER");

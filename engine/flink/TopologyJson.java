@@ -9,7 +9,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessin
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 
-/** Topology lines: parsed, and checked for what Flink has no words for. */
+/** Parses topology lines, and checks them for features that Flink has no API for. */
 final class TopologyJson {
     private static final ObjectMapper MAPPER = new ObjectMapper();
 
@@ -43,7 +43,7 @@ final class TopologyJson {
             Set.of("source", "legacy_source", "one_input", "async", "two_input", "multi_input", "sink");
     private static final Set<String> ANY_NUMBER_OF_INPUTS = Set.of("multi_input", "union");
 
-    /** Of the kinds that do not have exactly one. */
+    /** The kinds whose number of inputs is not exactly one. */
     private static final Map<String, Integer> NUMBERS_OF_INPUTS =
             Map.of("source", 0, "legacy_source", 0, "two_input", 2);
 
@@ -57,7 +57,7 @@ final class TopologyJson {
         }
     }
 
-    /** The topology, if every key and kind is one that is translated, and inputs are there. */
+    /** Returns the topology, if all keys and kinds can be translated, and all inputs exist. */
     static JsonNode check(JsonNode topology) throws UnplannableTopologyException {
         if (!topology.isObject()) {
             throw input("not a JSON object");

@@ -1,1 +1,1 @@
-"""Plans made by Apache Flink itself, in a separate JVM."""
+"""Plan by Apache Flink itself, in a separate JVM."""

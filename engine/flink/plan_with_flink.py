@@ -1,4 +1,4 @@
-"""Plans made by the real Apache Flink 2.3.0, in a JVM that ends with the call."""
+"""Plan by the real Apache Flink 2.3.0, in a JVM that ends with the call."""
 
 import hashlib
 import os
@@ -23,8 +23,8 @@ from penstock.plans.vocabulary import Layer
 
 # Flink's jars, and Penstock's Java programs compiled against them.
 #
-# The jars are those of the PyPI package apache-flink-libraries, which the extra `flink` installs. Programs
-# (the .java files beside this one, and those of `measured_jobs`) are compiled at their first use, into the
+# The jars belong to the PyPI package apache-flink-libraries, which the extra `flink` installs. Programs
+# (the .java files in this folder and in `measured_jobs`) are compiled at their first use, into the
 # user's cache.
 
 
@@ -37,9 +37,9 @@ _MEASURED_JOBS = "penstock/flink/measured/RunJobs.class"
 
 
 def flink_jars() -> Path:
-    """The folder with Flink's jars.
+    """Return the folder with Flink's jars.
 
-    Raises ConfigurationError if the package is not installed, is another version or has lost its jars.
+    Raises ConfigurationError if the package is not installed, has another version or has lost its jars.
     """
     try:
         package = distribution(_PACKAGE)
@@ -47,32 +47,32 @@ def flink_jars() -> Path:
         raise ConfigurationError(f"Flink's jars: {_PACKAGE} is not installed", _INSTALL) from error
     if package.version != FLINK_VERSION:
         raise ConfigurationError(
-            f"Flink's jars: found {_PACKAGE} {package.version}, allowed {FLINK_VERSION}", _INSTALL
+            f"Flink's jars: {_PACKAGE} must be {FLINK_VERSION}, got {package.version}", _INSTALL
         )
     folder = Path(str(package.locate_file("pyflink/lib")))
     if not (folder / f"flink-dist-{FLINK_VERSION}.jar").is_file():
         raise ConfigurationError(
-            f"Flink's jars: {_PACKAGE} is installed, but {folder} holds no flink-dist-{FLINK_VERSION}.jar",
+            f"Flink's jars: {_PACKAGE} is installed, but {folder} lacks flink-dist-{FLINK_VERSION}.jar",
             f"pip install --force-reinstall {_PACKAGE}=={FLINK_VERSION}",
         )
     return folder
 
 
 def compiled_planner(jars: Path, java: Java) -> Path:
-    """The folder with the classes of PlanTopologies. Raises ConfigurationError (see _compiled)."""
+    """Return the folder with the classes of PlanTopologies. Raises ConfigurationError (see _compiled)."""
     return _compiled(_SOURCES, _MAIN_CLASS_FILE, jars, java)
 
 
 def compiled_measured_jobs(jars: Path, java: Java) -> Path:
-    """The folder with the classes of RunJobs. Raises ConfigurationError (see _compiled)."""
+    """Return the folder with the classes of RunJobs. Raises ConfigurationError (see _compiled)."""
     return _compiled(_SOURCES / "measured_jobs", _MEASURED_JOBS, jars, java)
 
 
 def _compiled(folder: Path, main_class_file: str, jars: Path, java: Java) -> Path:
-    """The sources of a folder, compiled against `jars` unless that was done before.
+    """Return the folder of a source folder's classes, compiled against `jars` if that was not done before.
 
-    Several processes may call this at once: each compiles into its own folder and renames that, and the
-    first one's is taken. Raises ConfigurationError if there is no javac, if it fails, or if the cache cannot
+    Several processes may call this at once: each compiles into its own folder and renames it, and the
+    first one wins. Raises ConfigurationError if there is no javac, if it fails, or if the cache cannot
     be written.
     """
     sources = sorted(folder.glob("*.java"))
@@ -102,7 +102,7 @@ def _unusable(error: OSError) -> ConfigurationError:
 
 
 def _fingerprint(sources: list[Path]) -> str:
-    """A digest of everything that the classes depend on."""
+    """Return a digest of everything that the classes depend on."""
     digest = hashlib.sha256(f"{FLINK_VERSION} {MINIMUM_JAVA}".encode())
     for source in sources:
         digest.update(f"\n{source.name}\n".encode() + source.read_bytes())
@@ -110,13 +110,13 @@ def _fingerprint(sources: list[Path]) -> str:
 
 
 def _find_javac(java: Java) -> str:
-    """The javac beside `java`, else the first on PATH. Raises ConfigurationError."""
-    beside = (Path(java.path).parent, Path(java.path).resolve().parent)
-    search = os.pathsep.join([*map(str, beside), os.environ.get("PATH", os.defpath)])
+    """Return the javac next to `java`, else the first on PATH. Raises ConfigurationError."""
+    java_folders = (Path(java.path).parent, Path(java.path).resolve().parent)
+    search = os.pathsep.join([*map(str, java_folders), os.environ.get("PATH", os.defpath)])
     javac = shutil.which("javac", path=search)
     if javac is None:
         raise ConfigurationError(
-            f"javac: found none (Java is {java.version}, {java.path})",
+            f"javac is required (Java is {java.version}, {java.path})",
             f"planning with Flink needs a JDK and not only a JRE: install JDK {MINIMUM_JAVA} or newer, and "
             "put it on PATH or name it by JAVA_HOME",
         )
@@ -128,10 +128,10 @@ def _compile(javac: str, jars: Path, sources: list[Path], into: Path) -> None:
     command = [javac, *options, "-cp", str(jars / "*"), "-d", str(into), *map(str, sources)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
+        messages = (done.stderr or done.stdout).strip().splitlines()
         raise ConfigurationError(
-            f"{javac} does not compile Penstock's program for Flink:\n  " + "\n  ".join(said[:8]),
-            f"is it a JDK of {MINIMUM_JAVA} or newer?",
+            f"{javac} does not compile Penstock's program for Flink:\n  " + "\n  ".join(messages[:8]),
+            f"use a JDK of {MINIMUM_JAVA} or newer",
         )
 
 
@@ -139,7 +139,7 @@ def _publish(own: Path, classes: Path, main_class_file: str) -> None:
     try:
         own.rename(classes)
     except OSError:
-        # Another process was first: a rename never replaces a folder that holds something.
+        # Another process was first: a rename never replaces a folder that is not empty.
         if not (classes / main_class_file).is_file():
             raise
 
@@ -155,7 +155,7 @@ _LOG_LINES = 8
 
 
 class FlinkPlannerError(PenstockError):
-    """The JVM that plans ended early; `log_tail` holds its last words, without the lines of stack traces."""
+    """The planning JVM ended early; `log_tail` contains its last lines, without stack traces."""
 
     def __init__(self, message: str, hint: str | None = None, log_tail: str = "") -> None:
         super().__init__(message, hint)
@@ -168,13 +168,12 @@ class FlinkOutOfMemoryError(FlinkPlannerError):
     exit_code = NotEnoughMemoryError.exit_code
 
 
-class FlinkPlanned(NamedTuple):
-    """What Flink made of the topologies.
+class FlinkPlanResult(NamedTuple):
+    """The plans and times of a run of Flink.
 
-    `plans` are lines of plan JSON, parsed, in the order of the input. With `times_only` only those of refused
-    topologies are there. `seconds` is keyed by read, the layers up to the one asked for, and write; it is
-    that of the last of `runs`. `peak_bytes` is the JVM's peak of resident memory, None where the system does
-    not tell it.
+    `plans` are parsed lines of plan JSON, in the order of the input; with `times_only`, only plans of refused
+    topologies. `seconds` is keyed by read, the planned layers, and write; it is the last entry of `runs`.
+    `peak_bytes` is the JVM's peak of resident memory, None if the system does not report it.
     """
 
     plans: list[dict[str, Any]]
@@ -186,7 +185,7 @@ class FlinkPlanned(NamedTuple):
 
 
 class PlannerFiles(NamedTuple):
-    """What the Java program reads and writes."""
+    """Input and output files of the Java program."""
 
     topologies: Path
     plans: Path
@@ -203,21 +202,20 @@ def plan_with_flink(
     times_only: bool = False,
     repeat: int = 1,
     enough_seconds: float | None = None,
-) -> FlinkPlanned:
+) -> FlinkPlanResult:
     """Plan topology lines (docs/topology-files.md) up to and including layer `until`, by Flink's own classes.
 
-    `heap` and `stack` are Java's -Xmx and -Xss (None: Java's default, mostly too small for a chain of 3,000
-    operators). `times_only`: plans are dropped, which leaves memory to Flink. `repeat`: how many times to
-    plan in one JVM, which is cold for the first run only; less often if all runs but the first would take
-    longer than `enough_seconds`.
+    `heap` and `stack` are Java's -Xmx and -Xss (None: Java's default, usually too small for a chain of 3,000
+    operators). `times_only`: plans are dropped, which leaves memory to Flink. `repeat`: number of plans in
+    one JVM, of which only the first is cold; fewer if all others would take longer than `enough_seconds`.
 
     A topology that Flink refuses has error_stage, error (Flink's exception class) and message in its plan; so
     has one for which stack or heap were too small (StackOverflowError, OutOfMemoryError). The stage is
-    "unsupported" for what Flink 2.3 has no API for (`select`, a given `stream_graph`, unknown keys), and
-    "input" for a line that is no topology; there the error is UnplannableTopologyException.
+    "unsupported" if Flink 2.3 has no API for it (`select`, a given `stream_graph`, unknown keys), and
+    "input" if the line is not a topology; there the error is UnplannableTopologyException.
 
     Raises ConfigurationError (the extra `flink`, Java or javac are missing; wrong options), FlinkPlannerError
-    (the JVM failed as a whole), LostTopologiesError.
+    (the whole JVM failed), LostTopologiesError.
     """
     options = _options(until, times_only, repeat, enough_seconds)
     memory = _memory_options(heap, stack)
@@ -235,7 +233,7 @@ def plan_with_flink(
 def planner_command(
     java: Java, memory: list[str], class_path: list[Path], files: PlannerFiles, options: list[str]
 ) -> list[str]:
-    """The command line of the JVM."""
+    """Return the command line of the JVM."""
     return [
         java.path,
         *memory,
@@ -252,7 +250,7 @@ def _options(until: Layer, times_only: bool, repeat: int, enough: float | None) 
     if until == Layer.TOPOLOGY:
         raise ConfigurationError("Flink has no layer topology", f"plan until {Layer.STREAM_GRAPH} or further")
     if repeat < 1:
-        raise ConfigurationError(f"repeat: found {repeat}, allowed 1 or more")
+        raise ConfigurationError(f"repeat must be 1 or more, got {repeat}")
     return [
         "--until",
         str(until),
@@ -265,12 +263,12 @@ def _options(until: Layer, times_only: bool, repeat: int, enough: float | None) 
 def _memory_options(heap: str, stack: str | None) -> list[str]:
     for name, value in (("heap", heap), ("stack", stack)):
         if value is not None and not _MEMORY(value):
-            raise ConfigurationError(f"{name}: found {value!r}, allowed a size such as 512m or 4g")
+            raise ConfigurationError(f"{name} must be a size such as 512m or 4g, got {value!r}")
     return [f"-Xmx{heap}", *([f"-Xss{stack}"] if stack is not None else [])]
 
 
 def _write_lines(lines: Iterable[str], path: Path) -> int:
-    """How many lines there are; line breaks inside of one can only be white space of JSON."""
+    """Write and count the lines; line breaks inside one can only be white space of JSON."""
     written = 0
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for line in lines:
@@ -286,7 +284,7 @@ def _lines_of(path: Path) -> Iterator[bytes]:
 
 
 def _run(command: list[str], log: Path) -> None:
-    """Waits for the JVM; raises ConfigurationError or FlinkPlannerError if it fails."""
+    """Run the JVM; raise ConfigurationError or FlinkPlannerError if it fails."""
     with log.open("wb") as file:
         exit_code = subprocess.run(
             with_parent(command), stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False
@@ -296,31 +294,31 @@ def _run(command: list[str], log: Path) -> None:
 
 
 def _failure(exit_code: int, log: str) -> PenstockError:
-    """The error for a JVM that ended."""
+    """Return the error for a JVM that ended."""
     lines = [line for line in log.splitlines() if line.strip() and not _STACK_TRACE(line)]
     tail = "\n".join(lines[-_LOG_LINES:])
     if any(words in log for words in _JVM_DOES_NOT_START):
         return ConfigurationError(
-            f"Java does not start with the memory asked for: {lines[0] if lines else ''}",
-            "ask for another heap or stack",
+            f"Java does not start with the requested memory: {lines[0] if lines else ''}",
+            "request another heap or stack",
         )
     if exit_code < 0:
         name = signal.strsignal(-exit_code) or f"signal {-exit_code}"
         return FlinkPlannerError(
             f"Flink's planner was ended from outside: {name}",
-            "has the machine as much memory as the heap asked for?",
+            "check that the machine has as much memory as the requested heap",
             tail,
         )
     if "java.lang.OutOfMemoryError" in log:
         return FlinkOutOfMemoryError(
-            "Flink's planner ran out of memory between topologies", "ask for more heap", tail
+            "Flink's planner ran out of memory between topologies", "request more heap", tail
         )
     if "StackOverflowError" in log:
         return FlinkPlannerError(
-            "Flink's planner ran out of stack before the first topology", "ask for more stack", tail
+            "Flink's planner ran out of stack before the first topology", "request more stack", tail
         )
     return FlinkPlannerError(
-        f"Flink's planner ended with exit code {exit_code}; its last words:\n  " + tail.replace("\n", "\n  "),
+        f"Flink's planner ended with exit code {exit_code}; its last lines:\n  " + tail.replace("\n", "\n  "),
         None,
         tail,
     )
@@ -328,8 +326,8 @@ def _failure(exit_code: int, log: str) -> PenstockError:
 
 def _planned(
     written: int, plans: list[dict[str, Any]], runs: list[dict[str, Any]], until: Layer, times_only: bool
-) -> FlinkPlanned:
-    """The plans and times. `runs` are the lines of times, one per run; layers after `until` have no time."""
+) -> FlinkPlanResult:
+    """Return the plans and times. `runs` are lines of times, one per run; layers after `until` have none."""
     last = runs[-1]
     expected = last["refused"] if times_only else written
     if last["topologies"] != written or len(plans) != expected:
@@ -342,6 +340,6 @@ def _planned(
     seconds = [
         {step: spent / 1e9 for step, spent in run["nanoseconds"].items() if step not in later} for run in runs
     ]
-    return FlinkPlanned(
+    return FlinkPlanResult(
         plans, seconds[-1], seconds, written, last["refused"], last.get("peak_resident_bytes")
     )

@@ -1,4 +1,4 @@
-"""Measuring planners as a library call."""
+"""Measure planners by a library call."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -181,10 +181,10 @@ def bench(
 
     layer = member("until", until, Layer)
     if layer is Layer.TOPOLOGY:
-        raise ConfigurationError("until: found topology, which has nothing to measure", "name a later layer")
+        raise ConfigurationError("until: the layer topology cannot be measured", "name a later layer")
     if not isinstance(suites, str | os.PathLike | list | tuple):
         raise ConfigurationError(
-            f"suites: found {type(suites).__name__}, allowed names of suites and paths of files of topologies"
+            f"suites must be names of suites or paths of topology files, got {type(suites).__name__}"
         )
     named = [suites] if isinstance(suites, str | os.PathLike) else list(suites)
     by = [planners] if isinstance(planners, str) or callable(planners) else list(planners)
@@ -205,7 +205,7 @@ def bench(
         "timeout_seconds": seconds("timeout_seconds", timeout_seconds),
         "options": {},
     }
-    with _folder(out) as folder, _handed_on(config) as job_defaults:
+    with _folder(out) as folder, _configuration_of_children(config) as job_defaults:
         make_output_folder(folder)
         with hold_folder(folder, "penstock.bench"):
             return Benchmark(
@@ -263,7 +263,7 @@ class PlanQuality:
 def _compared(
     cases: "Sequence[Case]", planners: Sequence[Any], costs: Any, limit: float, config: Config, folder: Path
 ) -> PlanQuality:
-    """Plans of all cases by all planners, compared with those of the first."""
+    """Compare plans of all cases by all planners with the first planner's."""
     from penstock.engine.library.given_topologies import costs_named
     from penstock.engine.machine.replace_file import make_output_folder
     from penstock.engine.measure.bench.measure_quality import measure_quality, require_planners, write_quality
@@ -275,7 +275,7 @@ def _compared(
     from penstock.engine.planning.plan_options import plan_options
 
     if not planners:
-        raise ConfigurationError("planners: found none to compare", 'such as ["flink", my_function]')
+        raise ConfigurationError("planners to compare are required", 'such as ["flink", my_function]')
     require_planners(planners)
     summaries: list[dict[str, Any]] = []
     plans = []
@@ -293,8 +293,8 @@ def _compared(
                 limit,
                 job_defaults=configuration.job_defaults,
             )
-            about = {"suite": case.suite.name, "size": case.size, "operators": prepared.operators}
-            summaries.append({**about, **measured.summary})
+            case_columns = {"suite": case.suite.name, "size": case.size, "operators": prepared.operators}
+            summaries.append({**case_columns, **measured.summary})
             plans += [(case.suite.name, case.size, name, rows) for name, rows in measured.plans.items()]
         results = {
             "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
@@ -304,13 +304,13 @@ def _compared(
             "cases": summaries,
         }
         write_quality(folder, results, plans)
-    of_all = [
+    labelled_plans = [
         rows.select(
             pl.lit(suite).alias("suite"), pl.lit(size).alias("size"), pl.lit(name).alias("planner"), pl.all()
         )
         for suite, size, name, rows in plans
     ]
-    return PlanQuality(results, pl.concat(of_all).to_arrow(compat_level=pl.CompatLevel.oldest()))
+    return PlanQuality(results, pl.concat(labelled_plans).to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
 @contextmanager
@@ -323,11 +323,11 @@ def _folder(out: Any) -> Iterator[Path]:
 
 
 @contextmanager
-def _handed_on(config: Config) -> Iterator[Any]:
-    """The configuration for child processes as long as the context; gives the defaults of jobs."""
+def _configuration_of_children(config: Config) -> Iterator[Any]:
+    """Pass the configuration to child processes inside the context; yield the defaults of jobs."""
     from penstock.engine.measure.bench.planners import handed_on
 
-    library_configuration(config)  # says what is wrong with it
+    library_configuration(config)  # reports its errors
     if config is None or isinstance(config, Mapping):
         context = handed_on(None, dict(config or {}))
     else:

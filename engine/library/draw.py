@@ -77,13 +77,13 @@ def draw(
     and what `plan` or `read_plan` raises.
     """
     wanted = None if topology is None else text("topology", topology, "my job")
-    asked = None if layer is None else member("layer", layer, DrawnLayer)
+    chosen_layer = None if layer is None else member("layer", layer, DrawnLayer)
     named = None if vertex is None else text("vertex", vertex, "Sink: alerts")
-    if named is not None and asked not in (None, DrawnLayer.EXECUTION_GRAPH):
-        raise ConfigurationError(f"vertex: it is for the execution graph, not for layer {asked}")
+    if named is not None and chosen_layer not in (None, DrawnLayer.EXECUTION_GRAPH):
+        raise ConfigurationError(f"vertex needs the layer execution_graph, got {chosen_layer}")
     planned = plans if isinstance(plans, Plan) else None
     if planned is None:
         planned = read_plan(plans, topology=wanted) if isinstance(plans, Store) else plan(plans)
     drawn = plan_of_tables(arrow_tables(planned, "draw"), wanted, planned.source)
-    layers = drawable_layers(drawn, asked, named, first_only=False)
+    layers = drawable_layers(drawn, chosen_layer, named, first_only=False)
     return Drawing([graph_of_layer(drawn, drawn_layer, named) for drawn_layer in layers])

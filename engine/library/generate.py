@@ -1,4 +1,4 @@
-"""Drawing topologies as a library call."""
+"""Generate topologies by a library call."""
 
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,9 +44,11 @@ class Generated(NamedTuple):
 
         target = os.fspath(to)
         if not target.endswith((".jsonl", ".jsonl.gz")):
-            raise ConfigurationError(f"to: found {target!r}, allowed FILE.jsonl or FILE.jsonl.gz")
+            raise ConfigurationError(f"to must be FILE.jsonl or FILE.jsonl.gz, got {target!r}")
         if is_spark_frame(self.topologies):
-            raise ConfigurationError("to: found tables of Spark", "write them with Spark's own writers")
+            raise ConfigurationError(
+                "write() needs Arrow tables, got tables of Spark", "use Spark's own writers"
+            )
         tables = {name: from_arrow(table) for name, table in self._asdict().items()}
         write_texts(to_topology_lines(tables)["line"], Path(target))
 
@@ -100,7 +102,7 @@ def generate(
     operators = None if operators is None else whole_number("operators", operators, None)
     width = None if width is None else whole_number("width", width, None)
     share_of_uids = None if share_of_uids is None else share("share_of_uids", share_of_uids)
-    of_shapes = {
+    shape_options = {
         "operators": operators is not None,
         "share_of_uids": share_of_uids is not None,
         "width": width is not None,
@@ -108,25 +110,25 @@ def generate(
     }
     if like is not None:
         _require_none(
-            {"shape": shape is not None, "parallelism": parallelism is not None, **of_shapes}, "like"
+            {"shape": shape is not None, "parallelism": parallelism is not None, **shape_options}, "like"
         )
-        return _handed_over(_like(like, count, first), spark)
+        return _for_session(_like(like, count, first), spark)
     name = os.fspath(shape) if isinstance(shape, os.PathLike) else text("shape", shape, "layered")
     if name == WORKLOADS:
-        _require_none({"topologies": count != 1, "seed": first != 0, **of_shapes}, name)
-        return _handed_over(_generated_from_dicts(workloads(parallelism)), spark)
+        _require_none({"topologies": count != 1, "seed": first != 0, **shape_options}, name)
+        return _for_session(_generated_from_dicts(workloads(parallelism)), spark)
     if name in TRACES:
-        _require_none(of_shapes, name)
-        return _handed_over(
+        _require_none(shape_options, name)
+        return _for_session(
             _generated_from_dicts(list(topologies_by_trace(name, count, first, parallelism))), spark
         )
     if name.endswith(ENDINGS):
-        _require_none({"parallelism": parallelism is not None, **of_shapes}, "a spec file")
+        _require_none({"parallelism": parallelism is not None, **shape_options}, "a spec file")
         from penstock.engine.measure.draw_after import fleet_spec, topologies_by_spec
         from penstock.plans.generate.draw_by_spec import no_counts
 
         spec = fleet_spec(name, count, first)
-        return _handed_over(
+        return _for_session(
             _generated_from_dicts(list(topologies_by_spec(spec, count, first, no_counts()))), spark
         )
     fleet = fleet_of_shape(
@@ -142,7 +144,7 @@ def generate(
 
 def _require_none(options: dict[str, bool], not_with: str) -> None:
     if refused := [name for name, is_given in options.items() if is_given]:
-        raise ConfigurationError(f"{', '.join(refused)}: not with {not_with}")
+        raise ConfigurationError(f"{', '.join(refused)} cannot be combined with {not_with}")
 
 
 def _generated_from_dicts(topologies: list[dict[str, Any]]) -> Generated:
@@ -167,7 +169,7 @@ def _like(like: Any, topologies: int, seed: int) -> Generated:
     )
 
 
-def _handed_over(generated: Generated, spark: "SparkSession | None") -> Generated:
+def _for_session(generated: Generated, spark: "SparkSession | None") -> Generated:
     if spark is None:
         return generated
     from penstock.engine.library.small_inputs import dataframe_of_table

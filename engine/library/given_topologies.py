@@ -1,4 +1,4 @@
-"""Recognises what a caller hands over as topologies, in one of the forms that planners read."""
+"""Recognise the topologies that a caller passes, in any of the forms that planners read."""
 
 import os
 import sys
@@ -33,7 +33,7 @@ from penstock.plans.topology.rules import shorten
 from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
 from penstock.plans.vocabulary import Partitioner, PartitionerName, SeveralInputsName, TopologyForm
 
-# Graphs of other libraries as topologies, as a library call.
+# Convert graphs of other libraries to topologies by a library call.
 
 
 def import_graph(
@@ -75,37 +75,37 @@ def import_graph(
 
 
 def known_keys(argument: str, take: Mapping[str, str]) -> Mapping[str, str]:
-    """`take`, whose keys attributes may hold. Raises ConfigurationError."""
+    """Return `take` if all its keys may come from attributes. Raises ConfigurationError."""
     allowed = (*NODE_ATTRIBUTES, *EDGE_ATTRIBUTES)
     if wrong := [key for key in take if key not in allowed]:
-        raise ConfigurationError(f"{argument}: found {wrong[0]!r}, allowed {', '.join(allowed)}")
+        raise ConfigurationError(f"keys of {argument} must be among {', '.join(allowed)}, got {wrong[0]!r}")
     return take
 
 
-# Frames of other libraries as Arrow tables.
+# Convert frames of other libraries to Arrow tables.
 
 
 def frame_as_arrow(frame: Any) -> pa.Table:
-    """A frame of pandas, polars or PyArrow, or of any library with Arrow's C stream, as a table.
+    """Convert a frame of pandas, polars or PyArrow, or of any library with Arrow's C stream, to a table.
 
-    A stream that can be read once is read. Of pandas, NaN is null, and a column of whole floats (ints beside
-    NaN) is one of ints. Columns are in plain types (see plain_columns). Raises InputError for a frame that
-    Arrow cannot hold, such as one with two types of values in a column, and for a stream that holds nothing,
-    and SchemaError where two columns have one name.
+    A stream that can be read once is read. In pandas, NaN is null, and a column of whole floats (ints with
+    NaN) becomes one of ints. Columns get plain types (see plain_columns). Raises InputError for a frame that
+    Arrow cannot represent, such as one with two types of values in a column, and for an empty stream,
+    and SchemaError if two columns have the same name.
     """
     if _is_pandas(frame):
         require_unique_columns(map(str, frame.columns), "a frame of pandas")
     table = _as_arrow(frame)
-    if not len(table) and not _keeps_rows(frame):
+    if not len(table) and not _can_be_read_again(frame):
         raise InputError(
-            f"topologies: found a stream without rows ({type(frame).__name__})",
-            "a stream can be read once: make it again, or give the table that it was made of",
+            f"topologies must have rows, got an empty stream ({type(frame).__name__})",
+            "a stream can be read once: make it again, or pass the table from which it was made",
         )
     return plain_columns(table)
 
 
-def _keeps_rows(frame: Any) -> bool:
-    """Whether a frame still has its rows after they have been read."""
+def _can_be_read_again(frame: Any) -> bool:
+    """Return whether a frame still has its rows after they have been read."""
     return hasattr(frame, "__len__") or hasattr(frame, "num_rows") or isinstance(frame, pl.LazyFrame)
 
 
@@ -120,7 +120,7 @@ def _as_arrow(frame: Any) -> pa.Table:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
         kind = f"{type(frame).__module__.split('.')[0]}.{type(frame).__name__}"
-        raise InputError(f"{kind}: found what Arrow cannot hold: {limited(str(error))}") from None
+        raise InputError(f"{kind} has values that Arrow cannot represent: {limited(str(error))}") from None
     columns = [_ints(table[name]) for name in table.column_names]
     return pa.table(columns, table.column_names)
 
@@ -133,7 +133,7 @@ def _read(frame: Any) -> pa.Table:
 
 
 def _is_pandas(frame: Any) -> bool:
-    """Whether a value is a DataFrame of pandas, which the caller has imported to make it."""
+    """Return whether a value is a DataFrame of pandas, which the caller has imported to make it."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(frame, pandas.DataFrame)
 
@@ -147,15 +147,15 @@ def _ints(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
 
 
-# Two frames of any library as the tables `topologies` and `transformations`.
+# Convert two frames of any library to the tables `topologies` and `transformations`.
 
 
 OF_TOPOLOGY = "topology"
-"""Column of `transformations` with the name of the topology, from which topology_id follows."""
+"""Column of `transformations` with the name of the topology, from which topology_id is computed."""
 
 
 def topology_tables_of_frames(topologies: Any, transformations: Any) -> tuple[pa.Table, pa.Table]:
-    """Both frames as Arrow tables; `transformations` has topology_id, or the name of it as column `topology`.
+    """Return both frames as Arrow tables; `transformations` has topology_id, or `topology` with its name.
 
     Columns without any value are left out. Maps may be structs, or lists of keys and values. Raises
     InputError.
@@ -167,8 +167,8 @@ def topology_tables_of_frames(topologies: Any, transformations: Any) -> tuple[pa
         wrong = next((name for name in names if not isinstance(name, str)), "")
         if wrong != "":
             raise InputError(
-                f"transformations: found the topology {wrong!r}",
-                "allowed: the name of a topology in each row",
+                f"transformations: column {OF_TOPOLOGY} must be a name in each row, got {wrong!r}",
+                "name a topology of the first frame in each row",
             )
         ids = {name: topology_id(name) for name in set(names)}
         rows = rows.drop_columns([OF_TOPOLOGY])
@@ -177,11 +177,11 @@ def topology_tables_of_frames(topologies: Any, transformations: Any) -> tuple[pa
 
 
 def require_topology(columns: Sequence[str]) -> None:
-    """InputError unless transformations with these columns say which topology they are of."""
+    """Raise InputError unless transformations with these columns name their topology."""
     if OF_TOPOLOGY not in columns and TOPOLOGY not in columns:
         raise InputError(
-            f"transformations: found no column that names the topology: {first_and_count(columns)}",
-            f"allowed: {OF_TOPOLOGY}, the topology's name, or {TOPOLOGY}, the name's xxhash64",
+            f"transformations: a column that names the topology is missing: {first_and_count(columns)}",
+            f"add {OF_TOPOLOGY}, the topology's name, or {TOPOLOGY}, the name's xxhash64",
         )
 
 
@@ -211,8 +211,7 @@ def _as_maps(column: pa.ChunkedArray, kind: pa.DataType, table: str, name: str) 
         return pa.array([_pairs(value) for value in column.to_pylist()], kind)
     except (pa.ArrowException, TypeError, ValueError, AttributeError):
         raise InputError(
-            f"{table}: column {name}: found {column.type}",
-            "allowed: a map, a struct or a list of (key, value)",
+            f"{table}: column {name} must be a map, a struct or a list of (key, value), got {column.type}",
         ) from None
 
 
@@ -224,16 +223,16 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
     return [tuple(pair.values()) if isinstance(pair, dict) else tuple(pair) for pair in value]
 
 
-# Names in frames of Spark as topologies spell them: to Spark, their case says nothing.
+# Restore the spelling of names in frames of Spark, for which case is irrelevant.
 
 
 OPERATORS = TopologyForm.TRANSFORMATIONS.value
 
 
 def _with_spelled_columns(frame: Any) -> Any:
-    """`frame`, of a topology in each row, with its columns and the fields of transformations as keys.
+    """Return `frame`, with one topology per row, with columns and fields of transformations spelled as keys.
 
-    SchemaError names the fields that no transformation has.
+    Raises SchemaError, which names fields that transformations do not have.
     """
     if len({name.lower() for name in frame.columns}) < len(frame.columns):
         return frame
@@ -254,14 +253,14 @@ def _with_spelled_columns(frame: Any) -> Any:
 
 
 def spelled_names(names: Sequence[str], known: Collection[str]) -> list[str]:
-    """`names`, each as `known` spells it; one that is not known, or that several would be, stays."""
+    """Return `names` in the spelling of `known`; unknown names, and ambiguous ones, stay unchanged."""
     spelling = {name.lower(): name for name in known}
     spelled = [name if name in known else spelling.get(name.lower(), name) for name in names]
     return spelled if len(set(spelled)) == len(set(names)) else list(names)
 
 
 def column_named(frame: Any, name: str) -> str | None:
-    """The column of a frame of Spark that its session finds by `name`; None if there is none, or several."""
+    """Return the column of a Spark frame that its session finds by `name`; None if none or several."""
     columns = list(map(str, frame.columns))
     if name in columns:
         return name
@@ -274,7 +273,7 @@ def _is_case_sensitive(frame: Any) -> bool:
 
 
 def _with_spelled_fields(kind: Any, keys: Collection[str]) -> Any:
-    """The type of a list of structs, with the names of their fields spelled as `keys`."""
+    """Return the type of a list of structs, with the names of their fields spelled as in `keys`."""
     fields = getattr(getattr(kind, "elementType", None), "fields", None)
     if fields is None:
         return kind
@@ -292,15 +291,16 @@ def _require_no_other_spelling(kind: Any) -> None:
     others = [repr(field.name) for field in fields if field.name not in TRANSFORMATION_KEYS]
     if others:
         raise SchemaError(
-            f"{OPERATORS}: found fields that no transformation has: {first_and_count(others)}; "
-            f"allowed {', '.join(TRANSFORMATION_KEYS)}",
+            f"{OPERATORS}: fields must be among {', '.join(TRANSFORMATION_KEYS)}, "
+            f"got {first_and_count(others)}",
             "leave them out of the structs",
         )
 
 
+_MUST_BE = "topologies must be dicts, JSON text, paths or frames"
 ALLOWED = (
-    "a topology (dict or JSON text), a list of them, a path or a list of paths, a frame with a topology in "
-    "each row, or two frames: (topologies, transformations)"
+    "give a topology (dict or JSON text), a list of them, a path or a list of paths, a frame with one "
+    "topology per row, or two frames: (topologies, transformations)"
 )
 
 
@@ -311,7 +311,7 @@ class Paths(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """Dicts and JSON texts of one topology each."""
+    """Dicts and JSON texts, each with one topology."""
 
     topologies: Sequence[Mapping[str, Any] | bytes]
 
@@ -324,19 +324,19 @@ class TablesOfTopologies(NamedTuple):
 
 
 class SparkFrames(NamedTuple):
-    """DataFrames: of topologies and transformations, or one with a topology in each row."""
+    """DataFrames of topologies and transformations, or one with one topology per row."""
 
     frames: list[Any]
 
 
-Given = Paths | Objects | TablesOfTopologies | SparkFrames
+TopologySource = Paths | Objects | TablesOfTopologies | SparkFrames
 
 
-def given_topologies(topologies: Any) -> Given:
-    """What `topologies` are, in the forms that `ALLOWED` names. Raises InputError for anything else.
+def given_topologies(topologies: Any) -> TopologySource:
+    """Recognise `topologies` in one of the forms of `ALLOWED`. Raises InputError for anything else.
 
-    A string is JSON text if it looks like it and there is no such path. Frames are those of pandas, polars,
-    PyArrow and Spark, and whatever else hands out Arrow's C stream.
+    A string is JSON text if it looks like JSON and there is no such path. Frames may be pandas', polars',
+    PyArrow's and Spark's, and any other with Arrow's C stream.
     """
     match topologies:
         case str() | os.PathLike() | bytes() | bytearray() | Mapping():
@@ -349,39 +349,37 @@ def given_topologies(topologies: Any) -> Given:
 
 
 def is_frame(value: Any) -> bool:
-    """Whether a value is a table of any library."""
+    """Return whether a value is a table of any library."""
     if isinstance(value, pl.LazyFrame) or is_spark_frame(value):
         return True
     if not hasattr(value, "__arrow_c_stream__"):
         return False
-    # A Series, and an array in chunks, have neither; they are read item by item.
+    # A Series, and a chunked array, have neither; they are read item by item.
     return hasattr(value, "columns") or hasattr(value, "schema") or not isinstance(value, Iterable)
 
 
 def is_spark_frame(value: Any) -> bool:
-    """Whether a value is a DataFrame of Spark; nothing is, unless somebody has imported pyspark."""
+    """Return whether a value is a DataFrame of Spark; always False if pyspark was never imported."""
     spark = sys.modules.get("pyspark.sql")
     return spark is not None and isinstance(value, spark.DataFrame)
 
 
-def _listed(items: list[Any]) -> Given:
+def _listed(items: list[Any]) -> TopologySource:
     frames = [item for item in items if is_frame(item)]
     if frames:
         if len(frames) < len(items) or len(items) > 2:
             kinds = ", ".join(dict.fromkeys(_kind(item) for item in items))
-            raise InputError(f"topologies: found {len(items)} items ({kinds})", f"allowed: {ALLOWED}")
+            raise InputError(f"{_MUST_BE}, got {len(items)} items ({kinds})", ALLOWED)
         return _recognise_frames(items)
     paths = [os.fspath(item) for item in items if _is_path(item)]
     if not paths or not items:
         return Objects([json_object for item in items for json_object in _objects(item)])
     if len(paths) < len(items):
         other = next(item for item in items if not _is_path(item))
-        raise InputError(
-            f"topologies: found paths beside {_kind(other)} {shorten(other, 60)}", f"allowed: {ALLOWED}"
-        )
+        raise InputError(f"{_MUST_BE}, got paths and {_kind(other)} {shorten(other, 60)}", ALLOWED)
     wrong = [path for path in paths if not isinstance(path, str) or not path]
     if wrong:
-        raise InputError(f"topologies: found the path {wrong[0]!r}", f"allowed: {ALLOWED}")
+        raise InputError(f"{_MUST_BE}, got the path {wrong[0]!r}", ALLOWED)
     return Paths(paths)
 
 
@@ -390,7 +388,7 @@ def _is_path(item: Any) -> bool:
 
 
 def _is_json(text: str) -> bool:
-    """Whether a string is JSON, right or wrong, and not a path or a glob such as {a,b}.jsonl."""
+    """Return whether a string is JSON, valid or not, rather than a path or a glob such as {a,b}.jsonl."""
     stripped = text.strip()
     if stripped[:1] not in ("{", "["):
         return False
@@ -398,7 +396,7 @@ def _is_json(text: str) -> bool:
     written = opened or stripped in ("{}", "[]") or any(sign in stripped for sign in ('"', "'", ":", "\n"))
     try:
         return written and not os.path.exists(text)
-    except ValueError:  # no path holds such characters
+    except ValueError:  # a path cannot contain such characters
         return True
 
 
@@ -416,25 +414,27 @@ def _objects(item: Any) -> Iterable[Mapping[str, Any] | bytes]:
     broken = next((element.problem for element in texts if element.problem is not None), None)
     if broken is not None:
         raise InputError(
-            f"topologies: found JSON text with {broken.split(';')[0]}", "check its brackets and commas"
+            f"topologies must be valid JSON, got JSON text with {broken.split(';')[0]}",
+            "check its brackets and commas",
         )
     return [element.value for element in texts] or [text]
 
 
-def _recognise_frames(frames: list[Any]) -> Given:
+def _recognise_frames(frames: list[Any]) -> TopologySource:
     if any(is_spark_frame(frame) for frame in frames):
         if not all(is_spark_frame(frame) for frame in frames):
             raise InputError(
-                "topologies: found a DataFrame of Spark beside another frame", "give two of one kind"
+                "topologies must be frames of one library, got a DataFrame of Spark and another frame",
+                "give two of one kind",
             )
         from penstock.plans.frames.spark_schemas import has_ended
 
         if any(has_ended(frame.sparkSession) for frame in frames):
-            raise InputError("topologies: found a DataFrame whose Spark session has been stopped")
+            raise InputError("topologies: the Spark session of the DataFrame has been stopped")
         if any(frame.isStreaming for frame in frames):
             raise InputError(
-                "topologies: found a streaming DataFrame",
-                "plan in df.writeStream.foreachBatch, where each batch is a DataFrame with an end",
+                "topologies must not be a streaming DataFrame",
+                "plan in df.writeStream.foreachBatch, where each batch is a finite DataFrame",
             )
         return SparkFrames([_with_spelled_columns(frames[0])] if len(frames) == 1 else frames)
     if len(frames) == 1:
@@ -443,25 +443,24 @@ def _recognise_frames(frames: list[Any]) -> Given:
 
 
 def _not_allowed(item: Any) -> InputError:
-    return InputError(f"topologies: found {_kind(item)} {shorten(item, 60)}", f"allowed: {ALLOWED}")
+    return InputError(f"{_MUST_BE}, got {_kind(item)} {shorten(item, 60)}", ALLOWED)
 
 
 def _kind(value: Any) -> str:
     return type(value).__name__
 
 
-# A frame whose rows are topologies as dicts.
+# Convert a frame with one topology per row to dicts.
 
 
 _MAPS = ("config", "managed_memory", "input_requirements")
 
 
 def topologies_of_rows(frame: Any) -> list[Mapping[str, Any]]:
-    """The rows of a frame, with the keys of a line of a topology file as columns; null is a key that is not
-    set.
+    """Return the rows of a frame whose columns are keys of a topology line; null is a key that is not set.
 
-    The frame is read once. Raises InputError if it lacks the columns that a topology has in any case, and
-    SchemaError where two columns have one name, or it has others.
+    The frame is read once. Raises InputError if it lacks required columns, and
+    SchemaError if two columns have the same name, or it has unknown ones.
     """
     if _is_pandas(frame):
         require_unique_columns(map(str, frame.columns), "a frame of pandas")
@@ -474,33 +473,32 @@ def topologies_of_rows(frame: Any) -> list[Mapping[str, Any]]:
 
 
 def require_topologies(columns: Sequence[str]) -> None:
-    """InputError or SchemaError unless these can be the columns of a frame with a topology in each row."""
+    """Raise InputError or SchemaError unless a frame with one topology per row may have these columns."""
     if "name" in columns and any(form in columns for form in TopologyForm):
         _require_no_others(columns)
         return
     names = first_and_count(columns) or "none"
     raise InputError(
-        f"topologies: found a frame with the columns {names}",
-        "allowed: one frame with the columns name and transformations (a list of structs) or stream_graph, "
-        "or two frames, (topologies, transformations)",
+        f"topologies: a frame must have the columns name and transformations (a list of structs) or "
+        f"stream_graph, got {names}",
+        "or pass two frames, (topologies, transformations)",
     )
 
 
 def _require_no_others(columns: Sequence[str]) -> None:
-    """SchemaError naming every column of a frame, with a topology in each row, that is no key of one."""
+    """Raise SchemaError, which names every column that is not a key of topologies."""
     others = [repr(name) for name in columns if name not in TOPOLOGY_KEYS]
     if others:
         raise SchemaError(
-            f"topologies: found columns that no topology has: {first_and_count(others)}; "
-            f"allowed {', '.join(TOPOLOGY_KEYS)}",
-            "leave them out, or name them in ignore=[…]: they are kept beside the plan",
+            f"topologies: columns must be among {', '.join(TOPOLOGY_KEYS)}, got {first_and_count(others)}",
+            "leave them out, or name them in ignore=[…]: Plan.ignored then returns them",
         )
 
 
 def _set(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys with values, at any depth."""
-    kept = {key: _plain(key, value) for key, value in row.items()}
-    return {key: value for key, value in kept.items() if value is not None}
+    """Return the keys that have values, at any depth."""
+    plain = {key: _plain(key, value) for key, value in row.items()}
+    return {key: value for key, value in plain.items() if value is not None}
 
 
 def _plain(key: str, value: Any) -> Any:
@@ -516,16 +514,16 @@ def _plain(key: str, value: Any) -> Any:
 
 
 def _int(value: Any) -> Any:
-    """pandas has ints beside nulls as floats."""
+    """Convert whole floats to ints, because pandas represents ints with nulls as floats."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-# Costs of operators as library calls take them.
+# Convert costs of operators to the form of --costs.
 
 
 @contextmanager
 def costs_named(costs: Any) -> Iterator[str | None]:
-    """Costs as --costs takes them; those of a frame are in a file for as long as the context."""
+    """Yield costs in the form of --costs; costs in a frame are in a file inside the context."""
     if costs is None or isinstance(costs, str):
         yield costs
     elif is_frame(costs):

@@ -1,4 +1,4 @@
-"""Metrics of plans as a library call."""
+"""Compute metrics of plans by a library call."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
     from penstock.engine.planning.changed_job import ChangedJob
 
 
-# The jobs of a plan whose decisions may change, each prepared when it is first asked for.
+# Jobs of a plan whose decisions may change, each prepared at its first use.
 
 
-_KEPT = 64
-"""Jobs that stay prepared, the newest."""
+_MOST_PREPARED = 64
+"""The newest jobs, which stay prepared."""
 
 
 class ChangedJobs:
-    """What Measured.after asks."""
+    """The jobs of a plan, prepared for PlanMetrics.after."""
 
     def __init__(
         self, tables: Mapping[str, Any], options: Mapping[str, str], costs: Any, constants: Constants
     ) -> None:
-        """`tables`: Arrow's; `options` of the plan, as a store records them; `costs` (see ChosenCosts)."""
+        """Take Arrow `tables`, recorded `options` of the plan, and `costs` (see ChosenCosts)."""
         self._tables, self._options = tables, options
         self._costs, self._constants = costs, constants
         self._jobs: dict[str | None, ChangedJob] = {}
 
     def after(self, change: Change, topology: str | None) -> ChangedMetrics:
-        """See Measured.after."""
+        """See PlanMetrics.after."""
         if topology is not None:
             text("topology", topology, "my job")
         job = self._jobs.get(topology)
         if job is None:
             job = self._prepared(topology)
-            if len(self._jobs) >= _KEPT:
+            if len(self._jobs) >= _MOST_PREPARED:
                 del self._jobs[next(iter(self._jobs))]
             self._jobs[topology] = job
         return job.after(Change(), change)
@@ -65,35 +65,35 @@ class ChangedJobs:
 
         if "planner" in self._options:
             raise ConfigurationError(
-                f"after: found a plan by {limited(printable(self._options['planner']))}, allowed Flink's",
-                "plan without a planner, and give its decisions as a change",
+                f"after() needs Flink's plan, got one by {limited(printable(self._options['planner']))}",
+                "plan without a custom planner, and pass its decisions as a change",
             )
         options = {**plan_options().recorded, **self._options}
         cluster = recorded_cluster(options)
         choices = Choices(SlotSharingStrategy(options["slot_sharing"]), cluster.network, cluster.task_manager)
         key = self._topology(topology)
         frames = {name: from_arrow(rows) for name, rows in self._tables.items()}
-        of_job = {
+        job_tables = {
             name: rows.filter(pl.col(TOPOLOGY) == key) for name, rows in frames.items() if name != "rejected"
         }
-        return ChangedJob(of_job, Setting(choices, self._costs, self._constants))
+        return ChangedJob(job_tables, Setting(choices, self._costs, self._constants))
 
     def _topology(self, name: str | None) -> int:
         topologies = from_arrow(self._tables["topologies"])
         if name is not None:
             topologies = topologies.filter(pl.col("name") == name)
             if topologies.is_empty():
-                raise ConfigurationError(f"topology: found no plan of {limited(printable(name))}")
+                raise ConfigurationError(f"topology {limited(printable(name))} has no plan")
         elif len(topologies) != 1:
             raise ConfigurationError(
-                f"topology: found {len(topologies):,} planned topologies",
-                "name one of them" if len(topologies) else "the table rejected says why there is none",
+                f"topology is required: the plan has {len(topologies):,} topologies",
+                "name one of them" if len(topologies) else "the table rejected has the reasons",
             )
         key: int = topologies[TOPOLOGY][0]
         return key
 
 
-# The metrics of all plans, and of one job after a change.
+# Metrics of all plans, and of one job after a change.
 
 
 class PlanMetrics(NamedTuple):
@@ -130,7 +130,8 @@ class PlanMetrics(NamedTuple):
         """
         if self.jobs is None:
             raise ConfigurationError(
-                "after: found tables of Spark", "write the plan to a store, and take what read_plan gives"
+                "after() needs Arrow tables, got tables of Spark",
+                "write the plan to a store, and use the result of read_plan",
             )
         return self.jobs.after(change, topology)
 
@@ -171,10 +172,10 @@ def measure(
     constants: Any = None,
     spark: "SparkSession | None" = None,
 ) -> PlanMetrics:
-    """See Plan.metrics. `spark`: of Arrow tables, gets what is measured as DataFrames."""
+    """See Plan.metrics. `spark`: a session for the results of Arrow tables, which become DataFrames."""
     terms = _terms(constants)
     if missing := [name for name in NEEDED if name not in tables]:
-        raise ConfigurationError(f"metrics: the plan has no {missing[0]}", 'plan until="slots", the default')
+        raise ConfigurationError(f"metrics() needs the table {missing[0]}", 'plan until="slots", the default')
     cluster = recorded_cluster({**plan_options().recorded, **options})
     with costs_named(costs) as named:
         if is_spark_frame(tables["topologies"]):
@@ -185,8 +186,8 @@ def measure(
         frames = {name: from_arrow(tables[name]) for name in NEEDED}
         with arguments_of_call():
             chosen = chosen_costs(named, frames["topologies"])
-    of_operators = chosen(frames["stream_nodes"], frames["stream_edges"])
-    metrics = plan_metrics(frames, of_operators, cluster.task_manager, cluster.network, terms)
+    operator_costs = chosen(frames["stream_nodes"], frames["stream_edges"])
+    metrics = plan_metrics(frames, operator_costs, cluster.task_manager, cluster.network, terms)
     arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in metrics]
     plans, vertices, edges = _with_names(tables, *arrow)
     if spark is not None:
@@ -196,13 +197,13 @@ def measure(
 
 
 def _with_names(tables: Mapping[str, Any], plans: Any, vertices: Any, edges: Any) -> tuple[Any, ...]:
-    """The tables of metrics, with the name of the topology in the column that `nodes` and `edges` have."""
+    """Return the tables of metrics with the topology's name in the same column as in `nodes` and `edges`."""
     without = plans.drop("name") if is_spark_frame(plans) else plans.drop_columns(["name"])
     return tuple(with_names(tables, rows) for rows in (without, vertices, edges))
 
 
 def metrics_as_dataframes(spark: "SparkSession", metrics: Iterable[pl.DataFrame]) -> list[Any]:
-    """What plan_metrics gives, as DataFrames of the types that Spark's own passes give."""
+    """Return the results of plan_metrics as DataFrames with the types of Spark's own passes."""
     plans, *others = metrics
     frames = [plans.with_columns(selectors.integer().cast(pl.Int64)), *others]
     return [spark.createDataFrame(frame.to_arrow(compat_level=pl.CompatLevel.oldest())) for frame in frames]

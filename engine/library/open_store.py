@@ -1,4 +1,4 @@
-"""Stores of plans as a library reads them."""
+"""Open stores of plans by library calls."""
 
 import os
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -31,7 +31,7 @@ def open_store(store: str | os.PathLike[str]) -> Store:
     with without_pandas():
         known = list_versions(tables_of(place))
     if not known:
-        raise StoreError(f"{place} has no version", "penstock plan writes one")
+        raise StoreError(f"{place} does not have a version", "penstock plan writes one")
     return Store(
         place,
         tuple(
@@ -111,9 +111,7 @@ def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: 
     from penstock.engine.store.open_plan import read_plan as read_on_spark
 
     if topology is not None:
-        raise ConfigurationError(
-            "topology: found a topology beside spark", "filter the tables by topology_id"
-        )
+        raise ConfigurationError("topology and spark cannot be combined", "filter the tables by topology_id")
     if is_local(place) and not has_delta(spark):
         return _without_delta(spark, place, version)
     from penstock.engine.store.spark_tables import SparkTables
@@ -133,7 +131,7 @@ def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: 
 
 
 def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Plan:
-    """As `_on_spark`, for a session that has no Delta: this process reads a table when it is asked for."""
+    """Open a plan for a session without Delta, whose tables this process reads on demand."""
     from penstock.engine.library.small_inputs import dataframe_of_table
 
     with without_pandas():
@@ -144,10 +142,10 @@ def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Pl
             return to_arrow(stored.table(name).collect(), name)
 
     plan_version = stored.version
-    here = Tables(plan_version.tables, table)
+    arrow = Tables(plan_version.tables, table)
 
     def dataframe(name: str) -> Any:
-        made = here._made.get(name)
+        made = arrow._made.get(name)
         return dataframe_of_table(spark, name, table(name) if made is None else made)
 
     return _plan(
@@ -158,7 +156,7 @@ def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Pl
         plan_version.topologies,
         plan_version.rejected,
         spark,
-        here,
+        arrow,
     )
 
 
@@ -170,9 +168,9 @@ def _plan(
     planned: int,
     rejected: int,
     spark: "SparkSession | None" = None,
-    here: Tables | None = None,
+    arrow: Tables | None = None,
 ) -> Plan:
-    """`here`: the Arrow tables, where this process reads them, though `tables` are DataFrames."""
+    """Return a Plan; `arrow` are the same tables in Arrow if `tables` are DataFrames read here."""
 
     def write(target: str) -> VersionNumber:
         from penstock.engine.store.delta_rs_tables import DeltaRsTables
@@ -182,7 +180,7 @@ def _plan(
             DeltaRsTables(target),
             {
                 name: rows.toArrow() if is_spark_frame(rows) else rows
-                for name, rows in (here or tables).items()
+                for name, rows in (arrow or tables).items()
             },
             planner_version=plan_version.planner_version or "",
             options=dict(plan_version.options),
@@ -197,6 +195,6 @@ def _plan(
         options=plan_version.options,
         planner_version=plan_version.planner_version,
         write=write,
-        here=here,
+        arrow=arrow,
         spark=spark,
     )

@@ -1,4 +1,4 @@
-"""Planning as a library call."""
+"""Plan topologies by a library call."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +18,10 @@ from penstock.engine.library.check_arguments import (
     whole_number,
 )
 from penstock.engine.library.given_topologies import (
-    Given,
     Objects,
     Paths,
     SparkFrames,
+    TopologySource,
     column_named,
     costs_named,
     frame_as_arrow,
@@ -39,7 +39,7 @@ from penstock.engine.store.version_notes import VersionNumber
 from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
 from penstock.plans.installation import own_version
 from penstock.plans.printable import first_and_count
-from penstock.plans.resources.columnar.count_network_buffers import PROFILES
+from penstock.plans.resources.columnar import PROFILES
 from penstock.plans.topology.columnar.find_topology_files import is_pipe
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
@@ -52,28 +52,28 @@ if TYPE_CHECKING:
     from penstock.engine.planning.plan_in_process import PlannedTables
 
 
-# Planning in this process, as the library does it: with Arrow tables, or with DataFrames of a session.
+# Plan in this process, into Arrow tables, or into DataFrames of a session.
 
 
-def _plan_here(
-    source: Given,
+def _plan_in_this_process(
+    source: TopologySource,
     options: PlanOptions,
-    longest: int,
+    max_line_bytes: int,
     chosen: Choice,
     spark: "SparkSession | None",
-    aside: Any,
-    own: "CustomPlanners | None" = None,
+    ignored: Any,
+    custom_planners: "CustomPlanners | None" = None,
 ) -> Plan:
-    """A plan made in this process. `own`: a planner of the caller's decides in place of Flink's rules."""
-    named = (
+    """Plan in this process. `custom_planners`, if any, decide in place of Flink's rules."""
+    topologies = (
         source.paths
         if isinstance(source, Paths)
         else source.topologies
         if isinstance(source, Objects)
         else source
     )
-    planned = _planned(named, options, longest, chosen, own)
-    recorded = {**options.recorded, **({} if own is None else {"planner": own.name})}
+    planned = _planned(topologies, options, max_line_bytes, chosen, custom_planners)
+    recorded = {**options.recorded, **({} if custom_planners is None else {"planner": custom_planners.name})}
 
     def write(store: str) -> VersionNumber:
         from penstock.engine.store.delta_rs_tables import DeltaRsTables
@@ -88,43 +88,47 @@ def _plan_here(
 
         return dataframe_of_table(spark, name, planned.tables[name])
 
-    here = Tables(planned.tables, planned.tables.__getitem__, planned.tables)
+    arrow = Tables(planned.tables, planned.tables.__getitem__, planned.tables)
     return Plan(
-        here if spark is None else Tables(planned.tables, dataframe, spark=spark),
+        arrow if spark is None else Tables(planned.tables, dataframe, spark=spark),
         planned.inputs,
         planned.planned,
         planned.rejected,
-        f"planner {chosen.planner if own is None else own.name}: {chosen.why}",
+        f"planner {chosen.planner if custom_planners is None else custom_planners.name}: {chosen.why}",
         options=recorded,
         planner_version=own_version(),
         write=write,
-        aside=aside,
-        here=None if spark is None else here,
+        ignored=ignored,
+        arrow=None if spark is None else arrow,
         spark=spark,
     )
 
 
 def _planned(
-    topologies: Any, options: PlanOptions, longest: int, chosen: Choice, own: "CustomPlanners | None"
+    topologies: Any,
+    options: PlanOptions,
+    max_line_bytes: int,
+    chosen: Choice,
+    custom_planners: "CustomPlanners | None",
 ) -> "PlannedTables":
     settings: Mapping[str, Any] = {
         "until": options.until,
         "choices": options.choices,
-        "max_line_bytes": longest,
+        "max_line_bytes": max_line_bytes,
         "job_defaults": options.job_defaults,
     }
-    if own is not None:
+    if custom_planners is not None:
         from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
         from penstock.engine.planning.plan_in_process import read_in_process
 
-        read = read_in_process(topologies, lambda stage: None, longest, options.job_defaults)
+        read = read_in_process(topologies, lambda stage: None, max_line_bytes, options.job_defaults)
         return plan_by_custom_planners(
             read.frames,
             read.inputs,
-            own.chosen,
+            custom_planners.chosen,
             until=options.until,
             choices=options.choices,
-            question=own.question(read.frames["topologies"]),
+            question=custom_planners.question(read.frames["topologies"]),
         )
     if chosen.planner is Planner.FLINK:
         from penstock.engine.planning.plan_beside_flink import plan_beside_flink
@@ -135,17 +139,17 @@ def _planned(
     return plan_in_process(topologies, **settings)
 
 
-# Planners that a caller brings: functions, or their names.
+# Custom planners of a caller: functions, or their names.
 
 
-OwnPlanner = Callable[..., Any] | Sequence[Callable[..., Any]]
+CustomPlannerFunctions = Callable[..., Any] | Sequence[Callable[..., Any]]
 """Functions marked by penstock.decides."""
 
 
-def _is_own_planner(planner: Any) -> bool:
-    """Whether `planner` is one that the caller brings, which is loaded and looked at then.
+def _is_custom_planner(planner: Any) -> bool:
+    """Return whether `planner` is a custom planner, after loading and checking it.
 
-    Raises ConfigurationError where it is neither that nor one of Planner.
+    Raises ConfigurationError if it is neither custom nor a member of Planner.
     """
     if isinstance(planner, str):
         if planner in list(Planner):
@@ -163,19 +167,19 @@ def _is_own_planner(planner: Any) -> bool:
     return True
 
 
-def _plan_by_own_planner(
+def _plan_by_custom_planner(
     planner: Any,
     costs: Any,
     time_limit: float,
-    source: Given,
+    source: TopologySource,
     options: PlanOptions,
-    longest: int,
+    max_line_bytes: int,
     spark: "SparkSession | None",
-    aside: Any,
+    ignored: Any,
 ) -> Plan:
-    """A plan by a planner that the caller brings, made in this process: DataFrames of Spark are read first.
+    """Plan by a custom planner in this process; DataFrames of Spark are collected first.
 
-    Raises ConfigurationError where topologies are not on this machine, and what planning raises.
+    Raises ConfigurationError if topologies are not on this machine, and the errors of planning.
     """
     from penstock.engine.planning.plan_by_custom_planners import named_custom_planners
 
@@ -189,34 +193,34 @@ def _plan_by_own_planner(
         and choose_planner(Planner.COLUMNAR, source.paths, os.curdir, False).on_spark
     ):
         raise ConfigurationError(
-            "planner: a planner of your own plans in this process; found paths that are not local",
+            "topologies must be local paths for a custom planner, which plans in this process",
             "penstock plan --planner NAME --master URL plans in Spark's workers",
         )
     chosen = Choice(Planner.COLUMNAR, "as asked")
-    with costs_named(costs) as named, arguments_of_call():
-        own = named_custom_planners(planner, named, seconds("time_limit", time_limit))
-        return _plan_here(source, options, longest, chosen, spark, aside, own)
+    with costs_named(costs) as costs_option, arguments_of_call():
+        custom_planners = named_custom_planners(planner, costs_option, seconds("time_limit", time_limit))
+        return _plan_in_this_process(source, options, max_line_bytes, chosen, spark, ignored, custom_planners)
 
 
-# Columns of frames that are not Penstock's, set aside where that is asked for.
+# Split off the columns of frames that a caller wants ignored.
 
 
 NAME = "name"
 
 
-def _set_aside(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
-    """`topologies` without the columns `ignore`, and a frame of `name` and these; None if there are none.
+def _split_ignored(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
+    """Split `topologies` into a form without the columns `ignore`, and a frame of `name` and these, if any.
 
-    Raises ConfigurationError where a column is one of Penstock's, and InputError where a frame lacks one.
+    Raises ConfigurationError if Penstock needs a column, and InputError if a frame lacks one.
     """
     if isinstance(ignore, str) or not all(isinstance(column, str) for column in ignore):
-        raise ConfigurationError("ignore: allowed a list of names of columns, such as ['team']")
+        raise ConfigurationError("ignore must be a list of names of columns, such as ['team']")
     _require_no_keys(ignore)
     if not ignore:
         return topologies, None
     frames = list(topologies) if isinstance(topologies, list | tuple) else [topologies]
     if not frames or not all(map(is_frame, frames)):
-        raise ConfigurationError("ignore: only frames have columns", "leave it out")
+        raise ConfigurationError("ignore needs frames, which have columns", "leave it out")
     first, *others = frames
     is_on_spark = is_spark_frame(first)
     columns = list(map(str, first.columns)) if is_on_spark else _columns(first)
@@ -228,22 +232,22 @@ def _set_aside(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
     missing = [column for column in (name, *ignore) if column not in columns]
     if missing:
         raise InputError(
-            f"ignore: the frame has no column {', '.join(map(repr, missing))}; "
-            f"it has {first_and_count(columns)}"
+            f"ignore: column {', '.join(map(repr, missing))} is missing; "
+            f"the frame has {first_and_count(columns)}"
         )
     if is_on_spark:
-        kept = first.drop(*ignore)
-        aside = first.selectExpr(f"{quoted(name)} as {NAME}", *map(quoted, ignore))
+        other_columns = first.drop(*ignore)
+        ignored = first.selectExpr(f"{quoted(name)} as {NAME}", *map(quoted, ignore))
     else:
         table = frame_as_arrow(first)
-        kept, aside = table.drop_columns(list(ignore)), table.select([NAME, *ignore])
-    return ((kept, *others) if others else kept), aside
+        other_columns, ignored = table.drop_columns(list(ignore)), table.select([NAME, *ignore])
+    return ((other_columns, *others) if others else other_columns), ignored
 
 
 def _require_no_keys(ignore: Sequence[str]) -> None:
     wrong = [column for column in ignore if column in TOPOLOGY_KEYS]
     if wrong:
-        raise ConfigurationError(f"ignore: found {', '.join(wrong)}, which topologies are planned from")
+        raise ConfigurationError(f"ignore must not name {', '.join(wrong)}: topologies are planned from it")
 
 
 def _columns(frame: Any) -> list[str]:
@@ -251,7 +255,7 @@ def _columns(frame: Any) -> list[str]:
 
 
 class PlanArguments(TypedDict, total=False):
-    """The arguments of `plan` that say nothing of what its tables are."""
+    """Arguments of `plan` that do not affect the type of its tables."""
 
     until: Layer | LayerName
     costs: Any
@@ -270,7 +274,7 @@ class PlanArguments(TypedDict, total=False):
 def plan(
     topologies: "DataFrame | Sequence[DataFrame]",
     *,
-    planner: OwnPlanner | Planner | str = Planner.AUTO,
+    planner: CustomPlannerFunctions | Planner | str = Planner.AUTO,
     spark: "SparkSession | None" = None,
     **arguments: Unpack[PlanArguments],
 ) -> "Plan[DataFrame]": ...
@@ -280,7 +284,7 @@ def plan(
 def plan(
     topologies: Any,
     *,
-    planner: OwnPlanner | Planner | str = Planner.AUTO,
+    planner: CustomPlannerFunctions | Planner | str = Planner.AUTO,
     spark: "SparkSession",
     **arguments: Unpack[PlanArguments],
 ) -> "Plan[DataFrame]": ...
@@ -300,7 +304,7 @@ def plan(
 def plan(
     topologies: Any,
     *,
-    planner: OwnPlanner | Planner | str = Planner.AUTO,
+    planner: CustomPlannerFunctions | Planner | str = Planner.AUTO,
     spark: None = None,
     **arguments: Unpack[PlanArguments],
 ) -> Plan[pa.Table]: ...
@@ -310,7 +314,7 @@ def plan(
     topologies: Any,
     *,
     until: Layer | LayerName = Layer.SLOTS,
-    planner: OwnPlanner | Planner | str = Planner.AUTO,
+    planner: CustomPlannerFunctions | Planner | str = Planner.AUTO,
     costs: Any = None,
     time_limit: float = 60,
     spark: "SparkSession | None" = None,
@@ -368,59 +372,63 @@ def plan(
         cluster=configuration.cluster,
         job_defaults=configuration.job_defaults,
     )
-    is_own = _is_own_planner(planner)
-    if costs is not None and not is_own:
-        raise ConfigurationError("costs: found costs, and no planner of your own that reads them")
-    longest = whole_number("max_line_bytes", max_line_bytes)
+    is_custom = _is_custom_planner(planner)
+    if costs is not None and not is_custom:
+        raise ConfigurationError("costs needs a custom planner")
+    max_line_bytes = whole_number("max_line_bytes", max_line_bytes)
     if spark is not None:
         require_session(spark)
     with running_session(spark or _session_of(topologies), "plan"):
-        topologies, aside = _set_aside(topologies, ignore)
+        topologies, ignored = _split_ignored(topologies, ignore)
         source = given_topologies(topologies)
-        if is_own:
-            return _plan_by_own_planner(planner, costs, time_limit, source, options, longest, spark, aside)
+        if is_custom:
+            return _plan_by_custom_planner(
+                planner, costs, time_limit, source, options, max_line_bytes, spark, ignored
+            )
         asked = Planner(str(planner))
         if isinstance(source, SparkFrames):
             spark = spark or source.frames[0].sparkSession
             require_session(spark)
-        return _plan_chosen(asked, source, options, longest, spark, aside)
+        return _plan_chosen(asked, source, options, max_line_bytes, spark, ignored)
 
 
 def _session_of(topologies: Any) -> "SparkSession | None":
-    """The session of a DataFrame of Spark, or of the first of several frames."""
+    """Return the session of a DataFrame of Spark, or of the first of several frames."""
     frame = topologies[0] if isinstance(topologies, list | tuple) and topologies else topologies
     return cast("SparkSession", frame.sparkSession) if is_spark_frame(frame) else None
 
 
 def _plan_chosen(
     asked: Planner,
-    source: Given,
+    source: TopologySource,
     options: PlanOptions,
-    longest: int,
+    max_line_bytes: int,
     spark: "SparkSession | None",
-    aside: Any,
+    ignored: Any,
 ) -> Plan:
     chosen = _choose(asked, source, wants_spark=spark is not None)
     if chosen.on_spark and spark is not None:
-        here = _in_this_process(asked, source, spark, chosen)
-        if here is not None:
-            return _plan_here(here[0], options, longest, here[1], spark, aside)
+        local_input = _in_this_process(asked, source, spark, chosen)
+        if local_input is not None:
+            source, chosen = local_input
+            return _plan_in_this_process(source, options, max_line_bytes, chosen, spark, ignored)
     if not chosen.on_spark:
         try:
-            return _plan_here(source, options, longest, chosen, None, aside)
+            return _plan_in_this_process(source, options, max_line_bytes, chosen, None, ignored)
         except NotEnoughMemoryError as error:
-            if isinstance(source, Paths) and any(map(is_pipe, source.paths)):  # what was read of it is gone
+            # Lines already read from a pipe are gone.
+            if isinstance(source, Paths) and any(map(is_pipe, source.paths)):
                 raise
             chosen = on_spark_instead(asked, error)
-    return _on_spark(source, options, longest, chosen, spark, aside)
+    return _on_spark(source, options, max_line_bytes, chosen, spark, ignored)
 
 
 def _in_this_process(
-    asked: Planner, source: Given, spark: "SparkSession", chosen: Choice
-) -> tuple[Given, Choice] | None:
-    """What is planned in this process for `spark`, and why; None where Spark is to plan.
+    asked: Planner, source: TopologySource, spark: "SparkSession", chosen: Choice
+) -> tuple[TopologySource, Choice] | None:
+    """Return the input and why to plan it here, or None if Spark plans.
 
-    ConfigurationError where it cannot: joins need the JVM of classic Spark.
+    Raises ConfigurationError for joins over Spark Connect: they need the JVM of classic Spark.
     """
     from penstock.engine.library.small_inputs import read_frames, small_input
     from penstock.engine.spark.session import is_connect
@@ -429,8 +437,8 @@ def _in_this_process(
     if asked is Planner.JOINS:
         if connect:
             raise ConfigurationError(
-                "planner: joins need the JVM of a session of classic Spark; found one of Spark Connect",
-                "leave planner out: this process plans, and the tables come back as DataFrames",
+                "planner joins needs the JVM of a session of classic Spark, got one of Spark Connect",
+                "leave planner out: this process plans, and returns the tables as DataFrames",
             )
         return None
     small = small_input(source)
@@ -443,14 +451,14 @@ def _in_this_process(
     return source, Choice(Planner.COLUMNAR, "Spark Connect has no JVM to plan with")
 
 
-def _choose(asked: Planner, source: Given, *, wants_spark: bool) -> Choice:
+def _choose(asked: Planner, source: TopologySource, *, wants_spark: bool) -> Choice:
     if isinstance(source, Paths):
         return choose_planner(asked, source.paths, os.curdir, wants_spark)
     if not isinstance(source, SparkFrames) and not wants_spark and asked is not Planner.JOINS:
         return Choice(Planner.COLUMNAR if asked is Planner.AUTO else asked, "in this process")
     if asked is Planner.FLINK:
         raise ConfigurationError(
-            "planner: flink plans in this process",
+            "planner flink plans in this process, without Spark",
             "leave out spark, and give dicts, paths or frames of Arrow",
         )
     return Choice(
@@ -459,12 +467,12 @@ def _choose(asked: Planner, source: Given, *, wants_spark: bool) -> Choice:
 
 
 def _on_spark(
-    source: Given,
+    source: TopologySource,
     options: PlanOptions,
-    longest: int,
+    max_line_bytes: int,
     chosen: Choice,
     spark: "SparkSession | None",
-    aside: Any,
+    ignored: Any,
 ) -> Plan:
     from penstock.engine.library.small_inputs import topologies_on_spark
     from penstock.engine.planning.plan_topologies import plan as plan_on_spark
@@ -479,7 +487,7 @@ def _on_spark(
             choices=options.choices,
             spark=session,
             planner=chosen.planner,
-            max_line_bytes=longest,
+            max_line_bytes=max_line_bytes,
             job_defaults=options.job_defaults,
         )
 
@@ -507,6 +515,6 @@ def _on_spark(
         planner_version=own_version(),
         write=write,
         release=planned.release,
-        aside=aside,
+        ignored=ignored,
         spark=session,
     )

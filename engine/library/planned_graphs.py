@@ -15,7 +15,7 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 
 NAME = "topology"
-"""Column: the topology's name, beside the columns of the plan's own tables."""
+"""The column with the topology's name, in addition to the columns of the plan's own tables."""
 
 NODES = {
     Layer.TOPOLOGY: ("transformations", ("id",)),
@@ -87,84 +87,91 @@ class Graph(NamedTuple, Generic[T]):
         return igraph.Graph.DictList(vertices, edges, directed=True)
 
 
-def nodes(tables: Mapping[str, Any], layer: Any, aside: Any = None, taken: Sequence[str] = ()) -> Any:
-    """The nodes of a layer, each with the name of its topology. `taken`: names for columns that come yet."""
-    return with_names(tables, tables[NODES[_layer(layer, tables, NODES)][0]], aside, taken)
+def nodes(tables: Mapping[str, Any], layer: Any, ignored: Any = None, taken: Sequence[str] = ()) -> Any:
+    """Return the nodes of a layer with the names of their topologies. `taken`: columns added later."""
+    return with_names(tables, tables[NODES[_layer(layer, tables, NODES)][0]], ignored, taken)
 
 
-def edges(tables: Mapping[str, Any], layer: Any, aside: Any = None, taken: Sequence[str] = ()) -> Any:
-    """The edges of a layer, as `nodes`."""
+def edges(tables: Mapping[str, Any], layer: Any, ignored: Any = None, taken: Sequence[str] = ()) -> Any:
+    """Return the edges of a layer, like `nodes`."""
     chosen = _layer(layer, tables, EDGES)
     rows = _inputs(tables["transformations"]) if chosen is Layer.TOPOLOGY else tables[EDGES[chosen][0]]
-    return with_names(tables, rows, aside, taken)
+    return with_names(tables, rows, ignored, taken)
 
 
-def partitions(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
-    """The outputs of a layer's vertices, each with the name of its topology."""
-    return with_names(tables, tables[PARTITIONS[_layer(layer, tables, PARTITIONS)]], aside)
+def partitions(tables: Mapping[str, Any], layer: Any, ignored: Any = None) -> Any:
+    """Return the outputs of a layer's vertices, each with the name of its topology."""
+    return with_names(tables, tables[PARTITIONS[_layer(layer, tables, PARTITIONS)]], ignored)
 
 
-def graph(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Graph[Any]:
-    """The graph of a layer."""
+def graph(tables: Mapping[str, Any], layer: Any, ignored: Any = None) -> Graph[Any]:
+    """Return the graph of a layer."""
     chosen = _layer(layer, tables, NODES)
     _, keys = NODES[chosen]
     _, sources, targets = EDGES[chosen]
-    edge_rows = edges(tables, chosen, aside, ("id", "node", "src", "dst", "source_subtask", "source_vertex"))
+    edge_rows = edges(
+        tables, chosen, ignored, ("id", "node", "src", "dst", "source_subtask", "source_vertex")
+    )
     if chosen is Layer.EXECUTION_GRAPH:
         edge_rows = _between_subtasks(edge_rows, tables["job_edges"])
     return Graph(
-        _with_ids(nodes(tables, chosen, aside, ("id", "node")), {"id": keys}),
+        _with_ids(nodes(tables, chosen, ignored, ("id", "node")), {"id": keys}),
         _with_ids(edge_rows, {"src": sources, "dst": targets}),
     )
 
 
 def _layer(layer: Any, tables: Mapping[str, Any], known: Mapping[Layer, Any]) -> Layer:
-    """The layer asked for; None: the last one that is planned."""
-    there = [
+    """Return the requested layer, by default the last one that is planned."""
+    planned_layers = [
         known_layer
         for known_layer, table_names in known.items()
         if (table_names if isinstance(table_names, str) else table_names[0]) in tables
     ]
-    if not there:
-        raise ConfigurationError("the plan ends before any layer that has them", "plan until a later layer")
-    return there[-1] if layer is None else Layer(one_of("layer", str(layer), list(map(str, there))))
+    if not planned_layers:
+        raise ConfigurationError("the plan ends too early for this call", "plan until a later layer")
+    if layer is None:
+        return planned_layers[-1]
+    return Layer(one_of("layer", str(layer), list(map(str, planned_layers))))
 
 
-def with_names(tables: Mapping[str, Any], rows: Any, aside: Any = None, taken: Sequence[str] = ()) -> Any:
-    """`rows`, each with the name of its topology in `topology`, and the columns `aside` of the caller."""
+def with_names(tables: Mapping[str, Any], rows: Any, ignored: Any = None, taken: Sequence[str] = ()) -> Any:
+    """Return `rows`, each with the name of its topology in `topology`, and the caller's columns `ignored`."""
     names = tables["topologies"]
     if is_spark_frame(rows):
         named = names.select(TOPOLOGY, names["name"].alias(NAME))
-        beside: list[Any] = []
-        if aside is not None:
-            beside = [quoted(column) for column in _beside(aside.columns, [*rows.columns, *taken])]
-            of_name = aside.dropDuplicates(["name"]).selectExpr(f"name as {NAME}", *beside)
-            named = named.join(of_name, NAME, "left")
+        extra_columns: list[Any] = []
+        if ignored is not None:
+            extra_columns = [
+                quoted(column) for column in _without_clashes(ignored.columns, [*rows.columns, *taken])
+            ]
+            ignored_by_name = ignored.dropDuplicates(["name"]).selectExpr(f"name as {NAME}", *extra_columns)
+            named = named.join(ignored_by_name, NAME, "left")
         return rows.join(named, TOPOLOGY, "left").select(
-            TOPOLOGY, NAME, *beside, *(c for c in rows.columns if c != TOPOLOGY)
+            TOPOLOGY, NAME, *extra_columns, *(c for c in rows.columns if c != TOPOLOGY)
         )
-    here = _polars(names).select(TOPOLOGY, pl.col("name").alias(NAME))
-    if aside is not None:
-        of_name = _polars(aside).unique("name", keep="first")
-        of_name = of_name.select(
-            pl.col("name").alias(NAME), *_beside(of_name.columns, [*rows.column_names, *taken])
+    named_frame = _polars(names).select(TOPOLOGY, pl.col("name").alias(NAME))
+    if ignored is not None:
+        ignored_by_name = _polars(ignored).unique("name", keep="first")
+        ignored_by_name = ignored_by_name.select(
+            pl.col("name").alias(NAME),
+            *_without_clashes(ignored_by_name.columns, [*rows.column_names, *taken]),
         )
-        here = here.join(of_name, on=NAME, how="left")
+        named_frame = named_frame.join(ignored_by_name, on=NAME, how="left")
     polars_rows = _polars(rows)
-    joined = polars_rows.join(here, on=TOPOLOGY, how="left", maintain_order="left")
-    return joined.select(*here.columns, *(c for c in polars_rows.columns if c != TOPOLOGY)).to_arrow(
+    joined = polars_rows.join(named_frame, on=TOPOLOGY, how="left", maintain_order="left")
+    return joined.select(*named_frame.columns, *(c for c in polars_rows.columns if c != TOPOLOGY)).to_arrow(
         compat_level=pl.CompatLevel.oldest()
     )
 
 
-def _beside(columns: Sequence[str], own: Sequence[str]) -> list[str]:
-    """The columns of the caller's that can stand beside a table's own, whatever the case of their names."""
+def _without_clashes(columns: Sequence[str], own: Sequence[str]) -> list[str]:
+    """Return the caller's columns that do not clash with a table's own, ignoring case."""
     taken = {column.lower() for column in (*own, NAME, "name")}
     return [column for column in columns if column.lower() not in taken]
 
 
 def quoted(name: str) -> str:
-    """A name of a column as Spark reads it, whatever characters it has."""
+    """Return a column's name quoted for Spark, with any characters."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -189,7 +196,7 @@ def _inputs(rows: Any) -> Any:
 
 
 def _between_subtasks(rows: Any, job_edges: Any) -> Any:
-    """Edges from the subtask of each partition that is read."""
+    """Return edges from the subtask of each partition that is read."""
     on = [TOPOLOGY, "target_vertex", "input_index"]
     if is_spark_frame(rows):
         from pyspark.sql import functions as F
@@ -208,7 +215,7 @@ def _between_subtasks(rows: Any, job_edges: Any) -> Any:
 
 
 def _with_ids(rows: Any, ids: Mapping[str, Sequence[str]]) -> Any:
-    """`rows` with columns of ids before them; their own column `id` is `node` then."""
+    """Return `rows` with columns of ids in front; their own column `id` becomes `node`."""
     if is_spark_frame(rows):
         from pyspark.sql import functions as F
 
@@ -248,5 +255,5 @@ def _rows(table: Any) -> list[dict[str, Any]]:
 
 
 def _igraph(name: str) -> str:
-    """igraph keeps the name `name` for what a vertex is found by, `source` and `target` for the ends."""
+    """Rename attributes that igraph reserves (`name` finds a vertex, `source` and `target` are ends)."""
     return {"name": "label", "source": "source_node", "target": "target_node"}.get(name, name)

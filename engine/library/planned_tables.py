@@ -1,4 +1,4 @@
-"""What library calls give: the plans of many topologies, as tables."""
+"""Results of library calls, with the plans of many topologies as tables."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -37,7 +37,7 @@ from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer, LayerName, TableName
 
-# Why a plan is as it is, as a library call.
+# Explain a plan by a library call.
 
 
 class Explained(NamedTuple):
@@ -91,9 +91,9 @@ def explain(
     named = None if operator is None else text("operator", operator, "Sink: alerts")
     ends = None if edge is None else _ends(edge)
     if named is not None and ends is not None:
-        raise ConfigurationError("edge and operator: found both", "name one of them")
+        raise ConfigurationError("edge and operator cannot be combined", "name one of them")
     if "stream_edges" not in tables:
-        raise ConfigurationError("explain: the plan ends before the stream graph", "leave until out")
+        raise ConfigurationError("explain() needs a plan with a stream graph", "leave until out")
     plan = ExplainedPlan(plan_of_tables(tables, wanted, source))
     return Explained(**explain_plan(plan, named, ends), whole=named is None and ends is None)
 
@@ -101,12 +101,12 @@ def explain(
 def _ends(edge: Any) -> tuple[str, str]:
     if not isinstance(edge, list | tuple) or len(edge) != 2 or not all(isinstance(end, str) for end in edge):
         raise ConfigurationError(
-            "edge: allowed the names of two operators", 'explain(("Source: clicks", "Count"))'
+            "edge must be the names of two operators", 'explain(("Source: clicks", "Count"))'
         )
     return edge[0], edge[1]
 
 
-# A store of plans, as the library names it.
+# A store of plans.
 
 
 class Version(NamedTuple):
@@ -144,16 +144,16 @@ class Store(NamedTuple):
 
 
 def path_of_store(store: Any) -> str:
-    """The path of a store that is given by it, or as what open_store gave. Raises ConfigurationError."""
+    """Return the path of a Store, or a path itself. Raises ConfigurationError."""
     return store.path if isinstance(store, Store) else path("store", store)
 
 
 def shown_path(path: str) -> str:
-    """A path as a repr shows it."""
+    """Return a path as it appears in a repr."""
     return limited(printable(path), MOST_OF_A_NAME)
 
 
-# How many TaskManagers a plan's jobs need, as a library call.
+# Compute the number of TaskManagers for a plan's jobs.
 
 
 class ClusterSize(NamedTuple):
@@ -212,7 +212,7 @@ def size(
         "task_manager_memory",
     )
     if "required_slots" not in tables:
-        raise ConfigurationError("size: the plan has no slots", 'plan until="slots", the default')
+        raise ConfigurationError("size() needs a plan with slots", 'plan until="slots", the default')
     jobs = _frame(tables["topologies"], TOPOLOGY, "name")
     placed = jobs_placed(
         jobs, _frame(tables["required_slots"], TOPOLOGY, "slot_sharing_group", "slots"), task_managers
@@ -249,16 +249,16 @@ class Tables(Mapping[TableName, T], Generic[T]):
         known: Mapping[str, T] | None = None,
         spark: "SparkSession | None" = None,
     ) -> None:
-        """`spark`: the session of tables that are DataFrames."""
-        there = set(names)
-        self._names = tuple(cast(TableName, name) for name in TABLES if name in there)
+        """Take the session `spark` of tables that are DataFrames."""
+        existing = set(names)
+        self._names = tuple(cast(TableName, name) for name in TABLES if name in existing)
         self._table = table
         self._made: dict[str, T] = dict(known or {})
         self._spark = spark
 
     def __getitem__(self, name: TableName) -> T:
         if name not in self._names:
-            raise ConfigurationError(f"tables: found {name!r}, allowed {', '.join(self._names)}")
+            raise ConfigurationError(f"the table must be one of {', '.join(self._names)}, got {name!r}")
         with running_session(self._spark, f"tables[{name!r}]"):
             if name not in self._made:
                 self._made[name] = self._table(name)
@@ -285,7 +285,7 @@ class Tables(Mapping[TableName, T], Generic[T]):
 
 
 def running_session(spark: "SparkSession | None", call: str) -> AbstractContextManager[None]:
-    """See in_running_session; of no session, nothing is asked."""
+    """See in_running_session; without a session, nothing is checked."""
     if spark is None:
         return nullcontext()
     from penstock.engine.run.runtime.spark_application import in_running_session
@@ -294,7 +294,7 @@ def running_session(spark: "SparkSession | None", call: str) -> AbstractContextM
 
 
 def by_text(tables: Tables[Any]) -> Mapping[str, Any]:
-    """The tables for code in which their names are any strings."""
+    """Return the tables for code in which their names are any strings."""
     return cast(Mapping[str, Any], tables)
 
 
@@ -321,14 +321,14 @@ class Plan(Generic[T]):
         planner_version: str | None,
         write: Callable[[str], VersionNumber],
         release: Callable[[], None] = lambda: None,
-        aside: Any = None,
-        here: "Tables[pa.Table] | None" = None,
+        ignored: Any = None,
+        arrow: "Tables[pa.Table] | None" = None,
         spark: "SparkSession | None" = None,
     ) -> None:
-        """`spark`: the session of tables that are DataFrames; `here`: the same tables of Arrow, if any."""
-        self.tables, self._here, self._spark = tables, here, spark
+        """Take the session `spark` of tables that are DataFrames, and the same tables in `arrow`, if any."""
+        self.tables, self._arrow, self._spark = tables, arrow, spark
         self.inputs, self.planned, self.rejected = inputs, planned, rejected
-        self.source, self.ignored = source, aside
+        self.source, self.ignored = source, ignored
         self.options, self.planner_version = dict(options), planner_version
         self._write, self._release = write, release
 
@@ -444,30 +444,31 @@ class Plan(Generic[T]):
         return f"<penstock.Plan: {self._counted()}; {len(self.tables)} tables; {source}>"
 
     def _repr_html_(self) -> str:
-        known = self.tables if self._here is None else self._here
+        known = self.tables if self._arrow is None else self._arrow
         rows = [(name, _rows(known, name)) for name in self.tables]
         return html_table(f"{self._counted()}; {limited(self.source)}", ("table", "rows"), rows)
 
     def _at_hand(self) -> "tuple[Mapping[str, Any], SparkSession | None]":
-        """The tables that are read without a session, else the DataFrames and their session."""
-        return (by_text(self.tables), self._spark) if self._here is None else (by_text(self._here), None)
+        """Return tables that are readable without a session, else the DataFrames and their session."""
+        return (by_text(self.tables), self._spark) if self._arrow is None else (by_text(self._arrow), None)
 
     def _counted(self) -> str:
         return f"{self.planned:,} planned, {self.rejected:,} rejected of {self.inputs:,} topologies"
 
 
 def arrow_tables(plan: Plan[Any], call: str) -> Mapping[str, Any]:
-    """The Arrow tables of a plan. ConfigurationError where only Spark has the tables."""
+    """Return the Arrow tables of a plan. Raises ConfigurationError if only Spark has the tables."""
     tables, spark = plan._at_hand()
     if spark is not None:
         raise ConfigurationError(
-            f"{call}: found tables of Spark", "write the plan to a store, and take what read_plan gives"
+            f"{call}() needs Arrow tables, got tables of Spark",
+            "write the plan to a store, and use the result of read_plan",
         )
     return tables
 
 
 def _rows(tables: Tables[Any], name: str) -> str:
-    """How many rows a table has, where it is known without work."""
+    """Return the number of rows of a table, if it is known without work."""
     table = tables._made.get(name)
     return "" if table is None or is_spark_frame(table) else f"{table.num_rows:,}"
 
@@ -478,7 +479,7 @@ def _first_rows(table: Any, columns: tuple[str, ...], count: int) -> list[tuple[
     return [tuple(row.values()) for row in table.select(list(columns)).slice(0, count).to_pylist()]
 
 
-# The invariants of a plan as a library call, for tests.
+# Check the invariants of a plan by a library call, for tests.
 
 
 _SHOWN = 10
@@ -494,12 +495,12 @@ def check(plan: Plan) -> Plan:
     """
     if not isinstance(plan, Plan):
         raise ConfigurationError(
-            f"plan: found {type(plan).__name__}, allowed what penstock.plan or read_plan gives"
+            f"plan must be a Plan from penstock.plan or read_plan, got {type(plan).__name__}"
         )
     arrow = arrow_tables(plan, "check")
     for name in arrow.keys() & TABLES.keys():
         if missing := [column for column in TABLES[name].names if column not in arrow[name].column_names]:
-            raise BrokenInvariantError(f"table {name}: found no column {missing[0]}, allowed are all of it")
+            raise BrokenInvariantError(f"table {name}: column {missing[0]} is missing")
     tables = {name: from_arrow(table) for name, table in arrow.items()}
     rejected = tables["rejected"]
     rejected = rejected.filter(rejected["error_stage"] == STAGE).sort("name")
@@ -507,11 +508,11 @@ def check(plan: Plan) -> Plan:
     violations = [f"{name}: {message}" for name, message in rejected.select("name", "message").iter_rows()]
     violations += [
         f"{names.get(row[TOPOLOGY], row[TOPOLOGY])}: {row['error']}: {row['location']}: "
-        f"found {row['found']}, allowed {row['allowed']}"
+        f"got {row['found']}; must be {row['allowed']}"
         for row in find_violations(tables).iter_rows(named=True)
     ]
     if violations:
         shown = "".join(f"\n  {limited(printable(violation), 500)}" for violation in violations[:_SHOWN])
         more = f"\n  and {len(violations) - _SHOWN:,} more" if len(violations) > _SHOWN else ""
-        raise BrokenInvariantError(f"{len(violations):,} violations of what every plan keeps:{shown}{more}")
+        raise BrokenInvariantError(f"{len(violations):,} violations of invariants of plans:{shown}{more}")
     return plan

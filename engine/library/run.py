@@ -1,4 +1,4 @@
-"""Running scripts as a library call."""
+"""Run scripts by a library call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.operators.common.time import Duration
 
 
-# A stream between two DataFrames, in one call.
+# Run a stream between two DataFrames by one call.
 
 
 def transform(
@@ -58,13 +58,14 @@ def transform(
         env.set_parallelism(whole_number("parallelism", parallelism))
     if not callable(build):
         raise ConfigurationError(
-            f"build: found {type(build).__name__}, allowed a function from stream to stream"
+            f"build must be a function from stream to stream, got {type(build).__name__}"
         )
     keyed: Any = {} if key is None else {"key": key}
     stream = build(env.from_dataframe(df, event_time=event_time, watermark=watermark, **keyed))
     if not isinstance(stream, DataStream):
         raise ConfigurationError(
-            f"build: its result is {type(stream).__name__}, allowed a stream", "return what ends the pipeline"
+            f"build must return a stream, got {type(stream).__name__}",
+            "return the last stream of the pipeline",
         )
     return stream.to_dataframe(observe)
 
@@ -110,7 +111,7 @@ def run(
     if parallelism is not None:
         whole_number("parallelism", parallelism)
     if isinstance(arguments, str):
-        raise ConfigurationError("arguments: found a string, allowed a list of strings")
+        raise ConfigurationError("arguments must be a list of strings, got a string")
     configuration = library_configuration(config)
     settings = strings("conf", conf)
     remember_secrets(settings)

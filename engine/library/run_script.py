@@ -1,4 +1,4 @@
-"""Running a script inside `penstock run` and `penstock info`."""
+"""Run a script inside `penstock run` and `penstock info`."""
 
 import runpy
 import sys
@@ -19,7 +19,7 @@ from penstock.engine.views.explain_plan import lost_setting_text
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import InputError, PenstockError
 
-# Tells what PyFlink's fusing of Python operators means for the job of a script.
+# Report settings that a script's job loses because PyFlink fuses Python operators.
 
 
 def print_lost_settings(job: Job) -> None:
@@ -42,19 +42,19 @@ def run_script(
     """Run `script` as `python script arguments` would, with `settings` for its environments.
 
     It imports from their option python.files, too (source: PythonDriver). Unless `real_pyflink`,
-    `import pyflink` means Penstock. Raises InputError where there is no such file, ScriptError with the
-    script's own lines where it raises; errors of Penstock come through as they are.
+    `import pyflink` imports Penstock. Raises InputError if there is no such file, ScriptError with the
+    script's own lines if it raises; errors of Penstock pass unchanged.
     """
     path = Path(script)
     if not path.is_file():
-        raise InputError(f"{script}: no such script" if not path.exists() else f"{script}: not a file")
+        raise InputError(f"{script}: no such script" if not path.exists() else f"{script} is not a file")
     if not real_pyflink:
         from penstock.engine.pyflink_names import install
 
         install()
     if settings.captured is not None:
         with without_pandas():
-            pass  # pyarrow has looked for it now; a script that imports it has it as ever
+            pass  # pyarrow has now searched for pandas; the script can still import it
     restart_ids()
     python_files = settings.config.get(PYTHON_FILES, "").split(FILE_DELIMITER)
     with use_settings(settings), _as_main(path, [script, *arguments], list(filter(None, python_files))):
@@ -71,7 +71,7 @@ def run_script(
 
 
 def _describe_script_error(path: Path, error: Exception) -> str:
-    """The error and the script's own lines that led to it, the last one first."""
+    """Return the error and the script's own lines that led to it, the last one first."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
     lines = [f"\n  line {frame.lineno}, in {frame.name}: {frame.line}" for frame in reversed(own)]
     return f"{path} failed: {type(error).__name__}: {error}{''.join(lines)}"

@@ -1,4 +1,4 @@
-"""What is compared: versions of stores, plans, topologies and scripts."""
+"""Compare versions of stores, plans, topologies and scripts."""
 
 import os
 import sys
@@ -59,11 +59,11 @@ from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.vocabulary import RestoreFromName, VerdictName
 
-_KEPT = ("penstock", "pyflink")
+_NOT_UNLOADED = ("penstock", "pyflink")
 
 
 class Opener:
-    """Opens sources; `folder` takes what is read of files, and the caller removes it."""
+    """Opens sources. Temporary files go to `folder`, which the caller removes."""
 
     def __init__(self, folder: str, configuration: EffectiveConfiguration) -> None:
         self._folder = Path(folder)
@@ -73,7 +73,7 @@ class Opener:
         )
 
     def open(self, source: str, side: str) -> Side:
-        """A store (its newest version), STORE@VERSION, a script (.py), or what plan reads.
+        """Open a store (its newest version), STORE@VERSION, a script (.py), or any input of `plan`.
 
         Raises StoreError, InputError and ScriptError.
         """
@@ -86,7 +86,7 @@ class Opener:
         return self._side(source, side, self._parts(recognised))
 
     def open_planned(self, plan: Plan) -> Side:
-        """A plan in memory. Raises ConfigurationError where its tables are Spark's, or end too early."""
+        """Open a plan in memory. Raises ConfigurationError if its tables are Spark's, or end too early."""
         tables = arrow_tables(plan, "diff")
         planned_as = (plan.planner_version, *sorted(plan.options.items()))
         label = plan.source
@@ -105,12 +105,12 @@ class Opener:
             ) from None
 
     def open_topologies(self, topologies: Objects | TablesOfTopologies, side: str) -> Side:
-        """Topologies in memory; only those that differ are planned. Raises InputError."""
+        """Open topologies in memory; only differing ones are planned. Raises InputError."""
         lines = topologies.topologies if isinstance(topologies, Objects) else tuple(topologies)
         return self._side(f"{side} topologies", side, [_read(lines, self._options)])
 
     def open_both(self, old: str, new: str, report: Report) -> tuple[list[Side], int]:
-        """Both sides, and how many equal topologies they have beside those: lines of files that both hold.
+        """Open both sides; also return the number of equal lines in files of both, which are left out.
 
         Same errors as `open`.
         """
@@ -127,14 +127,14 @@ class Opener:
             report(f"read {source}")
             parts = parts_without(source, files[side], shared, self._options.job_defaults)
             sides.append(self._side(source, side, parts))
-        if any(_has_any(side, shared.ids) for side in sides):  # the first of a name counts
+        if any(_has_any(side, shared.ids) for side in sides):  # the first topology with a name counts
             return [self.open(old, "old again"), self.open(new, "new again")], 0
         return sides, len(shared.ids)
 
     def _side(self, source: str, folder: str, parts: Iterable[TopologyTables]) -> Side:
-        kept = self._folder / folder
-        kept.mkdir()
-        return side_of_topologies(source, parts, self._options, kept)
+        side_folder = self._folder / folder
+        side_folder.mkdir()
+        return side_of_topologies(source, parts, self._options, side_folder)
 
     def _parts(self, source: PlanSource) -> Iterable[TopologyTables]:
         if source.kind is SourceKind.SCRIPT:
@@ -146,19 +146,19 @@ class Opener:
 
 
 def previous_version(store: str) -> tuple[str, str]:
-    """The two newest versions of a store, the older one first, as STORE@VERSION.
+    """Return the two newest versions of a store, the older one first, as STORE@VERSION.
 
-    Raises ConfigurationError for what is no store, StoreError where there is one version only.
+    Raises ConfigurationError if it is not a store, StoreError if it has only one version.
     """
     recognised = identify_source(store)
     if recognised.kind is not SourceKind.STORE or recognised.version is not None:
         raise ConfigurationError(
-            f"{store!r} is compared with nothing", "name A and B; only a store is compared with itself"
+            f"{store!r} needs a second side to compare with", "only a store is compared with itself"
         )
     with store_errors(store, "reading"):
         numbers = [listed.version for listed in complete(read_listed(tables_of(store)))]
     if len(numbers) < 2:
-        raise StoreError(f"{store} has one version only", "diff compares a version with the one before it")
+        raise StoreError(f"{store} has only one version", "diff compares a version with the one before it")
     return f"{store}@{numbers[-2]}", f"{store}@{numbers[-1]}"
 
 
@@ -181,10 +181,10 @@ def _read(topologies: object, options: PlanOptions) -> TopologyTables:
 
 
 def _topology_of_script(script: str, options: PlanOptions, scripts: object) -> dict[str, object]:
-    """The topology of its first job. What it prints goes to standard error.
+    """Return the topology of a script's first job. Its output goes to standard error.
 
-    Modules that it imports from its own folder are forgotten afterwards: the other script may have others of
-    the same names.
+    Modules that it imports from its own folder are unloaded afterwards: the other script may have different
+    ones with the same names.
     """
     from penstock.engine.library.run_script import print_lost_settings
     from penstock.engine.library.what_if_of_script import job_of_script
@@ -198,16 +198,20 @@ def _topology_of_script(script: str, options: PlanOptions, scripts: object) -> d
     own = Path(script).resolve().parent
     for name in set(sys.modules) - before:
         file = getattr(sys.modules[name], "__file__", None)
-        if file is not None and name.partition(".")[0] not in _KEPT and _is_beside(Path(file).resolve(), own):
+        if (
+            file is not None
+            and name.partition(".")[0] not in _NOT_UNLOADED
+            and _is_in_folder(Path(file).resolve(), own)
+        ):
             del sys.modules[name]
     return topology
 
 
-def _is_beside(module: Path, own: Path) -> bool:
+def _is_in_folder(module: Path, own: Path) -> bool:
     return own in module.parents and "site-packages" not in module.parts
 
 
-# Comparing plans as a library call.
+# Compare plans by a library call.
 
 
 class Diff:
@@ -319,7 +323,7 @@ def diff(
 def _store(store: Any) -> str:
     if isinstance(store, Store | str | os.PathLike):
         return path_of_store(store)
-    raise ConfigurationError("new: found nothing to compare with", "only a store is compared with itself")
+    raise ConfigurationError("new is required", "only a store is compared with itself")
 
 
 def _opened(opener: Opener, source: Any, side: str) -> Side:
@@ -334,7 +338,8 @@ def _opened(opener: Opener, source: Any, side: str) -> Side:
         case Objects() | TablesOfTopologies():
             return opener.open_topologies(topologies, side)
     raise ConfigurationError(
-        f"{side}: found several paths, or DataFrames of Spark", "plan them, and compare what plan gives"
+        f"{side} must be one source, got several paths, or DataFrames of Spark",
+        "plan them, and compare the plans",
     )
 
 
@@ -352,7 +357,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 def _row(differing: TopologyDiff) -> dict[str, Any]:
-    """Totals are null where they do not differ."""
+    """Return a row; totals are null if they do not differ."""
     return {
         "name": differing.name,
         "change": str(differing.change),

@@ -1,4 +1,4 @@
-"""Topologies of a Spark session that are few enough to be planned in this process."""
+"""Plan topologies of a Spark session in this process if they are few enough."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from penstock.engine.library.given_topologies import (
     OF_TOPOLOGY,
-    Given,
     Objects,
     Paths,
     SparkFrames,
     TablesOfTopologies,
+    TopologySource,
     require_topologies,
     require_topology,
     topologies_of_rows,
@@ -23,11 +23,11 @@ from penstock.plans.frames.spark_schemas import column_types, spark_schema
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.normalized_tables import require_given_columns
 
-# A caller's topologies in the form that planners on Spark read.
+# Convert a caller's topologies to the form that planners on Spark read.
 
 
-def topologies_on_spark(spark: SparkSession, source: Given) -> Any:
-    """`source` as plan_topologies.read_topologies takes it. InputError for a frame with other columns."""
+def topologies_on_spark(spark: SparkSession, source: TopologySource) -> Any:
+    """Return `source` for plan_topologies.read_topologies. InputError if a frame has wrong columns."""
     if isinstance(source, Paths):
         return source.paths
     if isinstance(source, Objects):
@@ -39,7 +39,7 @@ def topologies_on_spark(spark: SparkSession, source: Given) -> Any:
 
 
 def _checked_frames(source: SparkFrames) -> list[DataFrame]:
-    """The frames. InputError or SchemaError where one lacks a column, or has one that is not Penstock's."""
+    """Return the frames. Raises InputError or SchemaError if one lacks a column, or has an unknown one."""
     if len(source.frames) == 1:
         require_topologies(source.frames[0].columns)
         return source.frames
@@ -61,13 +61,13 @@ def _with_topology_id(rows: DataFrame) -> DataFrame:
 MOST_TOPOLOGIES = 2_000
 MOST_TRANSFORMATIONS = 50_000
 MOST_BYTES = 32 << 20
-"""More are planned where Spark has them: this process would be the bottleneck."""
+"""Larger inputs are planned in Spark: this process would be the bottleneck."""
 
 
-def small_input(source: Given) -> Objects | TablesOfTopologies | None:
-    """`source` as this process plans it, read once if it is DataFrames; None if it is not small.
+def small_input(source: TopologySource) -> Objects | TablesOfTopologies | None:
+    """Return `source` for planning in this process, collected if it is DataFrames; None if it is not small.
 
-    InputError or SchemaError for frames with other columns than they may have.
+    Raises InputError or SchemaError for frames with wrong columns.
     """
     match source:
         case Paths():
@@ -104,7 +104,7 @@ def _read(frames: SparkFrames) -> Objects | TablesOfTopologies | None:
 
 
 def read_frames(frames: SparkFrames) -> Objects | TablesOfTopologies:
-    """All rows of DataFrames, as this process plans them. Errors as `small_input`."""
+    """Collect all rows of DataFrames, to plan them in this process. Same errors as `small_input`."""
     return _as_topologies([frame.toArrow() for frame in _checked_frames(frames)])
 
 
@@ -115,15 +115,15 @@ def _as_topologies(tables: list[pa.Table]) -> Objects | TablesOfTopologies:
 
 
 def dataframe_of_table(spark: Any, name: str, table: pa.Table) -> Any:
-    """A table of a plan as a DataFrame of `spark`, with the declared columns, in one partition."""
+    """Return a table of a plan as a DataFrame of `spark`, with the declared columns, in one partition."""
     schema = spark_schema(name)
-    # PySpark casts, and takes no null for a struct whose fields are declared as not null
+    # PySpark casts, and rejects null for a struct whose fields are declared as not null.
     rows = spark.createDataFrame(table, _with_nulls(schema)).coalesce(1)
     return rows.select(*(rows[field.name].alias(field.name, metadata=field.metadata) for field in schema))
 
 
 def _with_nulls(kind: Any) -> Any:
-    """The type with values that may be null, at any depth."""
+    """Return the type with nullable values at any depth."""
     if isinstance(kind, StructType):
         return StructType([StructField(field.name, _with_nulls(field.dataType)) for field in kind])
     if isinstance(kind, ArrayType):

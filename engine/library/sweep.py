@@ -1,4 +1,4 @@
-"""Sweeps as a library call."""
+"""Run sweeps by a library call."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -124,7 +124,7 @@ def sweep(
         require_session(spark)
         if is_connect(spark):
             raise ConfigurationError(
-                "spark: a sweep needs the JVM of a session of classic Spark; found one of Spark Connect",
+                "spark must be a session of classic Spark, whose JVM a sweep needs, got one of Spark Connect",
                 "leave spark out: this machine measures",
             )
         use_this_python(spark)
@@ -152,7 +152,7 @@ def sweep(
 
 
 def _with_names(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec with the names of its planners. Raises ConfigurationError."""
+    """Return the spec with names in place of its planners' functions. Raises ConfigurationError."""
     from penstock.engine.planning.find_custom_planners import importable_name
 
     planners = spec.get("planners")

@@ -1,4 +1,4 @@
-"""What a changed option, or another parallelism, would save or cost a script's job: planned again."""
+"""Compare a script's job with the same job after changes of options or parallelism, by planning it again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,11 +15,11 @@ from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.run.runtime.transformations import PYTHON_FILES, Job
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
 
-# The jobs of a script, without running them.
+# Collect the jobs of a script without running them.
 
 
 class JobsOfScript(NamedTuple):
-    """Jobs in the order of their execution; `failure`: what the script failed with after the last one."""
+    """Jobs in the order of their execution, and the script's `failure` after the last one, if any."""
 
     jobs: list[Job]
     failure: PenstockError | None
@@ -28,10 +28,10 @@ class JobsOfScript(NamedTuple):
 def jobs_of_script(
     script: str, arguments: Sequence[str], settings: EnvironmentSettings, *, real_pyflink: bool = False
 ) -> JobsOfScript:
-    """Run a script, and take all its jobs instead of running them: none of them has results.
+    """Run a script, and capture all its jobs instead of running them: they have no results.
 
-    Raises InputError where it executes no job, and what `run_script` raises before the first one. A script
-    that needs results of a job may fail after it, which is `failure`.
+    Raises InputError if it executes no job, and the errors of `run_script` before the first one. A script
+    that needs results of a job may fail after it; this is `failure`.
     """
     captured: list[Job] = []
     failure = None
@@ -51,11 +51,11 @@ def jobs_of_script(
 def job_of_script(
     script: str, arguments: Sequence[str], options: PlanOptions, scripts: object, wanted: str | None = None
 ) -> Job:
-    """The job of a script that has the number (from 1) or the name `wanted`; None: the first one.
+    """Return the job of a script with the number (from 1) or the name `wanted`; None: the first one.
 
     The script runs to its end, or up to its first execute if that job is wanted; nothing runs on Spark.
-    `scripts` are options of environments (EffectiveConfiguration.scripts). Raises InputError where it
-    executes nothing, ScriptError where it raises.
+    `scripts` are options of environments (EffectiveConfiguration.scripts). Raises InputError if it
+    executes no job, ScriptError if it raises.
     """
     settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]
     if wanted is not None:
@@ -68,7 +68,7 @@ def job_of_script(
 
 
 def chosen_job(captured: JobsOfScript, wanted: str | None, script: str) -> Job:
-    """The job of the number (from 1) or name `wanted`; None: the first one. InputError for any other."""
+    """Return the job with the number (from 1) or name `wanted`; None: the first one. Raises InputError."""
     if wanted is None:
         return captured.jobs[0]
     by_name = [job for job in captured.jobs if job.name == wanted]
@@ -77,13 +77,13 @@ def chosen_job(captured: JobsOfScript, wanted: str | None, script: str) -> Job:
     if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(captured.jobs):
         return captured.jobs[int(wanted) - 1]
     names = ", ".join(f"{number} {job.name!r}" for number, job in enumerate(captured.jobs, 1))
-    raise InputError(f"{script}: no job {wanted!r}", f"it executes {names}")
+    raise InputError(f"{script} has no job {wanted!r}", f"it executes {names}")
 
 
 def _run_to_its_end(
     script: str, arguments: Sequence[str], settings: EnvironmentSettings, *, real_pyflink: bool = False
 ) -> None:
-    """run_script, in which sys.exit ends the script, and raises ScriptError if it reports a failure."""
+    """Call run_script; sys.exit ends the script, and raises ScriptError if it reports a failure."""
     try:
         run_script(script, arguments, settings, real_pyflink=real_pyflink)
     except SystemExit as end:
@@ -92,26 +92,26 @@ def _run_to_its_end(
 
 
 def _no_job(script: str) -> InputError:
-    return InputError(f"{script}: it ended without executing a job", "a job is planned when it is executed")
+    return InputError(f"{script} ended without executing a job", "a job is planned when it is executed")
 
 
-# The Flink options that a script's environments begin with.
+# Initial Flink options of a script's environments.
 
 
 def with_python_files(configuration: EffectiveConfiguration, py_files: str | None) -> dict[str, str]:
-    """The configuration's options for scripts, over which `py_files` (FILE,…) win.
+    """Return the configuration's options for scripts; `py_files` (FILE,…), if given, win.
 
     Source: CliFrontend.getEffectiveConfiguration: options of a program come after files and -D.
     """
     return {**configuration.scripts, PYTHON_FILES: py_files} if py_files else dict(configuration.scripts)
 
 
-#: After the name or uid of an operator: the change is of its parallelism.
+#: Suffix of an operator's name or uid in a change of its parallelism.
 PARALLELISM = ":parallelism"
 
 
 class WhatIfOfScript(NamedTuple):
-    """Figures of a job as it is and as it would be, by name; the operators of both."""
+    """Figures of a job before and after changes, by name, and its operators in both cases."""
 
     job: str
     now: dict[str, int]
@@ -121,19 +121,18 @@ class WhatIfOfScript(NamedTuple):
 
 
 def parse_change(text: str) -> Changes:
-    """The change that `KEY=VALUE` or `OPERATOR:parallelism=N` asks for. ConfigurationError for others."""
+    """Parse `KEY=VALUE` or `OPERATOR:parallelism=N`. Raises ConfigurationError for other texts."""
     key, equals, value = text.rpartition("=") if PARALLELISM in text else text.partition("=")
     if not equals or not key:
         raise ConfigurationError(
-            f"--what-if {text}: found no change",
-            "allowed for a script: an option of Flink, as python.operator-chaining.enabled=false, or "
-            "OPERATOR:parallelism=N",
+            f"--what-if must be KEY=VALUE or OPERATOR:parallelism=N for a script, got {text}",
+            "KEY is an option of Flink, such as python.operator-chaining.enabled",
         )
     counted = key.endswith(PARALLELISM)
     if not counted and key != DEFAULT_PARALLELISM:
         return Changes(options={key: value})
     if not value.isascii() or not value.isdigit() or not int(value):
-        raise ConfigurationError(f"--what-if {text}: found parallelism {value!r}, allowed: from 1")
+        raise ConfigurationError(f"--what-if {text}: parallelism must be 1 or more, got {value!r}")
     if not counted:
         return Changes(options={key: value})
     return Changes(parallelism={key.removesuffix(PARALLELISM): int(value)})
@@ -146,10 +145,10 @@ def what_if_of_script(
     wanted: str | None,
     changes: Changes,
 ) -> WhatIfOfScript:
-    """Plan the job of the number or name `wanted` (None: the first one) without `changes` and with them.
+    """Plan the job with the number or name `wanted`, by default the first, without and with `changes`.
 
-    The script runs twice, no job of it does. Raises ConfigurationError where no operator has a name that is
-    to be changed, and what jobs_of_script and planning raise.
+    The script runs twice, its jobs do not. Raises ConfigurationError if no operator has a name in the
+    changes, and the errors of jobs_of_script and planning.
     """
     now = chosen_job(jobs_of_script(script, arguments, settings), wanted, script)
     changed = replace(settings, changes=changes)
@@ -165,7 +164,7 @@ def what_if_of_script(
         if name not in known:
             names = ", ".join(sorted({call.name for call in calls}))
             raise ConfigurationError(
-                f"--what-if {name}{PARALLELISM}: job {then.name!r} has no such operator", f"it has {names}"
+                f"--what-if {name}{PARALLELISM}: job {then.name!r} lacks this operator", f"it has {names}"
             )
     return WhatIfOfScript(now.name, _figures(now), _figures(then), _operators(now), _operators(then))
 
@@ -175,7 +174,7 @@ def _operators(job: Job) -> list[str]:
 
 
 def _figures(job: Job) -> dict[str, int]:
-    """The figures of a job. Python operators in thread mode have no workers and serialise nothing."""
+    """Return the figures of a job. Python operators in thread mode have no workers and serialise nothing."""
     graph, tables = job.lowered.to_run, plan_to_run(job)
     python = [operator for operator in graph.physical.values() if operator.python is not None]
     in_process = {operator.id for operator in python if not operator.thread_mode}

@@ -1,4 +1,4 @@
-"""How much more memory this process can have, and what sets the limit."""
+"""Measure the memory that is still available to this process, and name its limit."""
 
 import os
 import resource
@@ -9,24 +9,24 @@ from typing import NamedTuple
 import penstock
 from penstock.plans.errors import NotEnoughMemoryError
 
-# The memory cgroups around this process, version 1 or 2, that set a limit.
+# Memory cgroups around this process, version 1 or 2, that set a limit.
 
 
 CGROUP_OF_PROCESS = Path("/proc/self/cgroup")
 CGROUPS = Path("/sys/fs/cgroup")
 
 _UNLIMITED = 2**60
-"""Version 1 writes a number near 2**63 where there is no limit."""
+"""Without a limit, version 1 writes a number near 2**63."""
 
 _FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     2: ("memory.max", "memory.current", "inactive_file"),
 }
-"""By version: the limit, the usage, and what statistics call caches that can be dropped."""
+"""By version: files of the limit and the usage, and the name of reclaimable caches in the statistics."""
 
 
 class MemoryCgroup(NamedTuple):
-    """A cgroup's memory: its limit, its use, and how much of that is caches that can be dropped."""
+    """The limit and the use of a cgroup's memory, and the part of the use in reclaimable caches."""
 
     limit_bytes: int
     used_bytes: int
@@ -34,9 +34,9 @@ class MemoryCgroup(NamedTuple):
 
 
 def memory_cgroups() -> Iterator[MemoryCgroup]:
-    """The cgroups of this process that limit its memory, innermost first; none where there are no cgroups.
+    """Yield the cgroups that limit this process's memory, innermost first; none without cgroups.
 
-    A container sees its own cgroup as the root, so paths of the host that are not there are passed over.
+    A container sees its own cgroup as the root, so paths of the host that do not exist in it are skipped.
     """
     for line in _lines_of(CGROUP_OF_PROCESS):
         _, controllers, path = line.split(":", 2)
@@ -57,7 +57,7 @@ def memory_cgroups() -> Iterator[MemoryCgroup]:
 
 
 def _lines_of(file: Path) -> list[str]:
-    """The lines of a file of the kernel; none if it is not there."""
+    """Return the lines of a file of the kernel; none if it does not exist."""
     try:
         return file.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
@@ -69,38 +69,38 @@ def _number(file: Path) -> int | None:
     return int(lines[0]) if lines and lines[0].isdigit() else None
 
 
-# What this machine, or the container on it, gives to a local Spark: memory and cores.
+# Memory and cores of this machine, or of the container on it, for a local Spark.
 
 
 def memory_bytes() -> int:
-    """Physical memory, or the limit of a container or cgroup where that is smaller."""
+    """Return the physical memory, or the limit of a container or cgroup if it is smaller."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([physical, *(group.limit_bytes for group in memory_cgroups())])
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def driver_memory_mebibytes() -> int:
-    """Heap for a local Spark: half of the memory (Python workers need the rest), from 1 to 30 GiB.
+    """Return half of the memory, from 1 to 30 GiB, as the heap for a local Spark; workers need the rest.
 
     A heap above 30 GiB would lose compressed object pointers and hold less.
     """
     return max(1024, min(30 * 1024, memory_bytes() // 2**21))
 
 
-# Where Penstock is imported from.
+# The folder from which Penstock is imported.
 
 
 def import_root() -> Path:
-    """The folder that holds the package `penstock`: site-packages, or the root of a checkout."""
+    """Return the folder with the package `penstock`, which is site-packages or the root of a checkout."""
     return Path(penstock.__file__).resolve().parents[1]
 
 
 def is_checkout() -> bool:
-    """Whether Penstock is imported from a checkout, which other processes have to be told of."""
+    """Return whether Penstock is imported from a checkout, whose path other processes must be given."""
     return (import_root() / "pyproject.toml").is_file()
 
 
@@ -108,28 +108,28 @@ _PROC = Path("/proc")
 
 
 class Available(NamedTuple):
-    """Bytes that this process can still make resident, and what sets that limit."""
+    """Bytes that this process can still make resident, and the source of that limit."""
 
     size_bytes: int
     limited_by: str
 
 
 def available_memory() -> Available:
-    """The least of what the machine, the memory cgroups around this process, and its resource limits leave.
+    """Return the smallest amount left by the machine, the memory cgroups around this process and its ulimits.
 
     Resource limits count address space (RLIMIT_AS) and private mappings (RLIMIT_DATA), of which libraries
-    reserve more than they use: those reserves are taken off.
+    reserve more than they use: those reserves are subtracted.
     """
     return min([_machine_memory(), *_cgroup_limits(), *_process_limits()])
 
 
 def resident_bytes(process: int) -> int:
-    """Memory that a process holds; 0 if that is not known."""
+    """Return the resident memory of a process; 0 if it is unknown."""
     return _kibibytes(_PROC / str(process) / "status").get("VmRSS", 0)
 
 
 def _machine_memory() -> Available:
-    """MemAvailable: free memory, and caches that the kernel gives up. Without /proc, all physical memory."""
+    """Return MemAvailable (free memory, and reclaimable caches). Without /proc, all physical memory."""
     free = _kibibytes(_PROC / "meminfo").get("MemAvailable")
     if free is None:
         free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -160,7 +160,7 @@ def _process_limits() -> Iterator[Available]:
 
 
 def _kibibytes(file: Path) -> dict[str, int]:
-    """Entries such as `MemAvailable:  1024 kB`, in bytes."""
+    """Parse entries such as `MemAvailable:  1024 kB` into bytes."""
     sizes = {}
     for line in _lines_of(file):
         key, _, value = line.partition(":")
@@ -173,45 +173,45 @@ def _size(size_bytes: int) -> str:
     return f"{size_bytes / 2**30:.1f} GiB"
 
 
-# The error of work that does not fit in memory, said before it starts.
+# The error, before it starts, of work that does not fit in memory.
 
 
 def require_memory(needed_bytes: int, work: str, available: Available, hint: str) -> None:
-    """Raise NotEnoughMemoryError if `work`, as people call it, takes more than there is."""
+    """Raise NotEnoughMemoryError if `work`, described for users, needs more than is available."""
     if needed_bytes > available.size_bytes:
         raise NotEnoughMemoryError(
-            f"{work} takes about {shown_bytes(needed_bytes)} of memory; there are "
-            f"{shown_bytes(available.size_bytes)}, which is what {available.limited_by} leaves",
+            f"{work} takes about {shown_bytes(needed_bytes)} of memory; {available.limited_by} leaves "
+            f"{shown_bytes(available.size_bytes)}",
             hint,
         )
 
 
 def shown_bytes(size_bytes: int) -> str:
-    """Memory, for people."""
+    """Format an amount of memory for users."""
     return f"{size_bytes / 2**30:.2f} GiB"
 
 
-# Whether resource limits leave room for the libraries of a command, asked before they are imported.
+# Check, before they are imported, that resource limits leave room for the libraries of a command.
 #
-# Where a library written in Rust or C++ cannot map memory or start a thread, it ends the process, and nothing
-# can be said any more.
+# If a library written in Rust or C++ cannot map memory or start a thread, it ends the process without a
+# message.
 
 
-class _Needs(NamedTuple):
-    """Bytes that a command maps and, of these, that are private and writable."""
+class _AddressSpace(NamedTuple):
+    """Bytes that a command maps and, of these, bytes that are private and writable."""
 
     address_space: int
     data: int
 
 
-# Measured as VmPeak and VmData on 2 cores: 0.7 to 1.7 GiB and up to 0.35 GiB of commands that compute
-# nothing, 2.8 and 1.5 GiB of the others, over stores of 300 to 25,000 topologies: Arrow reserves 1 GiB.
-_LISTING = _Needs(3 * 2**29, 2**29)
-_COMPUTING = _Needs(5 * 2**29, 3 * 2**29)
-_A_CORE = _Needs(2**28, 2**27)
+# Measured as VmPeak and VmData on 2 cores: 0.7 to 1.7 GiB and up to 0.35 GiB for commands that compute
+# nothing, 2.8 and 1.5 GiB for the others, over stores of 300 to 25,000 topologies: Arrow reserves 1 GiB.
+_LISTING = _AddressSpace(3 * 2**29, 2**29)
+_COMPUTING = _AddressSpace(5 * 2**29, 3 * 2**29)
+_PER_CORE = _AddressSpace(2**28, 2**27)
 """Threads reserve stacks and arenas, and there are more of them on more cores."""
 
-_THAT_LIST = ("info", "recover", "runs", "verify")
+_LISTING_COMMANDS = ("info", "recover", "runs", "verify")
 _WITHOUT_LIBRARIES = ("doctor",)
 
 
@@ -219,21 +219,17 @@ def require_address_space(command: str) -> None:
     """Raise NotEnoughMemoryError if `ulimit -v` or `ulimit -d` is too small for `command` to start."""
     if command in _WITHOUT_LIBRARIES:
         return
-    needs = _LISTING if command in _THAT_LIST else _COMPUTING
+    needs = _LISTING if command in _LISTING_COMMANDS else _COMPUTING
     for kind, option, position in (
         (resource.RLIMIT_AS, "ulimit -v", 0),
         (resource.RLIMIT_DATA, "ulimit -d", 1),
     ):
         limit = resource.getrlimit(kind)[0]
-        needed = needs[position] + cores() * _A_CORE[position]
+        needed = needs[position] + cores() * _PER_CORE[position]
         if limit != resource.RLIM_INFINITY and limit < needed:
             raise NotEnoughMemoryError(
-                f"{command} does not start: its libraries reserve {_shown(needed)} of address "
-                f"space, and `{option}` allows {_shown(limit)}",
+                f"{command} does not start: its libraries reserve {shown_bytes(needed)} of address "
+                f"space, and `{option}` allows {shown_bytes(limit)}",
                 f"raise the limit, e.g. `{option} unlimited`; a cgroup (systemd-run -p MemoryMax=…) "
-                "limits what is used instead of what is reserved",
+                "limits used memory instead of reserved memory",
             )
-
-
-def _shown(size_bytes: int) -> str:
-    return f"{size_bytes / 2**30:.2f} GiB"

@@ -1,6 +1,6 @@
-"""A child process ends when its parent does, even if that is killed (on Linux).
+"""End a child process when its parent ends, even if the parent is killed (on Linux).
 
-As a program, for commands that cannot ask for it themselves:
+As a program, for commands that cannot do so themselves:
 
     python die_with_parent.py PARENT_PID COMMAND ARGUMENT...
 """
@@ -12,12 +12,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Environment variables that are the caller's, and are given back.
+# Restore the caller's environment variables.
 
 
 @contextmanager
 def environment_as_before(*names: str) -> Iterator[None]:
-    """Give these variables the values back that they had, or none, when the context ends."""
+    """Restore the values of these variables, or their absence, when the context ends."""
     before = {name: os.environ.get(name) for name in names}
     try:
         yield
@@ -30,23 +30,23 @@ def environment_as_before(*names: str) -> Iterator[None]:
 
 
 PARENT = "PENSTOCK_PARENT_PID"
-"""Environment variable that tells a child who its parent is."""
+"""Environment variable with the parent's process id, for a child."""
 
 _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """Have this process killed when `parent` ends (default: the process named by PARENT, if any)."""
+    """Have this process killed when `parent`, or the process named by PARENT, ends."""
     expected = parent or int(os.environ.pop(PARENT, 0))
     if not expected or not sys.platform.startswith("linux"):
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != expected:  # it ended before
+    if os.getppid() != expected:  # it has already ended
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def with_parent(command: list[str]) -> list[str]:
-    """A command line that runs `command` as a child that ends with this process."""
+    """Return a command line that runs `command` as a child that ends with this process."""
     return [sys.executable, "-I", "-S", os.path.abspath(__file__), str(os.getpid()), *command]
 
 

@@ -1,4 +1,4 @@
-"""Errors of the machine: no space left, no permission, a read-only target, a failing disk."""
+"""Recognise errors of the machine, such as a full disk, no permission or a read-only target."""
 
 import errno
 import os
@@ -32,9 +32,9 @@ _OF_RUST = re.compile(r"os error (\d+)\)|Os \{ code: (\d+)")
 
 
 def machine_error(error: BaseException, doing: str | None = None) -> MachineError | None:
-    """`error`, or an exception that led to it, as a refusal of the machine; None if it is something else.
+    """Return `error`, or a cause of it, as a refusal of the machine; None for other errors.
 
-    `doing`: what failed, such as "writing STORE"; default: the file that the exception names.
+    `doing`: the action that failed, such as "writing STORE"; default: the file that the exception names.
     """
     seen: set[int] = set()
     cause: BaseException | None = error
@@ -48,13 +48,13 @@ def machine_error(error: BaseException, doing: str | None = None) -> MachineErro
             named = doing or (f"{cause.filename}" if cause.filename is not None else None)
             return _refusal(cause.errno, named)
         if isinstance(cause, FileNotFoundError) and cause.filename is None and _is_nowhere():
-            return MachineError("the working directory has been deleted", "cd to a folder that is there")
+            return MachineError("the working directory has been deleted", "cd to an existing folder")
         cause = cause.__cause__ or cause.__context__
     return None
 
 
 def _is_nowhere() -> bool:
-    """Whether this process's working directory is gone: paths that are relative then name nothing."""
+    """Return whether this process's working directory is gone, so that relative paths do not work."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -63,12 +63,15 @@ def _is_nowhere() -> bool:
 
 
 def takes_no_files(folder: str, doing: str) -> MachineError:
-    """That `folder` is there, and the system says "no such file" of a new file in it, as of /proc."""
-    return MachineError(f"{doing}: {folder} takes no new files", "choose a folder of a disk")
+    """Return the error for an existing folder, such as /proc, in which creating files is impossible.
+
+    The system reports it as FileNotFoundError.
+    """
+    return MachineError(f"{doing}: cannot create files in {folder}", "choose a folder on a disk")
 
 
 def machine_error_in_text(error: BaseException, doing: str) -> MachineError | None:
-    """As machine_error, for exceptions of Rust, C++ and Java, which have the system's error in their text."""
+    """Return machine_error, also for exceptions of Rust, C++ and Java that have the error in their text."""
     known = machine_error(error, doing)
     if known is not None:
         return known
@@ -77,7 +80,7 @@ def machine_error_in_text(error: BaseException, doing: str) -> MachineError | No
 
 
 def refusal_in_text(text: str) -> int | None:
-    """The number of the system's error by which a text says that the machine refuses."""
+    """Return the number of the system's error in a text that reports a refusal of the machine, else None."""
     for match in _OF_RUST.finditer(text):
         number = int(match[1] or match[2])
         if number in _REFUSALS:
@@ -86,23 +89,23 @@ def refusal_in_text(text: str) -> int | None:
 
 
 def with_exit_code_of_disk(error: Failure) -> Failure:
-    """`error`, with the exit code and the hint of a MachineError if its message says that a disk refuses.
+    """Return `error` with exit code and hint of a MachineError if its message reports a refusing disk.
 
-    For failures that name more than the cause, such as an operator and a record.
+    For failures whose message names more than the cause, such as an operator and a record.
     """
     number = next((number for number in _OF_DISKS if os.strerror(number) in error.message), 0)
     if not number:
         return error
-    told = type(error)(error.message, error.hint or _HINTS.get(number))
-    told.exit_code = MachineError.exit_code
-    return told
+    disk_error = type(error)(error.message, error.hint or _HINTS.get(number))
+    disk_error.exit_code = MachineError.exit_code
+    return disk_error
 
 
 def hint_of(number: int) -> str | None:
-    """The hint for an error number of the system; None if it has none."""
+    """Return the hint for an error number of the system, if it has one."""
     return _HINTS.get(number)
 
 
 def _refusal(number: int, doing: str | None) -> MachineError:
-    said = os.strerror(number)
-    return MachineError(said if doing is None else f"{doing}: {said}", _HINTS.get(number))
+    reason = os.strerror(number)
+    return MachineError(reason if doing is None else f"{doing}: {reason}", _HINTS.get(number))

@@ -1,6 +1,6 @@
-"""Standard output whose errors say so, since a descriptor has no name to put into an OSError.
+"""Name standard output in its errors, because an OSError of a descriptor has no file name.
 
-What is said on standard error is lost if that cannot be written: there is nobody to tell.
+Output to standard error is lost if it cannot be written, because there is nowhere else to report it.
 """
 
 import io
@@ -9,13 +9,13 @@ import signal
 import sys
 from typing import Any, TextIO
 
-# Standard input, output and error of a process that was started without one of them (`penstock … >&-`).
+# Replace standard files that a process was started without (`penstock … >&-`).
 
 
 def open_missing_standard_files() -> None:
-    """Open /dev/null as those of the three that are closed.
+    """Open /dev/null in place of closed standard input, output or error.
 
-    Otherwise the next file that is opened would get the number, and what is said would be written into it.
+    Otherwise the next file that is opened would get its number, and messages would be written into that file.
     """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
@@ -34,20 +34,20 @@ _NAME = "writing standard output"
 
 
 def name_standard_output() -> None:
-    """Replace sys.stdout and sys.stderr by streams to the same files that behave so.
+    """Replace sys.stdout and sys.stderr by streams to the same files with such errors.
 
-    Streams that a caller has put there, and that are no files, stay.
+    Streams of a caller that are not files stay.
     """
-    sys.stdout, sys.stderr = _with(_Named, sys.stdout), _with(_Silent, sys.stderr)
+    sys.stdout, sys.stderr = _with(_NamedOutput, sys.stdout), _with(_SilentOutput, sys.stderr)
 
 
 def is_of_standard_output(error: BaseException | None) -> bool:
-    """Whether this says that standard output could not be written."""
+    """Return whether an error means that standard output could not be written."""
     return isinstance(error, OSError) and error.filename == _NAME
 
 
 def nobody_reads(error: BaseException | None) -> bool:
-    """Whether the reader of standard output has gone."""
+    """Return whether the reader of standard output has gone."""
     return isinstance(error, BrokenPipeError) and is_of_standard_output(error)
 
 
@@ -68,7 +68,7 @@ def _with(kind: type[io.FileIO], stream: TextIO) -> TextIO:
     )
 
 
-class _Named(io.FileIO):
+class _NamedOutput(io.FileIO):
     def write(self, data: Any) -> int | None:  # type: ignore[override]
         try:
             return super().write(data)
@@ -76,7 +76,7 @@ class _Named(io.FileIO):
             raise OSError(error.errno, error.strerror, _NAME) from None
 
 
-class _Silent(io.FileIO):
+class _SilentOutput(io.FileIO):
     def write(self, data: Any) -> int | None:  # type: ignore[override]
         try:
             return super().write(data)

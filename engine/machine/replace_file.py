@@ -1,4 +1,4 @@
-"""A file that a user names is replaced whole or left as it was; what is no regular file is written to."""
+"""Replace a user's file whole, or leave it unchanged; write directly to anything but a regular file."""
 
 import errno
 import os
@@ -18,11 +18,11 @@ _DESCRIPTORS = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd")
 
 @contextmanager
 def replace_file(target: Path) -> Iterator[BinaryIO]:
-    """What `target` is to hold; a regular file gets it at once, when it is complete and on disk.
+    """Yield a file for the new content of `target`, which replaces a regular file once complete and on disk.
 
-    Until then the old file stays, and it does if this fails or is killed. The new one has the old one's mode
-    and owner, as far as this user may set them. Links are followed; where nothing is, the file is made.
-    Devices, FIFOs and this process's own descriptors (/dev/stdout) are written to as they are.
+    Until then, and if this fails or is killed, the old file stays. The new one gets the old one's mode
+    and owner, if this user may set them. Links are followed; a missing file is created.
+    Devices, FIFOs and this process's own descriptors (/dev/stdout) are written to directly.
     Raises ConfigurationError (a directory, no such directory), MachineError (no space, no permission).
     """
     try:
@@ -49,7 +49,7 @@ def replace_file(target: Path) -> Iterator[BinaryIO]:
 
 
 def require_place(target: Path) -> None:
-    """For work that takes long: what replace_file would refuse of `target` at once. Same errors."""
+    """Check `target` before long work, and raise the errors that replace_file would raise at once."""
     if _descriptor(target) is not None:
         return
     status = _status(target)
@@ -65,11 +65,11 @@ def _require_place(target: Path, status: os.stat_result | None) -> None:
         raise ConfigurationError(f"cannot write {target}: it is a directory")
     parent = Path(os.path.realpath(target)).parent
     if (status is None or stat.S_ISREG(status.st_mode)) and not parent.is_dir():
-        raise ConfigurationError(f"cannot write {target}: there is no directory {parent}")
+        raise ConfigurationError(f"cannot write {target}: directory {parent} does not exist")
 
 
 def _descriptor(target: Path) -> int | None:
-    """The descriptor of this process that a path such as /dev/stdout stands for."""
+    """Return the descriptor of this process that a path such as /dev/stdout leads to."""
     path = os.path.abspath(target)
     for _ in range(40):
         descriptors = _DESCRIPTORS.fullmatch(os.path.realpath(os.path.dirname(path)))
@@ -97,7 +97,7 @@ def _status(target: Path) -> os.stat_result | None:
 def _replace_regular(real: Path, old: os.stat_result | None) -> Iterator[BinaryIO]:
     if old is not None and not os.access(real, os.W_OK):
         raise PermissionError(13, "Permission denied", str(real))
-    # Short, whatever the name of the file: names have a largest length.
+    # Short even for a file with a long name: the length of names is limited.
     unfinished = real.with_name(f".{uuid4().hex}.unfinished")
     try:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -108,7 +108,7 @@ def _replace_regular(real: Path, old: os.stat_result | None) -> Iterator[BinaryI
             yield file
             file.flush()
             if old is not None:
-                _keep_owner_and_mode(file.fileno(), old)
+                _copy_owner_and_mode(file.fileno(), old)
             sync_descriptor(file.fileno(), str(real))
         os.replace(unfinished, real)
         sync_folder(str(real.parent))
@@ -117,44 +117,46 @@ def _replace_regular(real: Path, old: os.stat_result | None) -> Iterator[BinaryI
             unfinished.unlink()
 
 
-def _keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
+def _copy_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
     with suppress(PermissionError):
         os.fchown(descriptor, old.st_uid, old.st_gid)
     with suppress(PermissionError):
         os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
-# The folder that --out names, made.
+# Create the folder of --out.
 
 
 def make_output_folder(folder: str | os.PathLike[str]) -> None:
-    """Make `folder`, and those above it, unless it is there.
+    """Create `folder` and its parents if they do not exist.
 
-    Raises ConfigurationError where a file is in the way, MachineError where the system takes no folder.
+    Raises ConfigurationError if a file is in the way, MachineError if the system does not allow folders
+    there.
     """
     try:
         os.makedirs(folder, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise ConfigurationError(f"--out {folder}: {error.filename} is no directory") from error
-    except FileNotFoundError as error:  # of a name that is new, in a folder that is there, as in /proc
+        raise ConfigurationError(f"--out {folder}: {error.filename} is not a directory") from error
+    except FileNotFoundError as error:  # for a new name in an existing folder, as in /proc
         above = os.path.dirname(os.path.abspath(error.filename))
         raise takes_no_files(above, f"--out {folder}") from error
 
 
-# Files and the folders that name them reach the disk, so that they survive a loss of power.
+# Sync files and their folders to the disk, so that they survive a loss of power.
 
 
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP)
-"""The errors of file systems that cannot sync a folder."""
+"""Errors of file systems that cannot sync a folder."""
 
 NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
-"""The errors of file systems that have no hard links."""
+"""Errors of file systems without hard links."""
 
 
 def make_durable(files: Iterable[str], below: str) -> None:
     """Sync `files`, then each folder above them up to the parent of `below`.
 
-    Files that are gone are passed over: logs are cleaned up. Raises MachineError where the disk fails.
+    Files that no longer exist are skipped, because logs are cleaned up. Raises MachineError if the disk
+    fails.
     """
     folders: set[str] = set()
     top = os.path.dirname(os.path.abspath(below))
@@ -170,12 +172,12 @@ def make_durable(files: Iterable[str], below: str) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Names in `folder` that were made, replaced or removed are so after a loss of power."""
+    """Make created, replaced and removed names in `folder` durable."""
     _sync(folder, _CANNOT_SYNC)
 
 
 def sync_descriptor(descriptor: int, path: str, ignored: Collection[int] = ()) -> None:
-    """fsync of an open file or folder. MachineError that names `path`, unless the error is `ignored`."""
+    """fsync an open file or folder. Raises MachineError with `path`, unless the error is `ignored`."""
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -183,7 +185,7 @@ def sync_descriptor(descriptor: int, path: str, ignored: Collection[int] = ()) -
             return
         raise MachineError(
             f"fsync of {path} fails: {os.strerror(error.errno or 0)}",
-            "choose a folder of a disk whose file system writes through to it",
+            "choose a folder on a disk whose file system supports fsync",
         ) from error
 
 

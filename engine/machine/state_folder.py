@@ -1,8 +1,7 @@
-"""Where Penstock keeps what outlives a command: jobs and sessions of this user, and what it can make again.
+"""Provide folders for data that outlives a command, such as jobs, sessions and caches of this user.
 
-Both folders hold pickles and paths of jars, so that a user who writes into them runs code as their owner.
-Only the functions here hand them out, and they refuse a folder that is not this user's alone, however it was
-found.
+Both folders contain pickles and paths of jars, so a user who can write to them can run code as their owner.
+Only the functions here return them, and they refuse a folder that other users can write to.
 """
 
 import atexit
@@ -22,15 +21,15 @@ from typing import Literal
 from penstock.operators.files.durable_files import NotOwnError, make_private_folder, require_own_place
 from penstock.plans.errors import ConfigurationError
 
-# A folder that one process at a time works in.
+# Folders with one process at a time.
 
 
 @contextmanager
 def hold_folder(folder: Path, work: str) -> Iterator[None]:
-    """Hold `folder` while the block runs; ConfigurationError if another process has it for the same.
+    """Lock `folder` while the block runs; ConfigurationError if another process holds it for the same work.
 
-    `work` is what is done in it, such as "penstock bench". The kernel lets go when the process ends, however
-    it does.
+    `work` describes the work, such as "penstock bench". The kernel releases the lock when the process ends in
+    any way.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -38,14 +37,14 @@ def hold_folder(folder: Path, work: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ConfigurationError(
-                f"{folder}: another {work} is at work in this folder", "wait for it, or name another folder"
+                f"{folder}: another {work} is using this folder", "wait for it, or name another folder"
             ) from None
         yield
     finally:
         os.close(descriptor)
 
 
-# Which process a run belongs to, and whether that process is still there.
+# Identify the process of a run, and check whether it still runs.
 
 
 Liveness = Literal["alive", "dead", "unknown"]
@@ -66,46 +65,48 @@ def _machine() -> dict[str, str]:
 
 
 def this_process() -> dict[str, str]:
-    """The identity of this process: machine, boot, process id and when it started."""
+    """Return machine, boot, process id and start time, which identify this process."""
     return {**_machine(), "pid": str(os.getpid()), "started": _start_of(os.getpid()) or ""}
 
 
 def liveness(owner: Mapping[str, str]) -> Liveness:
-    """Whether the process that `this_process` described is running; "unknown" where it is on another machine.
+    """Return whether the process that `this_process` described is running; "unknown" on another machine.
 
-    A process of another container on the same machine is unknown, too. A machine that was restarted has none
+    A process of another container on the same machine is unknown, too. A restarted machine has none
     of its former processes.
     """
-    here = _machine()
-    same_machine = bool(here["machine"]) and all(owner[key] == here[key] for key in ("host", "machine"))
-    if owner["boot"] != here["boot"]:
-        return "dead" if same_machine and here["boot"] else "unknown"
-    if owner["namespace"] != here["namespace"] or owner["host"] != here["host"]:
+    this_machine = _machine()
+    same_machine = bool(this_machine["machine"]) and all(
+        owner[key] == this_machine[key] for key in ("host", "machine")
+    )
+    if owner["boot"] != this_machine["boot"]:
+        return "dead" if same_machine and this_machine["boot"] else "unknown"
+    if owner["namespace"] != this_machine["namespace"] or owner["host"] != this_machine["host"]:
         return "unknown"
     return "alive" if _start_of(int(owner["pid"])) == owner["started"] else "dead"
 
 
 def describe_owner(owner: Mapping[str, str]) -> str:
-    """A process as messages name it: `process 71 on host x`."""
+    """Return a process's name for messages, such as `process 71 on host x`."""
     return f"process {owner['pid']} on {owner['host']}"
 
 
 def _start_of_process() -> tuple[int, str]:
-    """The id of this process, and digits that distinguish it from an earlier process of the same id."""
+    """Return the id of this process, and digits that distinguish it from earlier processes with this id."""
     pid = os.getpid()
     return pid, re.sub(r"\D", "", _start_of(pid) or "")
 
 
 def process_is_running(pid: int, started: str) -> bool:
-    """Whether the process that `_start_of_process` described runs on this machine."""
+    """Return whether the process that `_start_of_process` described runs on this machine."""
     running_since = _start_of(pid)
     return running_since is not None and re.sub(r"\D", "", running_since) == started
 
 
 def _start_of(pid: int) -> str | None:
-    """When a process started, in whatever form the system has it; None if there is no such process."""
+    """Return the start time of a process, in the system's own form; None if there is no such process."""
     try:
-        # the name of the program, in parentheses, may hold anything
+        # The name of the program, in parentheses, may contain any character.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None if Path("/proc/self/stat").exists() else _start_by_ps(pid)
@@ -126,16 +127,16 @@ def _text(path: str) -> str:
         return ""
 
 
-# Folders for temporary files, removed when they are done with, or by `penstock recover` after a kill.
+# Folders for temporary files, removed after use, or by `penstock recover` after a kill.
 
 
 _NAME = re.compile(r"penstock-[a-z]+-(\d+)-(\d*)-\w+")
 
 
 def temporary_folder(purpose: str) -> Path:
-    """A new empty folder that is there until the process ends.
+    """Create a new empty folder that exists until the process ends.
 
-    Its name holds `purpose` (small letters) and says which process made it.
+    Its name contains `purpose` (small letters) and identifies the process that made it.
     """
     folder = _new_folder(purpose)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -144,7 +145,7 @@ def temporary_folder(purpose: str) -> Path:
 
 @contextmanager
 def short_lived_folder(purpose: str) -> Iterator[str]:
-    """A new empty folder that is there for as long as the context, named as `temporary_folder` does."""
+    """Create a new empty folder that exists inside the context, named like `temporary_folder`."""
     folder = _new_folder(purpose)
     try:
         yield str(folder)
@@ -153,7 +154,7 @@ def short_lived_folder(purpose: str) -> Iterator[str]:
 
 
 def left_temporary_folders() -> Iterator[Path]:
-    """Folders of this user's processes that have ended without removing them."""
+    """Yield folders of this user's processes that ended without removing them."""
     for folder in sorted(Path(tempfile.gettempdir()).glob("penstock-*")):
         named = _NAME.fullmatch(folder.name)
         if named is None or not folder.is_dir() or folder.is_symlink() or folder.stat().st_uid != os.getuid():
@@ -173,9 +174,9 @@ CACHE_DIR = "PENSTOCK_CACHE_DIR"
 
 
 def state_path() -> Path:
-    """PENSTOCK_STATE_DIR, else penstock in XDG_STATE_HOME, else ~/.local/state/penstock; it may not exist.
+    """Return PENSTOCK_STATE_DIR, else penstock in XDG_STATE_HOME, else ~/.local/state/penstock.
 
-    NotOwnError if it exists, and another user owns it or may write to it.
+    The folder may not exist. Raises NotOwnError if it exists, and another user owns it or may write to it.
     """
     path = _path(STATE_DIR, "XDG_STATE_HOME", Path(".local", "state"))
     if os.path.exists(path):
@@ -184,35 +185,36 @@ def state_path() -> Path:
 
 
 def state_folder(*parts: str) -> Path:
-    """The folder `parts` of this user's state, made if it is not there, readable by this user only.
+    """Return the folder `parts` of this user's state, created if necessary, readable by this user only.
 
-    OSError where it cannot be made; NotOwnError if another user owns it, or one above it in the state, or may
-    write to it.
+    Raises OSError if it cannot be created; NotOwnError if another user owns it, or a folder above it in the
+    state, or may write to it.
     """
     return _own_folder(_path(STATE_DIR, "XDG_STATE_HOME", Path(".local", "state")), parts, STATE_DIR)
 
 
 def cache_folder() -> Path:
-    """This user's folder of what can be made again, so that later commands start sooner; made if not there.
+    """Return this user's cache, created if necessary, with files that make later commands start sooner.
 
-    It is PENSTOCK_CACHE_DIR, else penstock in XDG_CACHE_HOME, else ~/.cache/penstock. OSError where it
-    cannot be made; NotOwnError if another user owns it or may write to it.
+    They can be made again. The folder is PENSTOCK_CACHE_DIR, else penstock in XDG_CACHE_HOME, else
+    ~/.cache/penstock. Raises OSError if it cannot be created; NotOwnError if another user owns it or may
+    write to it.
     """
     return _own_folder(_path(CACHE_DIR, "XDG_CACHE_HOME", Path(".cache")), (), CACHE_DIR)
 
 
 def home_folder() -> Path:
-    """HOME, else the home of this user's account; "/", as in a container, for a number without an account."""
+    """Return HOME, else the home of this user's account; "/" for a user id without one, as in a container."""
     try:
         return Path.home()
     except RuntimeError:
         return Path("/")
 
 
-def _path(variable: str, of_desktops: str, in_home: Path) -> Path:
+def _path(variable: str, xdg_variable: str, in_home: Path) -> Path:
     if named := os.environ.get(variable):
         return Path(named).absolute()
-    above = os.environ.get(of_desktops)
+    above = os.environ.get(xdg_variable)
     return (Path(above) if above else home_folder() / in_home).absolute() / "penstock"
 
 

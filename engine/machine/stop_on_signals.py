@@ -1,6 +1,7 @@
-"""SIGINT, SIGTERM and SIGHUP end a `penstock` process in the same orderly way, each with its exit code.
+"""End a `penstock` process in the same orderly way on SIGINT, SIGTERM and SIGHUP, each with its exit code.
 
-Imports little, because it is imported before everything else: until then a signal is Python's to handle.
+This module imports little, because it is imported before everything else: until then Python itself handles
+signals.
 """
 
 import ctypes
@@ -15,20 +16,20 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-# Ends processes and all below them.
+# End processes and their descendants.
 
 
 GRACE_SECONDS = 10.0
-"""For a JVM to stop Python workers and to remove its files."""
+"""Time for a JVM to stop Python workers and to remove its files."""
 
 _PR_SET_CHILD_SUBREAPER = 36
-_LOOK_AGAIN_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 _STATE, _PARENT, _SESSION = 0, 1, 3
 _ENDED = ("Z", "X")
 
 
 def process_tree(root: int) -> set[int]:
-    """The ids of `root` and all processes below it."""
+    """Return the ids of `root` and all its descendants."""
     parents = {pid: int(fields[_PARENT]) for pid, fields in _processes().items()}
     tree = {root}
     grown = True
@@ -40,39 +41,39 @@ def process_tree(root: int) -> set[int]:
 
 
 def processes_of_session(session: int) -> set[int]:
-    """The ids of all processes in a session, whatever has become of those that started them."""
+    """Return the ids of all processes in a session, even if their parents have ended."""
     return {pid for pid, fields in _processes().items() if int(fields[_SESSION]) == session}
 
 
 def end_processes(pids: Iterable[int], grace_seconds: float = GRACE_SECONDS) -> None:
-    """SIGTERM to each, and after `grace_seconds` SIGKILL to those still there; returns at their end."""
+    """Send SIGTERM to each and wait for their end; send SIGKILL to those left after `grace_seconds`."""
     running = _signal(set(pids), signal.SIGTERM)
     end = time.monotonic() + grace_seconds
     while running and time.monotonic() < end:
-        time.sleep(_LOOK_AGAIN_SECONDS)
+        time.sleep(_POLL_SECONDS)
         running = {pid for pid in running if is_running(pid)}
     _signal(running, signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
-    """Orphans below this process become its children, where `end_children` finds them (on Linux)."""
+    """Make orphans below this process its children, so that `end_children` finds them (on Linux)."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_children() -> None:
-    """End everything that this process has started."""
+    """End all descendants of this process."""
     end_processes(process_tree(os.getpid()) - {os.getpid()})
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process, and not only its exit code."""
+    """Return whether such a process exists and has not ended (is not a zombie)."""
     fields = _fields(pid)
     return fields is not None and fields[_STATE] not in _ENDED
 
 
 def _signal(pids: set[int], number: int) -> set[int]:
-    """Send a signal; those that are running."""
+    """Send a signal to the running processes among `pids`, and return them."""
     running = {pid for pid in pids if is_running(pid)}
     for pid in running:
         with suppress(ProcessLookupError, PermissionError):
@@ -83,14 +84,14 @@ def _signal(pids: set[int], number: int) -> set[int]:
 def _processes() -> dict[int, list[str]]:
     try:
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return {}
     fields_by_pid = {pid: _fields(pid) for pid in pids}
     return {pid: fields for pid, fields in fields_by_pid.items() if fields is not None}
 
 
 def _fields(pid: int) -> list[str] | None:
-    """The fields of a process's `stat` after its name; None if it is gone."""
+    """Return the fields of a process's `stat` after its name; None if it is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()
@@ -104,7 +105,7 @@ _EXIT_CODE_OF_SIGNAL = 128
 
 
 class _Stop:
-    """Whether this process handles signals, and the first one that it got."""
+    """Whether this process handles signals, and the first signal that it received."""
 
     handling = False
     number: int | None = None
@@ -112,7 +113,7 @@ class _Stop:
 
 
 def end_at_once_on_signals() -> None:
-    """From now on, a signal ends this process with one line and no traceback.
+    """From now on, end this process on a signal with one line and no traceback.
 
     For the time before and after a command, when there is nothing to undo. Signals that were ignored when the
     process started (nohup) stay ignored.
@@ -126,10 +127,10 @@ def end_at_once_on_signals() -> None:
 
 @contextmanager
 def unwinding_on_signals() -> Iterator[None]:
-    """Inside, a signal raises KeyboardInterrupt, so that what was begun is undone on the way out.
+    """Inside the block, raise KeyboardInterrupt on a signal, so that started work is undone on the way out.
 
-    Others that follow are passed over, but for a second Ctrl-C, which ends the process at once. Without
-    `end_at_once_on_signals` before it, nothing changes: then the process is not ours.
+    Later signals are ignored, except a second Ctrl-C, which ends the process at once. Without an earlier
+    `end_at_once_on_signals`, nothing changes: then the process is not a command of Penstock.
     """
     if not _Stop.handling:
         yield
@@ -143,10 +144,10 @@ def unwinding_on_signals() -> Iterator[None]:
 
 @contextmanager
 def keeping_interrupts() -> Iterator[None]:
-    """If a library puts its own handler of SIGINT in place inside, ours stays, and calls it first.
+    """If a library installs a handler of SIGINT inside the block, keep ours, which calls the library's first.
 
-    PySpark's, of each SparkContext, cancels all jobs and raises KeyboardInterrupt. What ignores SIGINT still
-    ignores it.
+    PySpark installs one for each SparkContext; it cancels all jobs and raises KeyboardInterrupt. A process
+    that ignores SIGINT still ignores it.
     """
     before = signal.getsignal(signal.SIGINT)
     yield
@@ -159,9 +160,10 @@ def keeping_interrupts() -> Iterator[None]:
 
 @contextmanager
 def noting_handler_errors() -> Iterator[list[BaseException]]:
-    """The exceptions that handlers of signals raise inside, which a library may wrap or pass over.
+    """Collect exceptions that handlers of signals raise inside the block, which a library may wrap or ignore.
 
-    Not those of this module, which end the process. Outside of the main thread, where handlers run, none.
+    Handlers of this module, which end the process, are left out. Outside the main thread, where handlers run,
+    the list stays empty.
     """
     raised: list[BaseException] = []
     wrapped: dict[int, tuple[Any, Any]] = {}
@@ -192,27 +194,27 @@ def _noting(handler: Callable[..., Any], raised: list[BaseException]) -> Callabl
 
 
 def handles_signals() -> bool:
-    """Whether this process is a command of Penstock's, not one that only calls it."""
+    """Return whether this process is a command of Penstock, not a program that calls the library."""
     return _Stop.handling
 
 
 def stopped_by() -> int | None:
-    """The signal that this process is ending for."""
+    """Return the signal for which this process is ending, if any."""
     return _Stop.number
 
 
 def stop_message(number: int) -> str:
-    """The sentence that reports a signal."""
+    """Return the sentence that reports a signal."""
     return _WORDS[signal.Signals(number)]
 
 
 def stop_exit_code(number: int) -> int:
-    """The exit code of a process that a signal has ended, as in shells: 130 for SIGINT, 143 for SIGTERM."""
+    """Return the exit code of a process ended by a signal, as in shells: 130 for SIGINT, 143 for SIGTERM."""
     return _EXIT_CODE_OF_SIGNAL + number
 
 
 def note_interrupt() -> None:
-    """A KeyboardInterrupt came without a signal of ours: PySpark's handler has raised it, on SIGINT."""
+    """Record SIGINT for a KeyboardInterrupt that PySpark's handler raised, instead of ours."""
     if _Stop.handling and _Stop.number is None:
         _Stop.number = signal.SIGINT
 
@@ -246,16 +248,16 @@ def _end_at_once(number: int, frame: FrameType | None = None) -> NoReturn:
 
 
 class _PolarsFinder:
-    """Has calls that wait end on Ctrl-C again after polars is imported.
+    """Makes waiting calls end on Ctrl-C again after polars is imported.
 
-    Its handler of SIGINT calls the one before it, but is put in place so that the system begins such a call
-    anew: a main thread that waits for another one would not get to handle the signal.
+    The SIGINT handler of polars calls the previous one, but is installed so that the system restarts such a
+    call: a main thread that waits for another one would never handle the signal.
     """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Polars' own spec, whose loader does so when it is done."""
+        """Return polars' own spec, with a loader that restores interrupted calls after loading."""
         if name != "polars":
             return None
         sys.meta_path.remove(self)
@@ -272,7 +274,7 @@ class _PolarsFinder:
 
 
 def _unraisable(unraisable: "sys.UnraisableHookArgs") -> None:
-    """A KeyboardInterrupt out of a finaliser would only be printed: the signal counts nevertheless."""
+    """End the process on a KeyboardInterrupt from a finaliser, which Python would only print."""
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
         number = _Stop.number
         _Stop.number = None

@@ -1,9 +1,9 @@
-"""A given fleet that topologies are drawn after: of a store, a file or a plan, with what is compared."""
+"""Draw topologies by a trace, by a spec file, or after a given fleet, and compare distributions."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -23,7 +23,6 @@ from penstock.engine.store.plan_source import PlanSource, SourceKind, require_ki
 from penstock.engine.store.store_errors import store_errors
 from penstock.plans.errors import ConfigurationError, InputError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.generate.draw_by_spec import Counts, FleetSpec, draw_by_spec, read_fleet_spec
 from penstock.plans.generate.draw_by_trace import DEFAULT_MOST_PARALLELISM, draw_by_trace
 from penstock.plans.generate.draw_like import (
     GivenFleet,
@@ -46,22 +45,25 @@ from penstock.plans.topology.job_defaults import NO_DEFAULTS
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.vocabulary import Layer, TopologyForm
 
-# Topologies that are drawn one by one, as dicts.
+if TYPE_CHECKING:
+    from penstock.plans.generate.draw_by_spec import Counts, FleetSpec
+
+# Topologies drawn one by one, as dicts.
 
 
 ENDINGS = (".yaml", ".yml")
-"""Ends of names of spec files."""
+"""Endings of spec files."""
 
 Topology = dict[str, Any]
 
 
 def workloads(parallelism: int | None) -> list[Topology]:
-    """All workloads at that parallelism (None: 4); operators that set their own keep it.
+    """Return all workloads at that parallelism, by default 4; operators that set their own keep it.
 
-    Raises ConfigurationError for a parallelism that Flink does not have.
+    Raises ConfigurationError if Flink does not allow the parallelism.
     """
     if parallelism is not None and not 1 <= parallelism <= MAX_PARALLELISM:
-        raise ConfigurationError(f"parallelism: found {parallelism}, allowed 1 to {MAX_PARALLELISM}")
+        raise ConfigurationError(f"parallelism must be from 1 to {MAX_PARALLELISM}, got {parallelism}")
     at = {} if parallelism is None else {"parallelism": parallelism}
     lines = WORKLOADS.read_text(encoding="utf-8").splitlines()
     return [{**json.loads(line), **at} for line in lines]
@@ -70,44 +72,48 @@ def workloads(parallelism: int | None) -> list[Topology]:
 def topologies_by_trace(
     trace: str, topologies: int, seed: int, parallelism: int | None
 ) -> Iterator[Topology]:
-    """Topologies drawn after a trace; `parallelism`: the most that an operator has.
+    """Draw topologies after a trace; `parallelism` is the maximum of an operator.
 
-    Raises ConfigurationError at once for numbers that mean nothing.
+    Raises ConfigurationError at once for impossible numbers.
     """
     most = DEFAULT_MOST_PARALLELISM if parallelism is None else parallelism
     Spec(2, topologies, seed, parallelism=most)
     return (draw_by_trace(trace, seed, number, most) for number in range(topologies))
 
 
-# Topologies that are drawn one by one as a spec file says.
+# Topologies drawn one by one by a spec file.
 
 
-def fleet_spec(path: str, topologies: int, seed: int) -> FleetSpec:
-    """The spec of a file, for that many topologies. Raises InputError and ConfigurationError."""
+def fleet_spec(path: str, topologies: int, seed: int) -> "FleetSpec":
+    """Read the spec of a file for that many topologies. Raises InputError and ConfigurationError."""
+    from penstock.plans.generate.draw_by_spec import read_fleet_spec
+
     Spec(2, topologies, seed)
     try:
         return read_fleet_spec(path)
     except FileNotFoundError as error:
-        raise InputError(f"{path}: there is no such spec file") from error
+        raise InputError(f"{path}: spec file not found") from error
 
 
-def topologies_by_spec(spec: FleetSpec, topologies: int, seed: int, counts: Counts) -> Iterator[Topology]:
-    """Topologies drawn by a spec; `counts` counts what was drawn."""
+def topologies_by_spec(spec: "FleetSpec", topologies: int, seed: int, counts: "Counts") -> Iterator[Topology]:
+    """Draw topologies by a spec; `counts` counts them."""
+    from penstock.plans.generate.draw_by_spec import draw_by_spec
+
     return (draw_by_spec(spec, seed, number, counts) for number in range(topologies))
 
 
-# Plans of given topologies, as topologies are drawn after them and compared with them.
+# Plans of given topologies, as models for drawing and for comparison.
 
 
 TABLES_OF_TOPOLOGIES = ("topologies", "transformations")
 
 Frames = dict[str, pl.DataFrame]
 ReadRows = Callable[[str, pl.Series], pl.DataFrame]
-"""The columns TOPOLOGY_COLUMNS of a table, of the topologies with these ids."""
+"""Reads the columns TOPOLOGY_COLUMNS of a table for topologies with these ids."""
 
 
 def plan_of_store(source: PlanSource) -> Frames:
-    """The topologies that the version has planned. Raises StoreError where it ends too early."""
+    """Return the planned topologies of a version. Raises StoreError if its plan lacks a layer."""
     store = source.path
     with store_errors(store, "reading"):
         plan = open_plan(store, source.version)
@@ -119,15 +125,15 @@ def plan_of_store(source: PlanSource) -> Frames:
             )
 
         def rows(table: str, ids: pl.Series) -> pl.DataFrame:
-            of_them = plan.table(table).filter(pl.col(TOPOLOGY).is_in(ids.implode()))
-            return of_them.select(TOPOLOGY_COLUMNS[table]).collect()
+            chosen = plan.table(table).filter(pl.col(TOPOLOGY).is_in(ids.implode()))
+            return chosen.select(TOPOLOGY_COLUMNS[table]).collect()
 
         needed = {table: plan.table(table).select(_columns(table)).collect() for table in _TABLES}
         return _without_graphs(needed, rows)
 
 
 def plan_of_file(path: str) -> Frames:
-    """The topologies of a file that Flink does not refuse; of their plans, only what is needed is held."""
+    """Plan a file's topologies without refused ones; only the needed part of plans is kept in memory."""
     if holds_tables(path):
         read = read_in_process(path, lambda stage: None)
         return _planned(read.frames, read.inputs)
@@ -143,14 +149,14 @@ def plan_of_file(path: str) -> Frames:
 
 
 def plan_of_topologies(tables: Mapping[str, pl.DataFrame]) -> Frames:
-    """Plans of the tables of topologies, without those that Flink refuses."""
+    """Plan the tables of topologies, without topologies that Flink refuses."""
     topologies, transformations = (tables[name] for name in TABLES_OF_TOPOLOGIES)
     read = read_in_process((topologies, transformations), lambda stage: None)
     return _planned(read.frames, read.inputs)
 
 
 def plan_of_tables(tables: Mapping[str, pa.Table]) -> Frames:
-    """What is needed of a plan that has the tables of NEEDED."""
+    """Return the needed part of a plan that has the tables of NEEDED."""
 
     def rows(table: str, ids: pl.Series) -> pl.DataFrame:
         whole = from_arrow(tables[table].select(list(TOPOLOGY_COLUMNS[table])))
@@ -174,9 +180,9 @@ def _planned(frames: Frames, inputs: int) -> Frames:
 
 
 def _without_graphs(frames: Frames, rows: ReadRows) -> Frames:
-    """Stream graphs as transformations, in the tables of topologies; their plans stay as they are.
+    """Replace stream graphs by transformations in the tables of topologies; their plans stay unchanged.
 
-    Topologies that cannot be written so are left out, plans included.
+    Topologies that cannot be written as transformations are left out with their plans.
     """
     is_graph = pl.col("form") == TopologyForm.STREAM_GRAPH
     graphs = frames["topologies"].filter(is_graph)
@@ -198,21 +204,22 @@ def _without_graphs(frames: Frames, rows: ReadRows) -> Frames:
             ]
         ),
     }
-    kept = replaced["topologies"].select(TOPOLOGY)
+    writable = replaced["topologies"].select(TOPOLOGY)
     return {
-        table: frame.join(kept, on=TOPOLOGY, how="semi") for table, frame in {**frames, **replaced}.items()
+        table: frame.join(writable, on=TOPOLOGY, how="semi")
+        for table, frame in {**frames, **replaced}.items()
     }
 
 
 COMPARED = 10_000
-"""Drawn topologies that are planned, spread evenly over the fleet, to compare distributions."""
+"""Maximum of drawn topologies, spread evenly over the fleet, that are planned to compare distributions."""
 
 
 # The given fleet and its patterns.
 
 
 class Model(NamedTuple):
-    """The given fleet: what is compared of its plan, its topologies, and the patterns in them."""
+    """Compared figures of the given fleet's plan, its topologies, and their patterns."""
 
     plan: Frames
     fleet: GivenFleet
@@ -220,7 +227,7 @@ class Model(NamedTuple):
 
 
 def model_fleet(like: str) -> Model:
-    """The fleet of a store, topology file or folder of tables, else of a suite that comes with Penstock.
+    """Read the fleet of a store, topology file or folder of tables, else of a suite bundled with Penstock.
 
     Raises InputError and StoreError.
     """
@@ -232,7 +239,7 @@ def model_fleet(like: str) -> Model:
 
 
 def model_of_plan(tables: Mapping[str, Any], called: str) -> Model:
-    """The fleet of a plan with Arrow tables. Raises InputError, and StoreError where it ends too early."""
+    """Make the model of a plan in Arrow tables. Raises InputError, and StoreError if a layer is missing."""
     if missing := [table for table in NEEDED if table not in tables]:
         raise StoreError(f"{called}: has no table {missing[0]}", f"plan until {Layer.JOB_GRAPH} or later")
     return _model(plan_of_tables(tables), called)
@@ -242,14 +249,14 @@ def _model(plan: Frames, called: str) -> Model:
     fleet = given_fleet(plan["topologies"], plan["transformations"])
     if not len(fleet.topologies):
         raise InputError(
-            f"{called}: no topology was planned, so there is none to draw after",
-            "the table rejected of its plan says why",
+            f"{called}: no topology was planned, so none can be drawn after it",
+            "table rejected of its plan gives the reasons",
         )
     return Model(plan, fleet, find_segments(fleet))
 
 
 class FleetPart(NamedTuple):
-    """Topologies `start` and on, as tables by name, and how many of them are varied."""
+    """Tables by name of topologies from number `start`, and how many of them are varied."""
 
     start: int
     tables: Mapping[str, pl.DataFrame]
@@ -257,9 +264,9 @@ class FleetPart(NamedTuple):
 
 
 def draw_after(model: Model, topologies: int, seed: int) -> Iterator[FleetPart]:
-    """That many topologies, in parts of about ROWS_OF_A_PART rows.
+    """Yield that many topologies, in parts of about ROWS_OF_A_PART rows.
 
-    Raises ConfigurationError at once for numbers that mean nothing.
+    Raises ConfigurationError at once for impossible numbers.
     """
     Spec(2, topologies, seed)
     mean = max(1.0, len(model.fleet.transformations) / len(model.fleet.topologies))
@@ -275,8 +282,7 @@ def draw_after(model: Model, topologies: int, seed: int) -> Iterator[FleetPart]:
 
 
 class Comparison(NamedTuple):
-    """How many drawn topologies were planned to compare them, how many of these Flink refuses, and how close
-    the distributions are."""
+    """Counts of topologies planned for comparison, and refused by Flink; distances of distributions."""
 
     planned: int
     refused: int
@@ -284,7 +290,7 @@ class Comparison(NamedTuple):
 
 
 def compare_with_model(model: Model, topologies: int, seed: int) -> Comparison:
-    """How like the model the drawn fleet is; up to COMPARED of its topologies are drawn again."""
+    """Compare the drawn fleet with the model, by drawing up to COMPARED of its topologies again."""
     numbers = np.arange(topologies)[:: -(-topologies // COMPARED)]
     drawn = plan_of_topologies(draw_like(model.fleet, model.segments, seed, numbers).tables)
     distances = fidelity(model.plan, drawn, seed) if len(drawn["topologies"]) else []

@@ -1,4 +1,4 @@
-"""Figures of matplotlib: what all of them share."""
+"""Shared functions for figures drawn by matplotlib."""
 
 import io
 from importlib.util import find_spec
@@ -11,7 +11,7 @@ from penstock.plans.printable import limited, printable
 
 MARKERS = "osv^Dx"
 _LOGARITHMIC = 50
-"""An axis is logarithmic where its largest value is more than this many times its least."""
+"""Ratio of an axis' largest to its least value above which the axis is logarithmic."""
 
 
 _UNITS = (
@@ -24,7 +24,7 @@ _UNITS = (
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty Figure; sizes are in inches. Raises ConfigurationError where matplotlib is not installed."""
+    """Make an empty Figure; sizes are in inches. Raises ConfigurationError if matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -34,15 +34,15 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def shown_in(page: Path, figures: str) -> str:
-    """The line for a terminal that says where `figures` are, or which extra draws them."""
+def describe_figures(page: Path, figures: str) -> str:
+    """Describe in a line where `figures` are, or which extra is needed to draw them."""
     if find_spec("matplotlib") is not None:
         return f"{page} shows {figures}"
     return f"{page} lacks {figures}, which matplotlib draws: {install_command('figures')}"
 
 
 def figure_bytes(figure: Any, form: str) -> bytes:
-    """The bytes of a file in that format, the same for the same figure; texts of SVG stay texts."""
+    """Return the bytes of a file in that format, equal for equal figures; texts of SVG stay texts."""
     import matplotlib
 
     buffer = io.BytesIO()
@@ -53,18 +53,18 @@ def figure_bytes(figure: Any, form: str) -> bytes:
 
 
 def figure_text(value: object) -> str:
-    """Foreign text: matplotlib takes dollar signs for formulas."""
+    """Escape foreign text, because matplotlib reads dollar signs as formulas."""
     return limited(printable(str(value)), 60).replace("$", r"\$")
 
 
 def choose_scale(set_scale: Any, values: list[Any]) -> None:
-    """A logarithmic axis for values that are far apart."""
+    """Set a logarithmic axis if values are far apart."""
     if values and min(values) > 0 and max(values) > _LOGARITHMIC * min(values):
         set_scale("log")
 
 
 def axis_label(name: str) -> str:
-    """`planning (s)`: a column's name in words, with its unit."""
+    """Write a column's name in words, with its unit: `planning (s)`."""
     plain, suffix = (name.removesuffix("_p95"), ", 95th percentile") if name.endswith("_p95") else (name, "")
     for end, unit in _UNITS:
         if plain.endswith(end):

@@ -1,6 +1,6 @@
-"""What commands show to people in tables: foreign text, made printable here. For single lines see `say`.
+"""Print tables for people, with foreign text made printable. For single lines see print_line.
 
-Tables and lines are coloured and cut to a terminal, plain and whole where piped.
+Tables and lines are coloured and cut to the width of a terminal; piped, they are plain and complete.
 """
 
 import sys
@@ -13,15 +13,15 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from penstock.engine.output.pieces import _GAP, Cell, Piece, Styled, encodable, plain
+from penstock.engine.output.pieces import _GAP, Cell, Piece, StyledText, encodable, plain
 from penstock.plans.printable import printable
 
 
 def print_table(columns: Sequence[Column], *groups: Iterable[Sequence[Cell]]) -> None:
-    """Groups of rows: a table with lines between groups on a terminal, else as print_rows with a heading.
+    """Print groups of rows as a table with lines between groups on a terminal, else as print_rows does.
 
-    On a terminal too narrow for it, where words would break, each row is a block of its own. `columns` say
-    header and layout; their headers are printed as they are, as names are.
+    If words would break because the terminal is too narrow, each row becomes a block. `columns` define
+    headers and layout; headers are printed literally, like cells, and are the first row of piped output.
     """
     if not is_terminal():
         print_rows([[str(column.header) for column in columns], *(row for rows in groups for row in rows)])
@@ -30,36 +30,36 @@ def print_table(columns: Sequence[Column], *groups: Iterable[Sequence[Cell]]) ->
 
 
 def print_table_beside_output(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
-    """A table on standard error, which is a terminal."""
+    """Print a table on standard error, which is a terminal."""
     _print_fitting(columns, [rows], sys.stderr)
 
 
 @contextmanager
 def status_beside_output(text: str) -> Iterator[Callable[[str], None]]:
-    """Show `text` on standard error, which is a terminal, until the block ends; gives what replaces it."""
+    """Show `text` on standard error (a terminal) inside the block; yield a function to replace it."""
     with _console(sys.stderr).status(printable_text(text, sys.stderr)) as status:
         yield lambda new: status.update(printable_text(new, sys.stderr))
 
 
 def print_rows(rows: Iterable[Sequence[Cell]]) -> None:
-    """Lines of cells with tabs between; no cell holds a tab or a line feed."""
+    """Print lines of cells separated by tabs; cells contain neither tabs nor line feeds."""
     for row in rows:
         sys.stdout.write(encodable("\t".join(map(_plain, row)), sys.stdout) + "\n")
 
 
 def is_terminal() -> bool:
-    """Whether standard output is one, as Rich decides it."""
+    """Return whether Rich treats standard output as a terminal."""
     return _console(sys.stdout).is_terminal
 
 
 def printable_text(piece: Piece, stream: TextIO) -> Text:
-    """`piece` as Rich prints it on `stream`: no markup, no control codes."""
+    """Convert `piece` to Rich's text for `stream`, without markup and control codes."""
     text, style = (piece, "") if isinstance(piece, str) else piece
     return Text(encodable(printable(text), stream), style)
 
 
 def print_on_terminal(stream: TextIO, pieces: Sequence[Piece]) -> bool:
-    """Print one line, unless `stream` is no terminal; whether it was printed."""
+    """Print one line if `stream` is a terminal; return whether it was printed."""
     console = _console(stream)
     if console.is_terminal:
         console.print(Text.assemble(*(printable_text(piece, stream) for piece in pieces)))
@@ -81,9 +81,9 @@ def _print_fitting(
 
 
 def _least_width(table: Table) -> int:
-    """Characters in a line of the table where each word is whole, and each cell that may not be wrapped.
+    """Return the width of the table with no word broken, and no cell wrapped that must not be.
 
-    Rich's own measure does not know that some columns are not wrapped.
+    Rich's own measure ignores that some columns are not wrapped.
     """
     widths = [
         max(
@@ -97,7 +97,7 @@ def _least_width(table: Table) -> int:
 
 
 def _block(columns: Sequence[Column], row: Sequence[Cell], stream: TextIO, width: int) -> Table:
-    """One row of a table: each header beside its cell, or above it if words would break."""
+    """Format a row of a table as a block, with headers beside cells, or above them if words would break."""
     headers = [printable_text(str(column.header), stream) for column in columns]
     cells = [_cell(cell, stream) for cell in row]
     longest_word = max((cell_len(word) for cell in cells for word in str(cell).split()), default=0)
@@ -129,13 +129,13 @@ def _table(columns: Sequence[Column], groups: Iterable[Iterable[Sequence[Cell]]]
 
 
 def _cell(cell: Cell, stream: TextIO) -> Text:
-    if isinstance(cell, str | Styled):
+    if isinstance(cell, str | StyledText):
         return printable_text(cell, stream)
     return Text("\n").join(printable_text(line, stream) for line in cell)
 
 
 def _plain(cell: Cell) -> str:
-    return plain(cell) if isinstance(cell, str | Styled) else "; ".join(map(printable, cell))
+    return plain(cell) if isinstance(cell, str | StyledText) else "; ".join(map(printable, cell))
 
 
 def _console(stream: TextIO) -> Console:

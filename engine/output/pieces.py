@@ -1,4 +1,4 @@
-"""Pieces of output, made printable where they are printed: styled text, and tables for notebooks."""
+"""Styled text and tables for notebooks, with foreign text that is made printable when it is printed."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -7,11 +7,11 @@ from typing import NamedTuple, TextIO
 
 from penstock.plans.printable import printable
 
-# Tables for notebooks. Names are foreign: they are escaped, and hidden characters shown.
+# Tables for notebooks. Names are foreign text: they are escaped, and hidden characters become visible.
 
 
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A heading and a table as HTML."""
+    """Format a heading and a table as HTML."""
     head = "".join(f"<th>{_text(column)}</th>" for column in columns)
     body = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return (
@@ -23,21 +23,21 @@ def _text(text: str) -> str:
     return escape(printable(text))
 
 
-# Pieces of what commands say to people: foreign text, made printable where it is printed.
+# Pieces of lines: foreign text, made printable when it is printed.
 
 
-class Styled(NamedTuple):
-    """Text in one of Rich's styles, such as `bold` or `red`, on a terminal that has colours."""
+class StyledText(NamedTuple):
+    """Text in a style of Rich, such as `bold` or `red`, on a terminal with colours."""
 
     text: str
     style: str
 
 
-Piece = str | Styled
+Piece = str | StyledText
 
 
 def may_be_terminal(stream: TextIO) -> bool:
-    """Whether `stream` is a terminal, or the environment may make Rich take it for one; Rich decides."""
+    """Return whether `stream` is a terminal, or the environment may make Rich treat it as one."""
     if os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE"):
         return True
     try:
@@ -47,12 +47,12 @@ def may_be_terminal(stream: TextIO) -> bool:
 
 
 def plain(piece: Piece) -> str:
-    """`piece` where there are no colours."""
-    return printable(piece.text if isinstance(piece, Styled) else piece)
+    """Return the text of `piece` without colours."""
+    return printable(piece.text if isinstance(piece, StyledText) else piece)
 
 
 def encodable(text: str, stream: TextIO) -> str:
-    """The text with an escape for each character that the encoding of `stream` lacks."""
+    """Replace characters that the encoding of `stream` lacks by escapes."""
     encoding = stream.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 

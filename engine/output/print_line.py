@@ -1,6 +1,6 @@
-"""What commands say to people in single lines: foreign text, made printable here.
+"""Print single lines for people, with foreign text made printable.
 
-Rich, which takes a tenth of a second to import, is used on terminals only.
+Rich, whose import takes a tenth of a second, is used on terminals only.
 """
 
 import sys
@@ -14,24 +14,24 @@ from penstock.plans.printable import printable_lines
 
 
 def print_line(*pieces: Piece) -> None:
-    """One line on standard output."""
+    """Print a line on standard output."""
     _print(sys.stdout, pieces)
 
 
 def print_beside_output(*pieces: Piece) -> None:
-    """One line on standard error: what is said beside the output of a command or script."""
+    """Print a message of a command or script on standard error, apart from its output."""
     _print(sys.stderr, pieces)
 
 
-def print_again(text: str) -> None:
-    """A line that somebody else has written, on standard output at once, without the secrets of settings."""
+def print_foreign_line(text: str) -> None:
+    """Print a line of another program on standard output at once, without the secrets of settings."""
     sys.stdout.write(encodable(printable_lines(redact(text)), sys.stdout) + "\n")
     sys.stdout.flush()
 
 
 def print_error(message: str) -> None:
-    """A message of one line or more on standard error, without the secrets of settings."""
-    with suppress(OSError):  # nobody may be there to read it
+    """Print a message of one or more lines on standard error, without the secrets of settings."""
+    with suppress(OSError):  # the reader may have closed it
         sys.stderr.write(encodable(printable_lines(redact(message)), sys.stderr) + "\n")
 
 

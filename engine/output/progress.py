@@ -1,4 +1,4 @@
-"""The progress of a run, for a person at a terminal."""
+"""Show the progress of a run on a terminal."""
 
 import sys
 import time
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """Called with a stage's name when that stage starts; the one before it has ended then.
+    """Receives the name of each stage when it starts, which ends the previous stage.
 
-    Where nobody looks, it does nothing.
+    This base class does nothing, for output without a terminal.
     """
 
     def __call__(self, stage: str) -> None:
-        """A stage begins."""
+        """Begin a stage."""
 
     def note(self, text: str) -> None:
-        """How far the running stage has come."""
+        """Describe the progress of the running stage."""
 
     def count(self, done: int, about: int, things: str) -> None:
-        """How many `things` are done, of about how many (0: not known); the bar counts them from now on."""
+        """Report `done` of about `about` things, or an unknown number (0); the bar then shows counts."""
 
 
 _NOTED = 1_000
@@ -35,7 +35,7 @@ Thing = TypeVar("Thing")
 
 
 def noted(things: Iterable[Thing], total: int, report: Report) -> Iterator[Thing]:
-    """`things`, `total` of them; reports every thousand."""
+    """Yield `things`, `total` in number, and report every thousand."""
     for number, thing in enumerate(things):
         if number % _NOTED == 0:
             report.note(f"{number:,} of {total:,}")
@@ -44,11 +44,11 @@ def noted(things: Iterable[Thing], total: int, report: Report) -> Iterator[Thing
 
 @contextmanager
 def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report]:
-    """A Report for a run of `total` stages.
+    """Yield a Report for a run of `total` stages.
 
-    On a terminal (standard error by default): a bar with the running stage's name, and a line with the
-    seconds of every stage that took one or more, and one when loops are compiled. Where things are counted,
-    the bar shows how many are done and the remaining time instead of stages. Elsewhere: nothing at all.
+    On a terminal (standard error by default), show a bar with the running stage's name, a line with the
+    duration of every stage of at least a second, and a line when loops are compiled. Once things are counted,
+    the bar shows their number and the remaining time instead of stages. Without a terminal, show nothing.
     """
     if console is None and not may_be_terminal(sys.stderr):
         yield Report()
@@ -63,7 +63,9 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
     )
     from rich.text import Text
 
-    from penstock.plans.frames.compiled import compiling_listeners  # numpy takes a tenth of a second
+    from penstock.plans.frames.compiled import (
+        compiling_listeners,
+    )  # importing numpy takes a tenth of a second
 
     shown = Console(file=sys.stderr) if console is None else console
     if not shown.is_terminal:
@@ -82,7 +84,7 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
         counting_since: list[float] = []
         ended = 0
 
-        class Shown(Report):
+        class BarReport(Report):
             def __call__(self, stage: str) -> None:
                 finish_stage()
                 started.append((stage, time.monotonic()))
@@ -111,14 +113,14 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
                 if seconds >= 1:
                     bar.console.print(Text(f"{printable(stage)} {seconds:.1f} s", "dim"))
 
-        def tell(text: str) -> None:
+        def print_note(text: str) -> None:
             bar.console.print(Text(text, "dim"))
 
-        compiling_listeners.append(tell)
+        compiling_listeners.append(print_note)
         try:
-            yield Shown()
+            yield BarReport()
         finally:
-            compiling_listeners.remove(tell)
+            compiling_listeners.remove(print_note)
         finish_stage()
 
 
@@ -127,8 +129,8 @@ def _stages(done: int, total: int) -> str:
 
 
 def _counted(done: int, about: int, things: str, seconds: float) -> str:
-    """How many of `about` things are done after `seconds`, and how long the others take at the same rate."""
+    """Describe that `done` of `about` things took `seconds`, and the remaining time at the same rate."""
     if about <= done:
         return f"{done:,} {things}"
-    of_all = f"{done:,} of ~{about:,} {things}"
-    return f"{of_all}, {seconds * (about / done - 1):.0f} s left" if done else of_all
+    counts = f"{done:,} of ~{about:,} {things}"
+    return f"{counts}, {seconds * (about / done - 1):.0f} s left" if done else counts

@@ -1,4 +1,4 @@
-"""Secrets of settings, kept out of what people read.
+"""Remove secrets of settings from texts for people.
 
 Source: org.apache.spark.util.Utils.redact, with the options spark.redaction.regex and
 spark.redaction.string.regex; GlobalConfiguration.isSensitive of Flink.
@@ -21,7 +21,7 @@ _OF_FLINK = (
     "(?i)fs[.]azure[.]account[.]key|api-?key|auth-params|service-key|basic-auth|jaas[.]config|http-headers"
 )
 _SHORTEST = 4
-"""Characters of a value that is looked for anywhere in a text; shorter ones are part of ordinary words."""
+"""Length from which a secret is searched anywhere in a text; shorter ones are part of ordinary words."""
 
 _ORDINARY = frozenset({"true", "false", "none", "null"})
 _PAIR = re.compile(
@@ -34,10 +34,10 @@ _secret_values: set[str] = set()
 
 
 def remember_secrets(settings: Mapping[str, str]) -> None:
-    """From now on `redact` hides the secret values among `settings`, also where they stand without their key.
+    """Hide the secret values among `settings` in all later calls of `redact`, even without their keys.
 
-    What these settings say of redaction itself adds to Spark's default: a key or a text is hidden if any
-    regex that was ever set matches.
+    Redaction settings among them add to Spark's default: a key or a text is hidden if any regex that was ever
+    set matches.
     """
     for option, regexes in ((KEY_REGEX, _secret_keys), (STRING_REGEX, _secret_strings)):
         text = settings.get(option)
@@ -51,23 +51,23 @@ def remember_secrets(settings: Mapping[str, str]) -> None:
 
 
 def remember_secret_arguments(arguments: Iterable[str]) -> None:
-    """The same for a command line: KEY=VALUE, -DKEY=VALUE and --option=KEY=VALUE."""
+    """Remember secrets of a command line: KEY=VALUE, -DKEY=VALUE and --option=KEY=VALUE."""
     pairs = [pair for argument in arguments for pair in _pairs(argument)]
     remember_secrets(dict(pairs))
 
 
 def secret_part(argument: str) -> str:
-    """The value at the end of a command line argument that is secret; empty if there is none."""
+    """Return the secret value at the end of a command line argument; empty if it has none."""
     return next((value for key, value in reversed(_pairs(argument)) if _is_secret(key, value)), "")
 
 
 def redact_value(key: str, value: str) -> str:
-    """A setting's `value` as it may be shown."""
+    """Return a setting's `value`, or its replacement if it is secret."""
     return REDACTED if _is_secret(key, value) else redact(value)
 
 
 def redact(text: str) -> str:
-    """A message without secrets: values of secret KEY=VALUE pairs, remembered values, matches of strings."""
+    """Remove values of secret keys, remembered values, and matches of regexes from a message."""
     for value in sorted(_secret_values, key=len, reverse=True):
         text = text.replace(value, REDACTED)
     text = _PAIR.sub(_without_value, text)
@@ -77,7 +77,7 @@ def redact(text: str) -> str:
 
 
 def _is_secret(key: str, value: str) -> bool:
-    """Whether Spark counts a value as secret: by the key, or because it looks like the name of a secret."""
+    """Return whether Spark treats a value as secret, because key or value looks like a secret's name."""
     return any(regex.search(key) or regex.search(value) for regex in _secret_keys)
 
 
@@ -96,25 +96,25 @@ def _without_value(pair: re.Match[str]) -> str:
 
 
 def _compiled(regex: str) -> re.Pattern[str]:
-    """A Java regex; one that Python does not understand hides every text, which is safe."""
+    """Compile a Java regex; a regex that Python does not understand matches every text, which is safe."""
     try:
         return re.compile(regex)
     except re.error:
         return re.compile("(?s).+")
 
 
-# Secrets on Penstock's own command line, which every user of a machine may read while it runs.
+# Secrets on Penstock's own command line, which every user of a machine can read while it runs.
 
 
 _ARG_START, _ARG_END = 48, 49
-"""Fields of /proc/PID/stat, as proc(5) numbers them: where the command line is that others see."""
+"""Fields of /proc/PID/stat, numbered as in proc(5): the place of the command line that others see."""
 
 
 def mask_arguments() -> None:
-    """Overwrite the secret values of this process's arguments, as `ps` and /proc show them, with asterisks.
+    """Overwrite the secret values of this process's arguments in `ps` and /proc with asterisks.
 
-    `sys.argv` keeps them. Works on Linux only; until it is called, the values are visible.
-    `--properties-file` never shows them.
+    `sys.argv` is unchanged. Works on Linux only; until the call, the values are visible. Values in
+    `--properties-file` are never visible.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -123,7 +123,7 @@ def mask_arguments() -> None:
         start, end = (int(after_name[field - 3]) for field in (_ARG_START, _ARG_END))
     except (OSError, IndexError, ValueError):
         return
-    if not 0 < start < end:  # a kernel that does not tell
+    if not 0 < start < end:  # the kernel does not report it
         return
     place = start
     for argument in ctypes.string_at(start, end - start).split(b"\0"):

@@ -1,4 +1,4 @@
-"""Write lines to one file or to standard output, as they come."""
+"""Write lines to a file or to standard output as they arrive."""
 
 import gzip
 import sys
@@ -12,17 +12,17 @@ from penstock.plans.printable import printable_json
 
 
 def write_texts(texts: Iterable[str], target: Path | None) -> None:
-    """Write `texts`, each a line or more of JSON without the last line feed.
+    """Write `texts`, each one or more lines of JSON without the last line feed.
 
-    What a terminal would act on is written with JSON's own escapes (see printable_json).
-    `target`: a file as of replace_file, gzip-compressed if it ends in .gz; None is standard output. Raises
+    Characters that a terminal would act on become JSON escapes (see printable_json). `target` is a file,
+    written as by replace_file and gzip-compressed if it ends in .gz, or None for standard output. Raises
     ConfigurationError and MachineError.
     """
     write_pieces((f"{text}\n" for text in texts), target)
 
 
 def write_pieces(pieces: Iterable[str], target: Path | None) -> None:
-    """As write_texts, of JSON text in pieces of any length, line feeds included."""
+    """Write JSON text in pieces of any length, line feeds included, as write_texts does."""
     with open_target(target) as out:
         for piece in pieces:
             out.write(printable_json(piece).encode())
@@ -30,7 +30,7 @@ def write_pieces(pieces: Iterable[str], target: Path | None) -> None:
 
 @contextmanager
 def open_target(target: Path | None, *, compress: bool = True) -> Iterator[BinaryIO]:
-    """What `target` is to hold: see write_texts. `compress`: as its name says."""
+    """Open `target` for writing (see write_texts); with `compress`, compress it if its name ends in .gz."""
     if target is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

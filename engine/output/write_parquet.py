@@ -1,4 +1,4 @@
-"""Write rows to one file or to standard output, as they come: Parquet and CSV."""
+"""Write rows to a file or to standard output as they arrive, as Parquet or CSV."""
 
 import csv
 import io
@@ -14,30 +14,32 @@ from penstock.engine.output.write_lines import open_target
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.printable import printable
 
-# Write Arrow batches to one Parquet file or to standard output, as they come.
+# Write Arrow batches as Parquet.
 
 
 def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], target: Path | None) -> None:
     """Write `batches` of that schema, each as a row group.
 
-    `target`: a file as of replace_file; None is standard output, which must not be a terminal. Raises
-    ConfigurationError, also for types that Parquet lacks, and MachineError.
+    `target` is a file, written as by replace_file, or None for standard output, which must not be a terminal.
+    Raises ConfigurationError, also for types that Parquet lacks, and MachineError.
     """
     if target is None and may_be_terminal(sys.stdout):
-        raise ConfigurationError("Parquet is not for a terminal", "name a file with --to FILE.parquet")
-    with open_target(target, compress=False) as file, pa.PythonFile(_Counted(file), mode="w") as sink:
+        raise ConfigurationError(
+            "Parquet cannot be written to a terminal", "name a file with --to FILE.parquet"
+        )
+    with open_target(target, compress=False) as file, pa.PythonFile(_CountedFile(file), mode="w") as sink:
         try:
             writer = pq.ParquetWriter(sink, schema, compression="zstd")
         except pa.ArrowNotImplementedError as error:
-            raise ConfigurationError(f"Parquet cannot hold this: {error}", "cast it to text") from error
+            raise ConfigurationError(f"Parquet lacks a type: {error}", "cast the column to text") from error
         with writer:
             for batch in batches:
                 writer.write_batch(batch)
         sink.flush()
 
 
-class _Counted:
-    """A file that says how far it was written; Arrow asks, and a pipe cannot tell."""
+class _CountedFile:
+    """A writable file that counts its position; Arrow reads it, and a pipe has none."""
 
     closed = False
 
@@ -54,23 +56,24 @@ class _Counted:
         return self._at
 
     def flush(self) -> None:
-        """Left to the one who opened the file."""
+        """Do nothing, because the opener of the file flushes it."""
 
     def close(self) -> None:
-        """Left to the one who opened the file."""
+        """Do nothing, because the opener of the file closes it."""
 
 
-# Write rows of texts as CSV to one file or to standard output, as they come.
+# Write rows of texts as CSV.
 
 
 _CHARACTERS_AT_A_TIME = 1 << 16
 
 
 def write_csv(names: Sequence[str], rows: Iterable[Sequence[str | None]], target: Path | None) -> None:
-    """A line of `names`, and one for each row, as RFC 4180 has them but for line feeds; None is empty.
+    """Write a line of `names` and a line for each row, as in RFC 4180 but with line feeds; None is empty.
 
-    Texts are written as they are, but on a terminal printable. `target`: a file as of replace_file,
-    gzip-compressed if it ends in .gz; None is standard output. Raises ConfigurationError and MachineError.
+    Texts are written unchanged, but on a terminal printable. `target` is a file, written as by replace_file
+    and gzip-compressed if it ends in .gz, or None for standard output. Raises ConfigurationError and
+    MachineError.
     """
     shown = target is None and may_be_terminal(sys.stdout)
     with open_target(target) as out:

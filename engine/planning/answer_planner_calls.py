@@ -1,7 +1,8 @@
-"""The process of a custom planner: `python -m penstock.engine.planning.answer_planner_calls NAME`.
+"""Answer calls in the process of a custom planner.
 
-It greets with a line of JSON, and answers calls: a line of JSON and one Arrow stream for each table come in
-on standard input, a line of JSON and one Arrow stream for each table of the answer go out.
+`python -m penstock.engine.planning.answer_planner_calls NAME` first writes a line of JSON (its functions, or
+an error), then answers calls. A call arrives on standard input as a line of JSON and one Arrow stream for
+each table; the answer has the same form.
 """
 
 import json
@@ -32,7 +33,7 @@ _LEAST_BYTES = 2**30
 
 
 def main() -> None:
-    """Greet, then answer calls up to the end of the input."""
+    """Write the greeting, then answer calls until the input ends."""
     calls, answers = _private_pipes()
     _end_with(os.getppid())
     _limit_memory()
@@ -62,11 +63,11 @@ def main() -> None:
         for stream in streams:
             write_table(answers, stream)
         answers.flush()
-    os._exit(0)  # threads that the planner has left behind do not count
+    os._exit(0)  # does not wait for threads of the planner that still run
 
 
 def _answer(planner: Any, tables: Mapping[str, pa.Table]) -> tuple[dict[str, Any], Sequence[pa.Table]]:
-    """The header and the tables of an answer."""
+    """Return the header and the tables of an answer."""
     header: dict[str, Any] = {"error": None, "is_schema": False, "is_dict": False, "tables": []}
     try:
         arguments = {name: _argument(tables[name], arrow) for name, arrow in planner.reads.items()}
@@ -77,7 +78,9 @@ def _answer(planner: Any, tables: Mapping[str, pa.Table]) -> tuple[dict[str, Any
         arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in frames.values()]
         size_bytes, most_bytes = sum(table.nbytes for table in arrow), _memory_limit() // 4
         if size_bytes > most_bytes:
-            raise SchemaError(f"an answer of {shown_bytes(size_bytes)}, allowed {shown_bytes(most_bytes)}")
+            raise SchemaError(
+                f"an answer must be at most {shown_bytes(most_bytes)}, got {shown_bytes(size_bytes)}"
+            )
         return {**header, "is_dict": isinstance(answer, dict), "tables": list(frames)}, arrow
     except SchemaError as error:
         return {**header, "error": error.message, "is_schema": True}, []
@@ -86,7 +89,7 @@ def _answer(planner: Any, tables: Mapping[str, pa.Table]) -> tuple[dict[str, Any
 
 
 def _called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """The value that the planner returns. A process that it forks ends here: only this one answers."""
+    """Return the planner's result. A process that the planner forks ends here: only this one answers."""
     own = os.getpid()
     try:
         return function(**arguments)
@@ -100,7 +103,7 @@ def _argument(table: pa.Table, arrow: bool) -> Any:
 
 
 def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Standard input and output under other numbers; whatever a planner writes goes to standard error."""
+    """Duplicate standard input and output, and redirect a planner's output to standard error."""
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -110,7 +113,7 @@ def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _end_with(parent: int) -> None:
-    """End when the parent has ended; asked again and again, since its threads come and go."""
+    """End when the parent has ended. It polls: a parent-death signal would follow one of its threads."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -122,12 +125,12 @@ def _end_with(parent: int) -> None:
 
 @cache
 def _memory_limit() -> int:
-    """The memory that is available when the process starts."""
+    """Return the memory that was available when the process started, in bytes."""
     return max(_LEAST_BYTES, available_memory().size_bytes)
 
 
 def _limit_memory() -> None:
-    """Too much memory is an error of the planner, not the end of other processes."""
+    """Make exceeding the memory an error of the planner, and this process the first that the kernel ends."""
     with suppress(ValueError, OSError):
         most = resource.getrlimit(resource.RLIMIT_DATA)[1]
         resource.setrlimit(resource.RLIMIT_DATA, (_memory_limit(), most))

@@ -1,4 +1,4 @@
-"""Evaluates changes of decisions about one job: over arrays where it can, else by planning the job whole."""
+"""Evaluate changes of decisions about one job, over arrays if possible, else by planning the whole job."""
 
 from collections.abc import Callable, Mapping
 from threading import Lock
@@ -29,7 +29,7 @@ from penstock.plans.vocabulary import TopologyForm
 
 
 class Setting(NamedTuple):
-    """The options, costs and constants that plans are made and measured with."""
+    """Options, costs and constants for planning and measuring."""
 
     choices: Choices
     costs: Costs
@@ -37,17 +37,17 @@ class Setting(NamedTuple):
 
 
 class ChangedJob:
-    """One job of a plan, whose decisions change. It may be asked by several threads, one after the other."""
+    """One job of a plan, whose decisions change. Threads may share it; evaluations run one by one."""
 
     def __init__(self, tables: Frames, setting: Setting) -> None:
-        """`tables`: Flink's plan of this job, with all layers."""
+        """Take `tables`, Flink's plan of this job with all layers."""
         self._tables, self._setting = tables, setting
         self.name: str = tables["topologies"]["name"][0]
         self._arrays = self._by_arrays()
         self._lock = Lock()
 
     def after(self, before: Change, change: Change) -> ChangedMetrics:
-        """The metrics with the decisions of `before`, which were evaluated, and then those of `change`."""
+        """Return the metrics under the decisions of `before`, which were evaluated, followed by `change`."""
         wanted = checked_change(change)
         decided = dict(cast(Decided, before))
         for name, values in wanted.items():
@@ -73,7 +73,7 @@ class ChangedJob:
         return job_by_arrays(self._tables, plan_apart, self._setting.choices, *self._setting[1:])
 
     def _plan(self, decided: Decided, new: Decided) -> Frames:
-        """The plan that follows from decisions; those of vertices that are no more do not count."""
+        """Return the plan under decisions; decisions about vertices that no longer exist are ignored."""
         answers = [
             _answers(Decision(name), values, new.get(name, {}), self._tables)
             for name, values in decided.items()
@@ -98,8 +98,8 @@ class ChangedJob:
             raise BrokenInvariantError(
                 f"{self.name}: "
                 + "\n".join(
-                    f"{violation['error']}: {violation['location']}: found "
-                    f"{violation['found']}, allowed {violation['allowed']}"
+                    f"{violation['error']}: {violation['location']}: got "
+                    f"{violation['found']}; must be {violation['allowed']}"
                     for violation in error
                 )
                 if error
@@ -122,7 +122,7 @@ _ARRAYS = {Decision.CHAINING.value, Decision.SLOT_SHARING_GROUPS.value}
 def _answers(
     decision: Decision, values: Mapping[Any, Any], new: Mapping[Any, Any], tables: Frames
 ) -> Callable[..., Any]:
-    """A planner that answers `values`. Of vertices, what is not `new` counts for those that there are."""
+    """Return a planner that answers `values`, those about vertices only if the vertex exists or is `new`."""
     answer_form = ANSWERS[decision]
     topology = tables["topologies"][TOPOLOGY][0]
     keys = [key if isinstance(key, tuple) else (key,) for key in values]
@@ -145,10 +145,10 @@ def _answers(
             return rows
 
         return decides(decision)(answer)
-    asked = pl.Series(list(new), dtype=pl.Int32)
+    new_vertices = pl.Series(list(new), dtype=pl.Int32)
 
     def answer_of_vertices(job_vertices: pl.DataFrame) -> pl.DataFrame:
-        known = pl.concat([job_vertices["vertex"], asked])
+        known = pl.concat([job_vertices["vertex"], new_vertices])
         return rows.filter(pl.col("vertex").is_in(known.implode()))
 
     return decides(decision)(answer_of_vertices)

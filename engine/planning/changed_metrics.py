@@ -1,4 +1,4 @@
-"""Metrics of a job after a change of decisions, as a library call."""
+"""Metrics of a job after a change of decisions, and the change itself."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -15,7 +15,7 @@ from penstock.plans.printable import printable
 
 @dataclass(slots=True)
 class JobMetrics:
-    """The metrics of one job, those of plan_metrics.METRICS (units and meanings stand there)."""
+    """The metrics of one job; plan_metrics.METRICS has their units and meanings."""
 
     operators: int
     vertices: int
@@ -62,7 +62,7 @@ class Change(TypedDict, total=False):
 
 
 Decided = Mapping[str, Mapping[Any, Any]]
-"""A Change, for code that looks at all decisions alike."""
+"""A Change, for code that treats all decisions alike."""
 
 
 @dataclass(slots=True)
@@ -81,12 +81,12 @@ class ChangedMetrics(JobMetrics):
         """
         if self.evaluate is None:
             raise ConfigurationError(
-                "after: found metrics of another process", "give their change to the after of a Measured"
+                "after() must be called in the process of the metrics", "pass their change to Measured.after"
             )
         return self.evaluate(self.change, change)
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """All but the job, which stays in its process."""
+        """Return all attributes except the job, which stays in its process."""
         return None, {**{each.name: getattr(self, each.name) for each in fields(self)}, "evaluate": None}
 
     def _repr_html_(self) -> str:
@@ -107,26 +107,24 @@ _LARGEST_ID = 2**31 - 1
 
 
 def checked_change(change: Any) -> Decided:
-    """A Change with plain Python values in place of NumPy's.
+    """Return a Change with plain Python values in place of NumPy's.
 
-    Which edges and vertices there are is not looked at.
-
-    Raises ConfigurationError if it is no Change.
+    Whether edges and vertices exist is not checked here. Raises ConfigurationError if it is not a Change.
     """
     if not isinstance(change, Mapping):
         raise ConfigurationError(
-            f"change: found {type(change).__name__}, allowed a dict of decisions",
+            f"change must be a dict of decisions, got {type(change).__name__}",
             '{"chaining": {(4, 0): False}}: the edge into operator 4 with in_index 0 is not chained',
         )
     plain: dict[str, dict[Any, Any]] = {}
     for decision, values in change.items():
         if decision not in ANSWERS:
-            raise ConfigurationError(f"change: found {decision!r}, allowed {_ALLOWED}")
+            raise ConfigurationError(f"keys of change must be decisions ({_ALLOWED}), got {decision!r}")
         known, answer = Decision(decision), ANSWERS[decision]
         if not isinstance(values, Mapping):
             raise ConfigurationError(
-                f"change: {decision}: found {type(values).__name__}, "
-                f"allowed a dict of {_key(answer.keys)} to {answer.value}"
+                f"change: {decision} must be a dict of {_key(answer.keys)} to {answer.value}, "
+                f"got {type(values).__name__}"
             )
         plain[decision] = {
             _plain_key(decision, answer.keys, key): _plain_value(known, key, value)
@@ -138,7 +136,7 @@ def checked_change(change: Any) -> Decided:
 def _plain_key(decision: str, keys: tuple[str, ...], key: Any) -> Any:
     parts = key if isinstance(key, tuple) else (key,)
     if len(parts) != len(keys) or not all(_is_whole(part, _LARGEST_ID) for part in parts):
-        raise ConfigurationError(f"change: {decision}: found the key {key!r}, allowed {_key(keys)}")
+        raise ConfigurationError(f"change: keys of {decision} must be {_key(keys)}, got {key!r}")
     if all(type(part) is int for part in parts):
         return key
     return tuple(map(int, parts)) if isinstance(key, tuple) else int(key)
@@ -153,13 +151,13 @@ def _plain_value(decision: Decision, key: Any, value: Any) -> Any:
     if allowed.endswith("int") and _is_whole(value, largest):
         return int(value)
     raise ConfigurationError(
-        f"change: {decision}: {key}: found {value!r}, allowed a {allowed} ({ANSWERS[decision].value})",
+        f"change: {decision}: {key} must map to a {allowed} ({ANSWERS[decision].value}), got {value!r}",
         f"at most {largest}" if isinstance(value, int) and largest is not None else None,
     )
 
 
 def _is_whole(value: Any, largest: int | None) -> bool:
-    """Whether a value is a whole number, also one of NumPy, that is not too large."""
+    """Return whether a value is a whole number, NumPy's included, within the limit."""
     is_whole = isinstance(value, int | np.integer)
     return is_whole and not isinstance(value, bool) and (largest is None or -largest <= value <= largest)
 

@@ -1,4 +1,4 @@
-"""Which planner an input is for."""
+"""Choose the planner for an input, in this process or on Spark."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -29,87 +29,88 @@ from penstock.plans.topology.unpacked_texts import CODECS, unpacked_texts
 from penstock.plans.vocabulary import TopologyForm
 
 MARGIN = 1.25
-"""How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it, but for
-those that a giant with a parallelism of 4 has."""
+"""Multiple of the estimate that must be free for AUTO to stay in this process. The estimate leaves out tasks,
+except those of a giant with a parallelism of 4."""
 
 SMALL_ENOUGH_BYTES = 2**29
-"""Memory that any worker can have."""
+"""Any worker has this much memory."""
 
 
 class Planner(StrEnum):
-    """Who plans; the plans are the same."""
+    """The planners, whose plans are equal."""
 
     AUTO = "auto"  #: columnar where each topology fits in memory, else joins
     JOINS = "joins"  #: joins and windows on Spark, any size, any file system
-    COLUMNAR = "columnar"  #: arrays: in this process, or of whole topologies in Spark's workers
-    FLINK = "flink"  #: columnar, and only what the real Flink plans in the same way
+    COLUMNAR = "columnar"  #: arrays, in this process or for whole topologies in Spark's workers
+    FLINK = "flink"  #: columnar, checked by the real Flink: topologies it plans differently are rejected
 
 
 class Choice(NamedTuple):
-    """The planner, for people why, and whether it takes Spark."""
+    """A planner, the reason shown to users, and whether it needs Spark."""
 
     planner: Planner
     why: str
     on_spark: bool = False
-    topologies: int = 0  #: about how many there are, by a sample of the input
+    topologies: int = 0  #: an estimate from a sample of the input
 
 
-def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> Choice:
-    """Who plans `inputs`, before anything is read. `wants_spark`: settings for Spark were given.
+def choose_planner(requested: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> Choice:
+    """Choose the planner of `inputs` before they are read. `wants_spark`: settings for Spark were given.
 
-    On Spark, `choose_on_spark` decides once topologies are counted. Raises ConfigurationError if Flink was
-    asked for where it cannot plan, and NotEnoughMemoryError where the input fits neither this process nor, if
-    the choice is free, a local Spark.
+    For inputs on Spark, `choose_on_spark` decides once topologies are counted. Raises ConfigurationError if
+    planner `flink` cannot plan this input, and NotEnoughMemoryError if the input does not fit in this process
+    and, with AUTO, a local Spark does not fit either.
     """
     obstacle = _obstacle([*inputs, out], wants_spark)
-    if asked is Planner.FLINK and obstacle is not None:
-        raise ConfigurationError(f"--planner {asked}: {obstacle}", "leave --planner out, or say joins")
-    if asked is Planner.JOINS:
-        return Choice(asked, "as asked", on_spark=True)
+    if requested is Planner.FLINK and obstacle is not None:
+        raise ConfigurationError(f"--planner {requested}: {obstacle}", "leave --planner out, or say joins")
+    if requested is Planner.JOINS:
+        return Choice(requested, "as asked", on_spark=True)
     if obstacle is not None:
-        return Choice(asked, obstacle, on_spark=True)
+        return Choice(requested, obstacle, on_spark=True)
     size = estimate_size(inputs)
-    in_parts = asked is not Planner.FLINK and is_local(out)
-    if asked is not Planner.AUTO:
+    in_parts = requested is not Planner.FLINK and is_local(out)
+    if requested is not Planner.AUTO:
         require_memory_to_plan(size, in_parts=in_parts)
-        return Choice(asked, "as asked", topologies=size.topologies)
+        return Choice(requested, "as asked", topologies=size.topologies)
     try:
         margin = MARGIN if spark_fits() and not size.is_giant else 1.0
         require_memory_to_plan(size, margin, in_parts=in_parts)
     except NotEnoughMemoryError as error:
-        return on_spark_instead(asked, error)
+        return on_spark_instead(requested, error)
     why = "pipes are read in this process" if any(map(is_pipe, inputs)) else f"about {size} fit in memory"
     return Choice(Planner.COLUMNAR, why, topologies=size.topologies)
 
 
-def on_spark_instead(asked: Planner, error: NotEnoughMemoryError) -> Choice:
-    """Spark for what does not fit in this process; raises `error` unless `asked` is AUTO and Spark fits."""
-    if asked is not Planner.AUTO or not spark_fits():
+def on_spark_instead(requested: Planner, error: NotEnoughMemoryError) -> Choice:
+    """Choose Spark for input too large for this process; raise `error` unless AUTO may choose and it fits."""
+    if requested is not Planner.AUTO or not spark_fits():
         raise error
     return Choice(Planner.AUTO, error.message, on_spark=True)
 
 
-def choose_on_spark(asked: Planner, largest: int, most_tasks: int, worker_bytes: Callable[[], int]) -> Choice:
-    """Who plans on Spark, where the largest topology has `largest` transformations or stream nodes, and one
-    has `most_tasks` tasks if nothing is chained.
+def choose_on_spark(
+    requested: Planner, largest: int, most_tasks: int, worker_bytes: Callable[[], int]
+) -> Choice:
+    """Choose the planner on Spark by the largest topology and its tasks.
 
-    `worker_bytes` finds out how much memory each Python worker can have, where that may be too little.
-
-    Raises ConfigurationError if Flink was asked for.
+    `largest`: most transformations or stream nodes of a topology; `most_tasks`: most tasks of a topology if
+    nothing is chained. `worker_bytes` measures the memory of each Python worker; it is called only if that
+    may be too little. Raises ConfigurationError if `requested` is FLINK, which plans without Spark.
     """
-    if asked is Planner.FLINK:
+    if requested is Planner.FLINK:
         hint = "call penstock.engine.planning.plan_beside_flink.plan_beside_flink"
-        raise ConfigurationError("planner flink: plans without Spark", hint)
-    if asked in (Planner.JOINS, Planner.COLUMNAR):
-        return Choice(asked, "as asked", on_spark=True)
+        raise ConfigurationError("planner flink plans without Spark", hint)
+    if requested in (Planner.JOINS, Planner.COLUMNAR):
+        return Choice(requested, "as asked", on_spark=True)
     tasks = TaskRows(most_tasks, most_tasks, most_tasks)
     needed = largest * BYTES_OF_A_PLANNED_ROW + bytes_of_tasks(tasks)
     if needed > SMALL_ENOUGH_BYTES:
-        there = worker_bytes()
-        if needed > there:
+        worker_memory = worker_bytes()
+        if needed > worker_memory:
             why = (
                 f"a topology with {largest:,} transformations and up to {most_tasks:,} tasks takes about "
-                f"{shown_bytes(needed)}, and a worker of Spark can have {shown_bytes(there)}"
+                f"{shown_bytes(needed)}, and a worker of Spark has {shown_bytes(worker_memory)}"
             )
             return Choice(Planner.JOINS, why, on_spark=True)
     return Choice(Planner.COLUMNAR, "whole topologies in Spark's workers", on_spark=True)
@@ -126,19 +127,19 @@ def _obstacle(paths: Sequence[str], wants_spark: bool) -> str | None:
     return None
 
 
-# About how many transformations and topologies an input holds, before it is read.
+# Estimate the numbers of transformations and topologies in an input, before it is read.
 
 
 _SAMPLED_FILES = 16
 _SAMPLE_BYTES = 2**20
 _PACKED_BYTES = 2**16
-"""How much of a compressed file is sampled; compression makes topologies 10 to 30 times smaller."""
+"""Sampled bytes of a compressed file; compression makes topologies 10 to 30 times smaller."""
 
 
 def estimate_size(inputs: Sequence[str]) -> FleetSize:
-    """Out of the footers of tables, or the first MiB of some of the files.
+    """Estimate an input's size from the footers of tables, or from the first MiB of some of its files.
 
-    What cannot be read counts nothing here; it is for the reader to say.
+    Unreadable files count as empty here; the reader reports them.
     """
     try:
         if len(inputs) == 1 and holds_tables(inputs[0]):
@@ -150,17 +151,17 @@ def estimate_size(inputs: Sequence[str]) -> FleetSize:
         samples = [sample for sample in map(_sample, sampled) if sample is not None]
     except Exception:
         return FleetSize(0, 0)
-    taken = sum(size for size, _ in samples)
-    if not taken:
+    read_bytes = sum(size for size, _ in samples)
+    if not read_bytes:
         return FleetSize(0, 0)
     transformations = sum(text.count(b'"kind"') + text.count(b'"in_edges"') for _, text in samples)
-    # A sample without an end of a line is taken for a file of one line.
+    # A sample without a line end comes from a file of one line.
     topologies = sum(_topologies(text) for _, text in samples if b"\n" in text)
-    return FleetSize(transformations * total // taken, max(len(files), topologies * total // taken))
+    return FleetSize(transformations * total // read_bytes, max(len(files), topologies * total // read_bytes))
 
 
 def _topologies(text: bytes) -> int:
-    """How many topologies, or lines that are none; a topology that is pretty-printed has many lines."""
+    """Count the topologies of a sample, invalid lines included; a pretty-printed topology has many lines."""
     named = sum(text.count(f'"{form}"'.encode()) for form in TopologyForm)
     lines = sum(bool(line.strip()) for line in text.split(b"\n"))
     return named if is_document(text) else max(lines, named)
@@ -168,7 +169,7 @@ def _topologies(text: bytes) -> int:
 
 def _rows_of(table: Path) -> int:
     files: Iterable[Path] = table.rglob("*.parquet")
-    if is_delta(table):  # has files that its newest version is without
+    if is_delta(table):  # its folder also has files of older versions
         from deltalake import DeltaTable
 
         actions = pa.RecordBatchReader.from_stream(DeltaTable(table).get_add_actions()).read_all()
@@ -180,24 +181,24 @@ def _rows_of(table: Path) -> int:
 
 
 def _sample(file: str) -> tuple[int, bytes] | None:
-    """How many bytes at the start of the file were read, and the text in them; None if they cannot be."""
+    """Return the number of bytes read at the start of a file, and their text; None if reading fails."""
     codec = CODECS.get(os.path.splitext(file)[1].lower())
     try:
         with open(file, "rb") as opened:
-            taken = opened.read(_SAMPLE_BYTES if codec is None else _PACKED_BYTES)
+            read_bytes = opened.read(_SAMPLE_BYTES if codec is None else _PACKED_BYTES)
     except OSError:
         return None
-    return len(taken), taken if codec is None else _unpacked(taken, codec)
+    return len(read_bytes), read_bytes if codec is None else _unpacked(read_bytes, codec)
 
 
 def _unpacked(packed: bytes, codec: str) -> bytes:
-    """The start of a file, unpacked: up to _SAMPLE_BYTES and a little more."""
+    """Decompress the start of a file, up to _SAMPLE_BYTES and a little more."""
     text = bytearray()
     try:
-        for more in unpacked_texts(pa.BufferReader(packed), codec, 2**14):
-            text += more
+        for chunk in unpacked_texts(pa.BufferReader(packed), codec, 2**14):
+            text += chunk
             if len(text) >= _SAMPLE_BYTES:
                 break
-    except (OSError, pa.ArrowException):  # cut off, as expected
+    except (OSError, pa.ArrowException):  # the sample ends inside the file, as expected
         pass
     return bytes(text)

@@ -1,4 +1,4 @@
-"""What operators cost, as --costs chooses."""
+"""Find the costs of operators that --costs chooses."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,36 +17,36 @@ from penstock.plans.metrics.operator_costs import (
 from penstock.plans.tables.column_types import TOPOLOGY
 
 DRAWN = "drawn"
-"""The value of --costs for costs that are drawn."""
+"""The value of --costs for costs drawn at random."""
 
 ALIKE = "alike"
-"""The value of --costs for operators that all cost the same, whatever their topologies say."""
+"""The value of --costs for equal costs of all operators, ignoring those in topologies."""
 
 
 def require_costs(costs: str | None) -> None:
-    """ConfigurationError unless `costs` is a file, a store, DRAWN, ALIKE or None."""
+    """Raise ConfigurationError unless `costs` is a file, a store, DRAWN, ALIKE or None."""
     if costs in (None, DRAWN, ALIKE) or local_store_and_version(costs) is not None:
         return
     if not Path(costs).is_file():
         raise ConfigurationError(
-            f"--costs {costs}: found no such file or store",
-            f"a table, {DRAWN}, {ALIKE}, or a store that penstock run --to has written",
+            f"--costs must be an existing file or store, {DRAWN} or {ALIKE}, got {costs}",
+            "a file holds a table of costs; penstock run --to writes a store",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenCosts:
-    """Costs of some operators, the first table first, and whether those of the others are drawn."""
+    """Tables of costs, the first one wins, and whether costs of other operators are drawn."""
 
     tables: tuple[pl.DataFrame, ...] = ()
     drawn: bool = False
 
     def __call__(self, stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame) -> pl.DataFrame:
-        """operator_costs of these stream nodes and edges, of whole topologies."""
+        """Return operator_costs of these stream nodes and edges of whole topologies."""
         return operator_costs(stream_nodes, stream_edges, *self._all_tables(stream_nodes))
 
     def with_levels(self, stream_nodes: pl.DataFrame) -> pl.DataFrame:
-        """costs_and_levels of these stream nodes."""
+        """Return costs_and_levels of these stream nodes."""
         return costs_and_levels(stream_nodes, *self._all_tables(stream_nodes))
 
     def _all_tables(self, stream_nodes: pl.DataFrame) -> tuple[pl.DataFrame, ...]:
@@ -54,12 +54,12 @@ class ChosenCosts:
 
 
 def chosen_costs(costs: str | None, topologies: pl.DataFrame, part: bool = False) -> ChosenCosts:
-    """The costs that --costs chooses. In: a file, a store, DRAWN, ALIKE or None; topologies.
+    """Return the costs that --costs chooses. `costs`: a file, a store, DRAWN, ALIKE or None.
 
-    A file, or what the runs of a store have measured, comes before what topologies say themselves, and this
-    before what is drawn or assumed. `part`: there are other topologies, too. Raises ConfigurationError if
-    there is no such file, or no such run (of a part, there need not be any); InputError (see read_costs and
-    costs_in_topologies); StoreError.
+    A file, or costs measured by the runs of a store, win over costs in `topologies`, which win over drawn or
+    assumed ones. `part`: `topologies` are one part of several. Raises ConfigurationError if there is no such
+    file, or no such run (a part may lack one); InputError (see read_costs and costs_in_topologies);
+    StoreError.
     """
     require_costs(costs)
     if costs == ALIKE:
@@ -77,21 +77,21 @@ def chosen_costs(costs: str | None, topologies: pl.DataFrame, part: bool = False
 def _measured(
     costs: str, store: str, version: int | None, topologies: pl.DataFrame, part: bool
 ) -> pl.DataFrame:
-    """The costs that runs in a version (None: the newest) have measured."""
+    """Return the costs measured by runs in a version, by default the newest."""
     from penstock.engine.store.open_plan import open_plan
     from penstock.plans.metrics.measured_costs import RUN_TABLES, measured_costs
 
     plan = open_plan(store, version)
     if not plan.has(*RUN_TABLES):
         raise ConfigurationError(
-            f"--costs {costs}: version {plan.version.version} holds no run",
+            f"--costs {costs}: version {plan.version.version} does not contain a run",
             "penstock run --to STORE records one; STORE@VERSION names another version",
         )
     measured = measured_costs({name: plan.table(name).collect() for name in RUN_TABLES}).costs
-    of_them = measured.join(topologies.select(TOPOLOGY), on=TOPOLOGY, how="semi")
-    if of_them.is_empty() and not part:
+    costs_of_topologies = measured.join(topologies.select(TOPOLOGY), on=TOPOLOGY, how="semi")
+    if costs_of_topologies.is_empty() and not part:
         raise ConfigurationError(
             f"--costs {costs}: version {plan.version.version} has no finished run of these topologies",
-            "topologies are known by their names",
+            "topologies are matched by name",
         )
-    return of_them
+    return costs_of_topologies

@@ -1,4 +1,4 @@
-"""Custom planners: functions named as package.module:function, or by entry point."""
+"""Find custom planners, which are functions named as package.module:function or by entry point."""
 
 import importlib
 import importlib.util
@@ -28,16 +28,17 @@ if TYPE_CHECKING:
 
 
 GROUP = "penstock.planners"
-"""The group of entry points whose names --planner takes."""
+"""The group of entry points whose names --planner accepts."""
 
 COSTS = "operator_costs"
 _LAYERS = {table: layer for layer, tables in LAYER_TABLES.items() for table in tables}
 
 
 class CustomPlanner(NamedTuple):
-    """A function that decides; `reads` maps its parameters, tables, to whether it wants Arrow's.
+    """A function that decides in place of one of Flink's rules.
 
-    `layer` is the last layer of Flink's plan that it has to be shown.
+    `reads` maps its parameters (names of tables) to whether they are Arrow tables. `layer` is the last layer
+    of Flink's plan that it needs.
     """
 
     name: str
@@ -48,17 +49,17 @@ class CustomPlanner(NamedTuple):
 
 
 def names_custom_planner(name: str) -> bool:
-    """Whether --planner NAME means a custom planner."""
+    """Return whether --planner NAME is a custom planner."""
     return ":" in name or bool(entry_points(group=GROUP, name=name))
 
 
 def find_custom_planners(planner: Any) -> list[CustomPlanner]:
-    """The functions of a planner, in the order in which their decisions take effect.
+    """Return the functions of a planner, in the order in which their decisions take effect.
 
     `planner`: its name, a function marked by penstock.decides, or a tuple or list of such functions with
-    different decisions. Modules are looked for in the working folder too. Functions of a planner that is
-    named are loaded and called in a process of their own (see answer_planner_calls), except Penstock's and
-    those of `__main__`. Raises ConfigurationError.
+    different decisions. Modules are searched in the working folder, too. Functions of a planner given by name
+    are loaded and called in a process of their own (see answer_planner_calls), except Penstock's and
+    `__main__`'s. Raises ConfigurationError.
     """
     if isinstance(planner, str) and not _is_loaded_here(planner):
         if os.getcwd() not in sys.path:
@@ -82,7 +83,7 @@ def _is_loaded_here(name: str) -> bool:
 
 
 def find_planners_here(planner: Any) -> list[CustomPlanner]:
-    """The functions of a planner as find_custom_planners gives them, loaded in this process."""
+    """Return the functions of a planner like find_custom_planners, loaded in this process."""
     decided, name = (
         (_load(planner), planner) if isinstance(planner, str) else (planner, name_of_planner(planner))
     )
@@ -90,13 +91,13 @@ def find_planners_here(planner: Any) -> list[CustomPlanner]:
     custom_planners = [_custom_planner(name, function) for function in functions]
     decisions = [custom_planner.decision for custom_planner in custom_planners]
     if not custom_planners or len(set(decisions)) < len(decisions):
-        raise ConfigurationError(f"--planner {name}: found decisions {', '.join(decisions) or 'none'}, "
-                                 "allowed each once")  # fmt: skip
+        raise ConfigurationError(f"--planner {name}: decisions must be given once each, got "
+                                     f"{', '.join(decisions) or 'none'}")  # fmt: skip
     return sorted(custom_planners, key=lambda custom_planner: list(Decision).index(custom_planner.decision))
 
 
 def name_of_planner(planner: Any) -> str:
-    """What a planner is called: its name, or module:function of each of its functions."""
+    """Return a planner's name, or module:function of each of its functions."""
     if isinstance(planner, str):
         return planner
     functions = planner if isinstance(planner, tuple | list) else [planner]
@@ -110,21 +111,21 @@ def name_of_planner(planner: Any) -> str:
 
 
 def importable_name(planner: Any, argument: str) -> str:
-    """The name by which other processes find a planner: itself, or module:function of a function.
+    """Return the name under which other processes import a planner, for a function module:function.
 
-    Raises ConfigurationError for a function that a module does not have under its name.
+    Raises ConfigurationError if the module has no such function.
     """
     if isinstance(planner, str):
         return planner
     name = name_of_planner(planner)
     module, _, attribute = name.partition(":")
-    found: Any = None if module == "__main__" else sys.modules.get(module)
+    resolved: Any = None if module == "__main__" else sys.modules.get(module)
     for part in attribute.split("."):
-        found = getattr(found, part, None)
-    if found is not planner:
+        resolved = getattr(resolved, part, None)
+    if resolved is not planner:
         raise ConfigurationError(
-            f"{argument}: found {name}, which processes of their own cannot import",
-            'put the function into a module, and name it "module:function"',
+            f"{argument}: other processes cannot import {name}",
+            'put the function into a module, and give its name as "module:function"',
         )
     return name
 
@@ -143,13 +144,13 @@ def _load(name: str) -> Any:
             loaded: Any = importlib.import_module(module)
         for part in attribute.split("."):
             loaded = getattr(loaded, part)
-    except BaseException as error:  # whatever the module raises
+    except BaseException as error:  # importing a module may raise anything
         if isinstance(error, KeyboardInterrupt) and not place_of_error(error, apart=__file__):
             raise
         place = place_of_error(error, apart=__file__)
-        said = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {error}"
         raise ConfigurationError(
-            f"--planner {name}: {said} ({place})" if place else f"--planner {name}: {said}",
+            f"--planner {name}: {message} ({place})" if place else f"--planner {name}: {message}",
             "package.module:function, importable here or in the working folder",
         ) from error
     return loaded
@@ -159,7 +160,7 @@ def _custom_planner(name: str, function: Any) -> CustomPlanner:
     decision = getattr(function, ATTRIBUTE, None)
     if not callable(function) or decision is None:
         raise ConfigurationError(
-            f"--planner {name}: found {type(function).__name__} without a decision, allowed a function",
+            f"--planner {name} must be a function marked with a decision, got {type(function).__name__}",
             f"mark it: @penstock.decides({Decision.CHAINING.value!r}); decisions are {', '.join(Decision)}",
         )
     place = place_of_function(function)
@@ -173,25 +174,23 @@ def _custom_planner(name: str, function: Any) -> CustomPlanner:
     for table in wanted:
         if table not in allowed:
             raise ConfigurationError(
-                f"--planner {name}{at}: parameter {table}: found no such table, allowed {', '.join(allowed)}"
+                f"--planner {name}{at}: parameters must be tables ({', '.join(allowed)}), got {table}"
             )
     layers = [Layer.STREAM_GRAPH if table == COSTS else _LAYERS[table] for table in wanted]
     layers.append(ANSWERS[decision].layer if decision in ANSWERS else Layer.TOPOLOGY)
     return CustomPlanner(name, decision, function, wanted, max(layers, key=list(Layer).index))
 
 
-# Modules of planners on Spark's workers.
+# Send modules of planners to Spark's workers.
 
 
 def send_planners(spark: "SparkSession", custom_planners: Iterable[CustomPlanner]) -> None:
-    """Let the workers import the modules that custom planners are in: files, or the packages around."""
+    """Send the modules of custom planners, files or whole packages, to the workers."""
     modules = {planner.function.__module__.partition(".")[0] for planner in custom_planners}
     for module in sorted(modules - {"penstock"} - set(sys.stdlib_module_names)):
-        found = importlib.util.find_spec(module)  # which does not run it
-        module_file = None if found is None else found.origin
-        if (
-            module_file is None
-        ):  # a package without __init__: what is in it cannot be told from the folders around it
+        spec = importlib.util.find_spec(module)  # without running it
+        module_file = None if spec is None else spec.origin
+        if module_file is None:  # a package without __init__ cannot be told from ordinary folders
             continue
         file = Path(module_file)
         if file.name != "__init__.py":
@@ -202,14 +201,14 @@ def send_planners(spark: "SparkSession", custom_planners: Iterable[CustomPlanner
             spark.sparkContext.addPyFile(archive)
 
 
-# Where in a custom planner something is: the file and line that messages name.
+# Files and lines of custom planners for messages.
 
 
 _INSTALLED = ("site-packages", "dist-packages", "/lib/python3")
 
 
 def place_of_function(function: Callable[..., Any]) -> str:
-    """`mine.py, line 5`: where a function is defined, or the program that it is; empty where unknown."""
+    """Return where a function is defined (`mine.py, line 5`), or its program's name; empty if unknown."""
     if isinstance(function, PlannerProgram):
         return function.name
     if isinstance(function, RemoteFunction):
@@ -219,9 +218,9 @@ def place_of_function(function: Callable[..., Any]) -> str:
 
 
 def place_of_error(error: BaseException, apart: str) -> str:
-    """`mine.py, line 5, in policy`: the deepest frame outside of installed packages, if any is.
+    """Return the deepest frame outside installed packages, if any, as `mine.py, line 5, in policy`.
 
-    `apart`: a file whose frames are not meant.
+    `apart`: a file whose frames are skipped.
     """
     frames = [
         frame
@@ -235,6 +234,6 @@ def place_of_error(error: BaseException, apart: str) -> str:
 
 
 def as_imported(path: str) -> str:
-    """The path from the folder of modules that it is in: the same in workers, which have copies elsewhere."""
+    """Return the path from its folder in sys.path: equal in workers, which have copies elsewhere."""
     folders = [folder for folder in sys.path if folder and Path(path).is_relative_to(folder)]
     return str(Path(path).relative_to(max(folders, key=len))) if folders else path

@@ -1,8 +1,8 @@
-"""Whether a plan fits in memory, said before the memory is taken.
+"""Estimate the memory that a plan takes, and refuse before it is taken.
 
-What a row takes is measured: by how much the peak resident memory of `penstock plan --planner columnar`
-grows while it runs, writing the store included (VmHWM, Linux, 2 cores). Tasks: a chain of 1,000 vertices
-with parallelism 32,768 takes 4.25 GiB, 139 bytes for each task with its partition and its edge; 100 sources
+Bytes per row are measured: the growth of the peak resident memory of `penstock plan --planner columnar`
+while it runs, writing the store included (VmHWM, Linux, 2 cores). Tasks: a chain of 1,000 vertices with
+parallelism 32,768 takes 4.25 GiB, 139 bytes for each task with its partition and its edge; 100 sources
 read by 100 vertices with parallelism 4,096, which have 50 edges for each task, take 80 bytes per edge.
 Transformations: 12.5 million of one layered topology, 7.5 GB, of which 75 % after reading; 1.25 million of
 one, 1.2 GiB (1.3 GiB out of JSON lines); 930,000 of 50,000 random topologies, 1.9 GiB, 63 % of it after
@@ -39,22 +39,22 @@ from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Whether what a local Spark plans fits in memory, said before the work starts.
+# Check before the work starts that a plan on a local Spark fits in memory.
 #
 # docs/scaling.md has the measurements.
 
 
 BYTES_OF_A_PLANNED_ROW = 7_000
-"""What planning a transformation or stream node takes: its tables, and Arrow blocks in and out."""
+"""Bytes to plan a transformation or stream node: its tables, and Arrow blocks in and out."""
 
 BYTES_OF_A_WALKED_ROW = 400
-"""What a transformation or stream node takes in a worker that only walks its topology for the joins."""
+"""Bytes of a transformation or stream node in a worker that only walks its topology for the joins."""
 
 BYTES_OF_A_PACKED_ROW = 160
-"""The same where the topology has blocks, which come packed: 114 to 125 of layered topologies and giants."""
+"""The same for topologies in blocks, which arrive packed: 114 to 125 for layered topologies and giants."""
 
 BYTES_OF_A_JOINED_ROW = 2_500
-"""What joins take in the heap for a transformation or stream node, beside LEAST_HEAP_MEBIBYTES."""
+"""Heap bytes of joins per transformation or stream node, in addition to LEAST_HEAP_MEBIBYTES."""
 
 BYTES_OF_A_ROW_OF_A_BLOCK = 2_000
 """What a transformation takes in the worker that has its block: 1,730 of a layered topology."""
@@ -67,29 +67,29 @@ BYTES_OF_A_TASK_ON_A_WALK = 24
 """What a task takes there."""
 
 _UNEVEN = 1.3
-"""How many times the mean the largest partition of a fleet is."""
+"""Size of a fleet's largest partition, as a multiple of the mean."""
 
 _HEAP_COUNTED = 0.9
-"""The share of -Xmx that counts: garbage collectors other than G1 may report less than they were given."""
+"""The share of -Xmx that counts: garbage collectors other than G1 may report less than their -Xmx."""
 
 
 def rows_at_once(rows: int, largest: int, partitions: int, cores: int) -> int:
-    """Transformations and stream nodes in the partitions that are planned at a time, if these are large ones.
+    """Return the transformations and stream nodes that are planned at a time, in the largest partitions.
 
-    `rows`: of all topologies; `largest`: of one that lies whole in a partition.
+    `rows`: of all topologies; `largest`: of the largest topology that stays whole in a partition.
     """
     return min(rows, int(min(partitions, cores) * rows / partitions * _UNEVEN) + largest)
 
 
 def bytes_to_walk(rows: int, giant: int) -> int:
-    """What workers take that walk `rows` at a time for the joins, `giant` of them of a topology in blocks."""
+    """Return the bytes of workers that walk `rows` at a time for the joins, `giant` of them in blocks."""
     return (rows - giant) * BYTES_OF_A_WALKED_ROW + giant * BYTES_OF_A_PACKED_ROW
 
 
 def require_memory_of_workers(rows: int, size_bytes: int, available: Available) -> None:
-    """Raise NotEnoughMemoryError if Python workers of a local Spark cannot have what they plan at once.
+    """Raise NotEnoughMemoryError if rows planned at once exceed the memory of a local Spark's Python workers.
 
-    `rows`: see rows_at_once; `size_bytes`: what these take; `available`: see memory_of_workers.
+    `rows`: see rows_at_once; `size_bytes`: their memory; `available`: see memory_of_workers.
     """
     work = f"planning {rows:,} transformations at a time in workers of a local Spark"
     require_memory(size_bytes, work, available, f"use fewer cores (--master local[1]), or {SPARK_HINT}")
@@ -118,8 +118,8 @@ _SMALL_ENOUGH_BYTES = 2**29
 def require_heap_to_join(rows: int, heap: int | None) -> None:
     """Raise NotEnoughMemoryError if the heap of a local Spark is too small for joins.
 
-    `rows`: as of rows_at_once; `heap`: in bytes, None where it is not known. Hash maps, and a page of each
-    sort, have to be in memory; everything else is spilled.
+    `rows`: see rows_at_once; `heap`: in bytes, None if unknown. Hash maps, and a page of each sort, must be
+    in memory; everything else is spilled.
     """
     needed = LEAST_HEAP_MEBIBYTES * 2**20 + rows * BYTES_OF_A_JOINED_ROW
     if heap is not None and heap < _HEAP_COUNTED * needed:
@@ -132,39 +132,41 @@ def require_heap_to_join(rows: int, heap: int | None) -> None:
         )
 
 
-# The memory that Spark's Python workers can have on their machines.
+# Memory of Spark's Python workers on their machines.
 
 
 def memory_of_workers(spark: "SparkSession") -> Available:
-    """Memory that all workers together can have while all cores work, and what limits it.
+    """Return the memory available to all workers together while all cores work, and its limit.
 
-    Of a local Spark, the JVM may still take its heap. On a cluster, where memory is what is free now, all
-    machines count as the smallest.
+    For a local Spark, the growth of the JVM up to its heap is subtracted. On a cluster, where only memory
+    free now counts, all machines count as the smallest.
     """
     context = spark.sparkContext
     if is_local(context):
         available = available_memory()
         return Available(max(0, available.size_bytes - _growth_of_the_jvm(context)), available.limited_by)
     cores = context.defaultParallelism
-    workers = spark.range(cores, numPartitions=cores).mapInArrow(_look, "host string, bytes long").collect()
+    workers = (
+        spark.range(cores, numPartitions=cores).mapInArrow(_measure, "host string, bytes long").collect()
+    )
     hosts = {row["host"] for row in workers}
     return Available(min(row["bytes"] for row in workers) * len(hosts), "the smallest machine of the cluster")
 
 
 def is_local(context: Any) -> bool:
-    """Whether Spark is one JVM on this machine."""
+    """Return whether Spark is one JVM on this machine."""
     return str(context.master).startswith("local")
 
 
 def _growth_of_the_jvm(context: Any) -> int:
-    """By how much the JVM may still grow: to its heap and what it takes beside that."""
+    """Return the bytes by which the JVM may still grow, inside and outside its heap."""
     process, heap = getattr(context._gateway, "proc", None), heap_bytes(context)
     if process is None or heap is None:
         return 0
     return max(0, heap + BYTES_BESIDE_A_HEAP // 2 - resident_bytes(process.pid))
 
 
-def _look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _measure(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         yield pa.RecordBatch.from_pydict(
             {"host": [socket.gethostname()], "bytes": [available_memory().size_bytes]}
@@ -172,25 +174,25 @@ def _look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 BYTES_OF_A_PROCESS = 160 * 2**20
-"""Libraries that planning imports."""
+"""For libraries that planning imports."""
 
 ROWS_OF_A_GIANT = 1_000_000
-"""Transformations or stream nodes of a topology whose tables are written as soon as nothing reads them."""
+"""From this many transformations or stream nodes, a topology's tables are written once no step reads them."""
 
 BYTES_OF_A_TRANSFORMATION = 1_200
 BYTES_OF_A_GIANT_ROW = 550
 BYTES_OF_A_GIANT = 2**29
-"""Besides: what libraries keep for a while after it was freed."""
+"""Added for memory that libraries retain for a while after it was freed."""
 BYTES_OF_A_TOPOLOGY = 10_000
 SHARE_AFTER_READING, SHARE_AFTER_READING_A_GIANT = 0.6, 0.75
-"""What planning adds to the tables that were read, as a share of the whole."""
+"""Memory that planning adds to the tables that were read, as a share of the whole."""
 
 BYTES_IN_PARTS, BYTES_OF_A_PART = 700 * 2**20, 250 * 2**20
-"""What a fleet takes while its parts are read, planned and written: in all, and for each planned part."""
+"""Memory of a fleet whose parts are read, planned and written: in total, and for each part being planned."""
 MOST_PARTS_AT_ONCE = 4
-"""Parts are read one after the other, which feeds two or three that are planned."""
+"""Parts are read one after the other; one reader keeps two or three planners busy."""
 BYTES_OF_A_NAME = 300
-"""What is kept of each topology that came in, to notice names that occur twice."""
+"""Memory for each topology's name and id, to detect duplicates."""
 
 BYTES_OF_A_TASK = 40
 BYTES_OF_A_PARTITION = 20
@@ -200,10 +202,10 @@ BYTES_OF_AN_EXPORTED_ROW = 1_900
 """Mapped for each row of nodes, edges and slots: 500,000 of them take 0.9 GiB, 0.55 GiB resident."""
 
 BYTES_OF_A_NODE_PLANNED_AGAIN = 3_600
-"""For `explain --what-if`: 1 million nodes of one layered topology take 3.5 GiB, whatever the reason."""
+"""For `explain --what-if`: 1 million nodes of one layered topology take 3.5 GiB with every change."""
 
 LEAST_TO_READ_ON = 64 * 2**20
-"""Reading ends with an error before less than this is left."""
+"""Reading ends with an error if less than this is left."""
 
 
 HINT = (
@@ -213,27 +215,27 @@ HINT = (
 
 
 class FleetSize(NamedTuple):
-    """What is known of an input's size before it is read."""
+    """An input's size, estimated before it is read."""
 
     transformations: int
     topologies: int
 
     @property
     def is_giant(self) -> bool:
-        """Whether this is one topology, so large that its plan should be written while it is made."""
+        """Return whether this is one topology so large that its plan should be written while it is made."""
         return self.topologies == 1 and self.transformations >= ROWS_OF_A_GIANT
 
     @property
     def needed_bytes(self) -> int:
-        """Memory that reading and planning take, without tasks."""
+        """Return the memory for reading and planning, without tasks."""
         if self.is_giant:
             return BYTES_OF_A_PROCESS + BYTES_OF_A_GIANT + self.transformations * BYTES_OF_A_GIANT_ROW
-        of_rows = self.transformations * BYTES_OF_A_TRANSFORMATION + self.topologies * BYTES_OF_A_TOPOLOGY
-        return BYTES_OF_A_PROCESS + of_rows
+        row_bytes = self.transformations * BYTES_OF_A_TRANSFORMATION + self.topologies * BYTES_OF_A_TOPOLOGY
+        return BYTES_OF_A_PROCESS + row_bytes
 
     @property
     def needed_bytes_in_parts(self) -> int:
-        """Memory that it takes to plan many topologies part by part, while they are read."""
+        """Return the memory for planning many topologies part by part, while they are read."""
         if self.topologies < 2:
             return self.needed_bytes
         return min(
@@ -246,7 +248,7 @@ class FleetSize(NamedTuple):
 
     @property
     def needed_bytes_after_reading(self) -> int:
-        """What planning adds to the tables that were read."""
+        """Return the memory that planning adds to the tables that were read."""
         return int(
             self.needed_bytes * (SHARE_AFTER_READING_A_GIANT if self.is_giant else SHARE_AFTER_READING)
         )
@@ -256,14 +258,14 @@ class FleetSize(NamedTuple):
 
 
 def parts_at_once() -> int:
-    """How many parts of a fleet are planned at once here."""
+    """Return the number of a fleet's parts that are planned in parallel on this machine."""
     return min(cores(), MOST_PARTS_AT_ONCE)
 
 
 def require_memory_to_plan(size: FleetSize, times: float = 1.0, *, in_parts: bool = False) -> None:
-    """Raise NotEnoughMemoryError if this process cannot have what an input of about that size takes.
+    """Raise NotEnoughMemoryError if an input of this estimated size does not fit in this process.
 
-    `times`: how many times the estimate has to be there. `in_parts`: topologies are planned while they are
+    `times`: multiple of the estimate that must be free. `in_parts`: topologies are planned while they are
     read.
     """
     needed = size.needed_bytes_in_parts if in_parts else size.needed_bytes
@@ -271,7 +273,7 @@ def require_memory_to_plan(size: FleetSize, times: float = 1.0, *, in_parts: boo
 
 
 def require_memory_after_reading(size: FleetSize) -> None:
-    """Raise NotEnoughMemoryError if tables that were read leave too little for planning them."""
+    """Raise NotEnoughMemoryError if tables that were read leave too little memory to plan them."""
     _require(size.needed_bytes_after_reading, f"planning {size}")
 
 
@@ -287,51 +289,54 @@ def require_memory_to_read_on() -> None:
 
 
 def require_memory_to_export(rows: int) -> None:
-    """Raise NotEnoughMemoryError if this process cannot hold so much of a plan's largest tables."""
+    """Raise NotEnoughMemoryError if this process cannot hold `rows` rows of a plan's largest tables."""
     hint = "give it more memory, or export topologies one by one with --topology"
     _require(rows * BYTES_OF_AN_EXPORTED_ROW, f"exporting {rows:,} rows at a time", hint=hint)
 
 
 def require_memory_to_plan_again(nodes: int) -> None:
-    """Raise NotEnoughMemoryError if this process cannot plan this many operators of a plan once more."""
+    """Raise NotEnoughMemoryError if this process cannot plan `nodes` operators of a plan once more."""
     hint = "give it more memory; a topology that large can be planned with other options instead (plan -D)"
     _require(nodes * BYTES_OF_A_NODE_PLANNED_AGAIN, f"planning {nodes:,} operators again", hint=hint)
 
 
 def require_memory_for_tasks() -> Callable[[TaskRows], None]:
-    """A check to be called with the rows of each part, from any thread, before its tasks are made.
+    """Return a check to call with the rows of each part, from any thread, before its tasks are made.
 
-    It raises NotEnoughMemoryError once the parts together exceed what there was when the first one came.
+    The check raises NotEnoughMemoryError once the parts together exceed the memory that was available when
+    the first one arrived.
     """
     lock = Lock()
-    there: list[Available] = []
+    available: list[Available] = []
     total = TaskRows(0, 0, 0)
 
     def check(rows: TaskRows) -> None:
         nonlocal total
         with lock:
             total = TaskRows(*map(sum, zip(total, rows, strict=True)))
-            if not there:
-                there.append(available_memory())
+            if not available:
+                available.append(available_memory())
             _require(
-                bytes_of_tasks(total), f"planning {total.tasks:,} tasks with {total.edges:,} inputs", there[0]
+                bytes_of_tasks(total),
+                f"planning {total.tasks:,} tasks with {total.edges:,} inputs",
+                available[0],
             )
 
     return check
 
 
 def bytes_of_tasks(rows: TaskRows) -> int:
-    """Memory that the tables of tasks take."""
+    """Return the memory of the tables of tasks."""
     return (
         rows.tasks * BYTES_OF_A_TASK + rows.partitions * BYTES_OF_A_PARTITION + rows.edges * BYTES_OF_AN_EDGE
     )
 
 
 def spark_fits() -> bool:
-    """Whether a local Spark can start here."""
+    """Return whether a local Spark can start on this machine."""
     available = available_memory()
     return available.size_bytes >= least_for_spark(available)
 
 
-def _require(needed_bytes: int, work: str, there: Available | None = None, hint: str = HINT) -> None:
-    require_memory(needed_bytes, work, there or available_memory(), hint)
+def _require(needed_bytes: int, work: str, available: Available | None = None, hint: str = HINT) -> None:
+    require_memory(needed_bytes, work, available or available_memory(), hint)

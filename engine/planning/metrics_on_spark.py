@@ -1,4 +1,4 @@
-"""Metrics of plans whose tables are in Spark, whatever their size."""
+"""Compute metrics of plans whose tables are in Spark, at any size."""
 
 from collections.abc import Iterator, Mapping
 
@@ -18,7 +18,7 @@ from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.metrics.operator_costs import COSTS, LEVEL, PREFIX
 from penstock.plans.metrics.plan_metrics_on_spark import Metrics, plan_metrics
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants
-from penstock.plans.resources.columnar.count_network_buffers import NetworkOptions
+from penstock.plans.resources.columnar import NetworkOptions
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
 
@@ -31,9 +31,9 @@ def metrics_on_spark(
     network: NetworkOptions,
     constants: Constants = CONSTANTS,
 ) -> Metrics:
-    """plan_metrics of NEEDED tables. `costs`: see chosen_costs.
+    """Compute plan_metrics of NEEDED tables. `costs`: see chosen_costs.
 
-    Topologies that a partition holds are walked many at a time. Larger ones are sorted and packed in blocks,
+    Topologies that fit in a partition are walked many at a time. Larger ones are sorted and packed in blocks,
     as in planning by joins. No topology goes through the driver.
     """
     sizes = tables["stream_nodes"].groupBy(TOPOLOGY).agg(F.count(F.lit(1)).alias("size")).cache()
@@ -47,11 +47,13 @@ def metrics_on_spark(
         parts.append((~is_giant, (rows or 0) - (large or 0), None))
     metrics: Metrics | None = None
     for chosen, count, block in parts:
-        of_part = {name: frame.filter(chosen) if giants else frame for name, frame in tables.items()}
-        part_costs = costs_on_spark(costs, of_part["topologies"], of_part["stream_nodes"])
+        part_tables = {name: frame.filter(chosen) if giants else frame for name, frame in tables.items()}
+        part_costs = costs_on_spark(costs, part_tables["topologies"], part_tables["stream_nodes"])
         partitions = partitions_for(spark, count)
         with planning_settings(spark, partitions, block):
-            further = plan_metrics(of_part, part_costs, task_manager, network, max(2, partitions), constants)
+            further = plan_metrics(
+                part_tables, part_costs, task_manager, network, max(2, partitions), constants
+            )
         metrics = further if metrics is None else _joined(metrics, further)
     assert metrics is not None
     return metrics
@@ -74,18 +76,19 @@ _SCHEMA = f"{TOPOLOGY} bigint, id int, " + ", ".join(f"{name} double" for name i
 
 
 def costs_on_spark(costs: str | None, topologies: DataFrame, stream_nodes: DataFrame) -> DataFrame:
-    """As costs_and_levels, in Spark's workers. The driver gets what topologies say of costs, and their names.
+    """Compute costs_and_levels in Spark's workers.
 
-    Raises what chosen_costs raises.
+    The driver collects only names of topologies and their options for costs. Raises the errors of
+    chosen_costs.
     """
-    said = F.exists(F.map_keys("config"), lambda key: key.startswith(PREFIX))
-    named = topologies.select(TOPOLOGY, "name", F.when(said, F.col("config")).alias("config"))
+    has_costs = F.exists(F.map_keys("config"), lambda key: key.startswith(PREFIX))
+    named = topologies.select(TOPOLOGY, "name", F.when(has_costs, F.col("config")).alias("config"))
     chosen = chosen_costs(costs, from_arrow(named.toArrow()))
 
-    def priced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def with_costs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            priced_rows = chosen.with_levels(from_arrow(pa.Table.from_batches([batch])))
-            columns = priced_rows.select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
+            rows_with_costs = chosen.with_levels(from_arrow(pa.Table.from_batches([batch])))
+            columns = rows_with_costs.select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
             yield from columns.to_arrow().to_batches()
 
-    return stream_nodes.select(TOPOLOGY, "id", "source", "legacy_source").mapInArrow(priced, _SCHEMA)
+    return stream_nodes.select(TOPOLOGY, "id", "source", "legacy_source").mapInArrow(with_costs, _SCHEMA)

@@ -1,4 +1,4 @@
-"""Planning by Flink itself, into the tables that every planner gives."""
+"""Plan by Flink itself, into the tables that every planner returns."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, TopologyForm
 
-# Plans as one digest per topology and layer, so that planners' plans can be compared.
+# Digests of plans, one per topology and layer, to compare the plans of planners.
 
 
 _REFUSAL = "refusal"
@@ -38,10 +38,10 @@ Digests = dict[str, dict[str, str]]
 
 
 def digest_plans(lines: Iterable[str]) -> Digests:
-    """The digests of plan JSON lines.
+    """Return the digests of plan JSON lines.
 
-    What Flink does not define does not count: the order of vertices, nodes and slots, the numbers of groups,
-    and whether a key without a value is written.
+    Values that Flink leaves undefined do not count: the order of vertices, nodes and slots, the numbers of
+    groups, and whether a key without a value is written.
     """
     digests: Digests = {}
     for line in lines:
@@ -53,14 +53,14 @@ def digest_plans(lines: Iterable[str]) -> Digests:
 
 
 def _comparable_layers(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """The layers of a plan JSON line, or its REFUSAL, with what Flink does not define taken out."""
+    """Return the layers of a plan JSON line, or its REFUSAL, without values that Flink leaves undefined."""
     if "error" in plan:
         return {_REFUSAL: [plan.get(key) for key in ("error_stage", "error", "message")]}
-    return {key: _plain(of(plan[key])) for key, of in _LAYERS.items() if key in plan}
+    return {key: _plain(comparable(plan[key])) for key, comparable in _LAYERS.items() if key in plan}
 
 
 def find_differences(by_planner: Mapping[str, Digests]) -> list[dict[str, Any]]:
-    """One entry per pair of planners and layer that both give: how many topologies differ, and the first.
+    """Return one entry per pair of planners and layer, with the number of differences and the first one.
 
     A topology that only one of the two refuses, or has at all, differs at REFUSAL. A layer that one of them
     leaves out of a plan (given stream graphs) is not compared there.
@@ -108,7 +108,10 @@ _CHANGED = {dict, list, float}
 
 
 def _plain(value: Any) -> Any:
-    """A value without nulls, fractions to nine digits. Most are numbers of tasks, which need no call."""
+    """Return a value without nulls, floats rounded to nine digits.
+
+    Most members are numbers of tasks, which need no call.
+    """
     if isinstance(value, dict):
         return {
             key: _plain(member) if type(member) in _CHANGED else member
@@ -152,7 +155,7 @@ _LAYERS: dict[str, Callable[[Any], Any]] = {
 
 
 PLANNERS_DISAGREE = "PlannersDisagree"
-"""The error of a topology for which Flink's plan says something else than Penstock's."""
+"""The error of a topology for which Flink's plan differs from Penstock's."""
 
 _DISAGREE_HINT = "this is a bug in Penstock: please report it with the topology"
 
@@ -166,23 +169,23 @@ def plan_beside_flink(
     max_line_bytes: int = MAX_LINE_BYTES,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> PlannedTables:
-    """As engine.planning.plan_in_process.plan_in_process, with Flink's word on every topology.
+    """Plan like plan_in_process, and check every topology against the plan of the real Flink.
 
-    Flink's plan JSON does not hold all columns, so the tables are those of the columnar planner, and Flink
-    plans the same topologies: a topology is in them only where every value that plan JSON shows (ids, names,
-    parallelism, partitioners, chains, data sets, slots, …) is the same in both. What Flink refuses is in
-    `rejected` with its exception and message, StackOverflowError too, and at stage `unsupported` what Flink
-    has no API for; where the two differ the error is PLANNERS_DISAGREE. Network buffers, managed memory in
-    bytes and other columns that plan JSON does not show are Penstock's alone.
+    Flink's plan JSON lacks some columns, so the tables are the columnar planner's, and Flink plans the same
+    topologies: a topology is in them only if every value in plan JSON (ids, names, parallelism, partitioners,
+    chains, data sets, slots, …) is the same in both. Topologies that Flink refuses are in `rejected` with its
+    exception and message, StackOverflowError included, and at stage `unsupported` if Flink has no API for
+    them; if the two plans differ, the error is PLANNERS_DISAGREE. Network buffers, managed memory in bytes
+    and other columns that plan JSON lacks are Penstock's alone.
 
-    Raises ConfigurationError (the extra `flink`, Java or javac are missing; another slot sharing strategy
-    than Flink's default), FlinkPlannerError, InputError, LostTopologiesError.
+    Raises ConfigurationError (the extra `flink`, Java or javac are missing, or the slot sharing strategy is
+    not Flink's default), FlinkPlannerError, InputError, LostTopologiesError.
     """
     wanted = choices or Choices()
     if wanted.slot_sharing_strategy != DEFAULT_SLOT_SHARING_STRATEGY:
         raise ConfigurationError(
-            f"--planner flink: found slot sharing {wanted.slot_sharing_strategy}, "
-            f"allowed {DEFAULT_SLOT_SHARING_STRATEGY}"
+            f"--planner flink: slot sharing must be {DEFAULT_SLOT_SHARING_STRATEGY}, "
+            f"got {wanted.slot_sharing_strategy}"
         )
     compiled_planner(flink_jars(), require_java())
     report("read topologies")
@@ -202,7 +205,7 @@ def plan_beside_flink(
 
 
 def _lines(read: TopologyTables) -> Iterator[str]:
-    """A line each topology whose input is right; of a stream graph the name, for Flink to say no."""
+    """Return a line for each valid topology; for a stream graph only its name, so that Flink refuses it."""
     as_written = pl.col("form") == str(TopologyForm.TRANSFORMATIONS)
     written = to_arrow(read.topologies.filter(as_written), "topologies")
     for batch in lines_of_tables(written, to_arrow(read.transformations, "transformations")):
@@ -215,9 +218,9 @@ def _lines(read: TopologyTables) -> Iterator[str]:
 def _refusals(
     tables: Mapping[str, pa.Table], read: TopologyTables, theirs: Mapping[str, dict[str, Any]]
 ) -> dict[str, tuple[str, str, str]]:
-    """Name to stage, error and message, of topologies that Flink plans in another way or not at all.
+    """Return name to stage, error and message, for topologies that Flink refuses or plans differently.
 
-    What was rejected while it was read stays so: another topology may have its name.
+    Topologies rejected while reading stay so: another topology may have the same name.
     """
     refusals = {}
     frames = {name: from_arrow(table) for name, table in tables.items()}
@@ -227,20 +230,24 @@ def _refusals(
         if plan["name"] not in theirs:
             continue
         flink = theirs[plan["name"]]
-        ours_by_layer, by_layer = _comparable_layers(plan), _comparable_layers(flink)
-        if ours_by_layer == by_layer:
+        ours_by_layer, flinks_by_layer = _comparable_layers(plan), _comparable_layers(flink)
+        if ours_by_layer == flinks_by_layer:
             continue
-        if _REFUSAL in by_layer:
+        if _REFUSAL in flinks_by_layer:
             refusals[plan["name"]] = (flink["error_stage"], flink["error"], flink["message"])
             continue
-        layer = next((name for name in by_layer if ours_by_layer.get(name) != by_layer[name]), _REFUSAL)
-        difference = first_difference(by_layer.get(layer), ours_by_layer.get(layer, plan.get("message")))
+        layer = next(
+            (name for name in flinks_by_layer if ours_by_layer.get(name) != flinks_by_layer[name]), _REFUSAL
+        )
+        difference = first_difference(
+            flinks_by_layer.get(layer), ours_by_layer.get(layer, plan.get("message"))
+        )
         refusals[plan["name"]] = (layer, PLANNERS_DISAGREE, difference)
     return refusals
 
 
 def first_difference(flinks: Any, penstocks: Any, at: str = "") -> str:
-    """Where two values of plan JSON differ first, and what each has there."""
+    """Return where two values of plan JSON first differ, and the value of each there."""
     if isinstance(flinks, dict) and isinstance(penstocks, dict):
         for key in (*flinks, *(key for key in penstocks if key not in flinks)):
             if flinks.get(key) != penstocks.get(key):
@@ -249,10 +256,10 @@ def first_difference(flinks: Any, penstocks: Any, at: str = "") -> str:
         for place, (flinks_item, other) in enumerate(zip(flinks, penstocks, strict=True)):
             if flinks_item != other:
                 return first_difference(flinks_item, other, f"{at}/{place}")
-    return f"at {at or '/'} Flink has {_shown(flinks)}, Penstock {_shown(penstocks)}"
+    return f"at {at or '/'} Flink has {_shortened(flinks)}, Penstock {_shortened(penstocks)}"
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = orjson.dumps(value).decode()
     return text if len(text) <= 200 else f"{text[:200]}…"
 
@@ -260,7 +267,7 @@ def _shown(value: Any) -> str:
 def _with_refusals(
     ours: PlannedTables, topologies: pl.DataFrame, refusals: Mapping[str, tuple[str, str, str]]
 ) -> PlannedTables:
-    """The tables without those topologies, which are rows of `rejected` instead of any they had."""
+    """Return the tables without those topologies, which become rows of `rejected`."""
     rows = topologies.filter(pl.col("name").is_in(list(refusals))).select(
         TOPOLOGY, "name", "source_file", "source_line"
     )
@@ -271,18 +278,21 @@ def _with_refusals(
         for name, table in ours.tables.items()
         if name != "rejected"
     }
-    kept = _among(from_arrow(ours.tables["rejected"]), rows, "anti")
+    other_rejected = _among(from_arrow(ours.tables["rejected"]), rows, "anti")
     schema = TABLES["rejected"]
-    rejected = pa.concat_tables([to_arrow(kept, "rejected"), added.select(schema.names).cast(schema)])
+    rejected = pa.concat_tables(
+        [to_arrow(other_rejected, "rejected"), added.select(schema.names).cast(schema)]
+    )
     planned = len(tables["topologies"])
     require_nothing_lost(ours.inputs, planned, len(rejected), len(tables["topologies"][TOPOLOGY].unique()))
     return ours._replace(tables={**tables, "rejected": rejected}, planned=planned, rejected=len(rejected))
 
 
 def _among(rejected: pl.DataFrame, topologies: pl.DataFrame, how: Literal["semi", "anti"]) -> pl.DataFrame:
-    """The rows of `rejected` of `topologies` (`semi`) or of none of them (`anti`), by name, file and line.
+    """Return the rows of `rejected` that are among `topologies` (`semi`) or not (`anti`).
 
-    What is rejected at stage `input` is of none: an array on one line may hold a name of `topologies` again.
+    Rows match by name, file and line, and never if rejected at stage `input`: an array on one line may repeat
+    a name of `topologies`.
     """
     place = ["name", "source_file", "source_line"]
     as_read = pl.col("error_stage") == INPUT_STAGE
@@ -298,15 +308,15 @@ def _rejected(row: dict[str, Any], stage: str, error: str, message: str) -> dict
     return {**row, "error_stage": stage, "error": error, "message": message, "errors": [reason]}
 
 
-# Compares Penstock's plans of captured jobs with those that Flink made in the same process.
+# Compare Penstock's plans of captured jobs with Flink's plans from the same process.
 
 
 def verify_captured(lines: Sequence[str], flinks: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """For each job that Flink planned, by name: where Penstock's plan of its line says something else.
+    """Return, by name of each job that Flink planned, where Penstock's plan of its line differs.
 
-    `lines` are topology lines, `flinks` plan JSON. Only layers that Flink gave are compared: another Flink
-    than 2.3 gives no ExecutionGraph. An empty list means that all of them are equal. Flink 1 draws the ids of
-    data sets at random: there, these are compared by vertex and place.
+    `lines` are topology lines, `flinks` plan JSON. Only layers in Flink's plan are compared: versions of
+    Flink other than 2.3 give no ExecutionGraph. An empty list means that all of them are equal. Flink 1 draws
+    the ids of data sets at random: there, these are compared by vertex and place.
     """
     topologies = [orjson.loads(line) for line in lines]
     planned = plan_in_process(topologies)
@@ -340,7 +350,7 @@ def _differences(flink: Mapping[str, Any], ours: Mapping[str, Any], *, drawn: bo
 
 
 def _with_data_sets_by_place(layers: Mapping[str, Any]) -> dict[str, Any]:
-    """The layers with a data set's vertex and place among its outputs for its id."""
+    """Return the layers with each data set's id replaced by its vertex and its place among the outputs."""
     job_graph = layers.get(str(Layer.JOB_GRAPH))
     if job_graph is None:
         return dict(layers)

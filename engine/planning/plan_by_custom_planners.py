@@ -1,4 +1,4 @@
-"""Planning with decisions of others in place of Flink's rules."""
+"""Plan with the decisions of custom planners in place of Flink's rules."""
 
 import contextlib
 import ctypes
@@ -44,18 +44,18 @@ from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 
-# Asking a custom planner about a batch of topologies, within a time limit.
+# Call a custom planner for a batch of topologies, within a time limit.
 
 
 MOST_CALLS = 1_000
 SEARCH_SECONDS = 30.0
-"""Calls and time for one batch to find the topologies that the planner raises for, by halves."""
+"""Calls and time for one batch to find, by halving, the topologies for which the planner raises."""
 
 _Answer = tuple[Any, pl.DataFrame]
 
 
 class FailedPolicyError(Exception):
-    """A planner gave no answer; `rule` says in which way."""
+    """A planner returned no answer; `rule` is the reason."""
 
     def __init__(self, rule: Invariant, violation: str) -> None:
         super().__init__(violation)
@@ -65,11 +65,12 @@ class FailedPolicyError(Exception):
 def call_custom_planner(
     custom_planner: CustomPlanner, tables: Mapping[str, pl.DataFrame], seconds: float, read: Any
 ) -> Any:
-    """What the planner returns for these tables, as `read` gives it.
+    """Call the planner with these tables and return its answer, converted by `read`.
 
-    It runs in a thread of its own, with copies of the tables, and what it prints goes to standard error. One
-    that is still running after `seconds` is left behind with an exception pending; it ends with the process
-    at the latest. Raises FailedPolicyError if it raises or takes longer, SchemaError as `read` does.
+    The planner runs in a thread of its own, with copies of the tables, and its output goes to standard error.
+    A thread that is still running after `seconds` is abandoned with an exception pending; it ends with the
+    process at the latest. Raises FailedPolicyError if the planner raises or takes longer, and SchemaError if
+    `read` does.
     """
     function = custom_planner.function
     is_remote = isinstance(function, RemoteFunction)
@@ -85,7 +86,7 @@ def call_custom_planner(
     def run() -> None:
         try:
             returned.append(read(function(**arguments)))
-        # Only texts are kept: the exception would keep all that the planner holds.
+        # Only the texts are stored: the exception would hold on to all objects of the planner.
         except SchemaError as error:
             raised.append(SchemaError(error.message))
         except BaseException as error:
@@ -96,7 +97,7 @@ def call_custom_planner(
         thread.start()
         try:
             thread.join(seconds)
-        except BaseException:  # an interrupt: nobody waits for this answer, or is to take it for the next
+        except BaseException:  # an interrupt: the late answer must not pass for the next call's
             if isinstance(function, PlannerProgram | RemoteFunction):
                 function.stop()
             raise
@@ -117,7 +118,11 @@ def call_custom_planner(
 
 @contextlib.contextmanager
 def _process_as_before() -> Iterator[None]:
-    """What a function writes goes to standard error, and what it breaks of this process is put right."""
+    """Redirect standard output to standard error, and afterwards restore this process.
+
+    Restored are missing environment variables, folders of sys.path, the working folder and polars'
+    attributes.
+    """
     environment, path = dict(os.environ), list(sys.path)
     patchable = {owner: dict(vars(owner)) for owner in (pl, pl.DataFrame, pl.LazyFrame, pl.Series, pl.Expr)}
     descriptors = {}
@@ -151,11 +156,12 @@ def ask_custom_planner(
     seconds: float,
     read: Any,
 ) -> _Answer:
-    """The answer about `topologies` as `read` (returned to table) gives it, and violations of those without.
+    """Return the planner's converted answer about `topologies`, and violations of those without an answer.
 
-    `tables` hold these topologies only. Where a call raises, each half is asked again, the largest part
-    first, so that one topology does not cost the others their answers; after MOST_CALLS or SEARCH_SECONDS
-    the rest is given up. A planner that takes too long or returns no such table loses the whole batch.
+    `tables` hold only these topologies; `read` converts answers. If a call raises, each half is tried
+    separately, the largest part first, so that one topology does not cost the others their answers; after
+    MOST_CALLS or SEARCH_SECONDS the remaining topologies get no answer. A planner that exceeds its time or
+    returns a malformed table loses the whole batch.
     """
     answers: list[Any] = []
     wrong = [NO_VIOLATION]
@@ -166,13 +172,13 @@ def ask_custom_planner(
         part = parts.popleft()
         if failed is not None and (calls >= MOST_CALLS or time.monotonic() > end):
             given_up = [part, *parts]
-            said = f"no answer: given up after {calls:,} calls, of which the last raised {failed}"
-            wrong += [_violations(rest, Invariant.PLANNER_RAISED, said) for rest in given_up]
+            message = f"no answer: given up after {calls:,} calls, the last of which raised {failed}"
+            wrong += [_violations(rest, Invariant.PLANNER_RAISED, message) for rest in given_up]
             break
-        asked = tables if len(part) == len(topologies) else _only(tables, part)
+        part_tables = tables if len(part) == len(topologies) else _only(tables, part)
         calls += 1
         try:
-            answer = call_custom_planner(custom_planner, asked, seconds, read)
+            answer = call_custom_planner(custom_planner, part_tables, seconds, read)
             _require_topologies(answer, part)
             answers.append(answer)
             continue
@@ -198,14 +204,14 @@ _ALLOWED = {
 
 
 def _violations(topologies: pl.Series, rule: Invariant, message: str) -> pl.DataFrame:
-    """One violation for each topology of a part."""
+    """Return one violation for each topology of a part."""
     place = "the topology" if len(topologies) == 1 else f"a batch of {len(topologies):,} topologies"
     rows = pl.DataFrame({TOPOLOGY: topologies})
     return violations(rows, rule, pl.lit(place), pl.lit(message.removeprefix("found ")), _ALLOWED[rule])
 
 
 def describe_raised(error: BaseException) -> str:
-    """Class, message and place of what a planner has raised."""
+    """Return class, message and place of an exception that a planner raised."""
     return f"{_error_text(error)}{_where(error)}"
 
 
@@ -214,33 +220,33 @@ def _error_text(error: BaseException) -> str:
         return str(error)
     try:
         return f"{type(error).__name__}: {error}".removesuffix(": ")
-    except Exception:  # its __str__ raises too
+    except Exception:  # its __str__ raises, too
         return type(error).__name__
 
 
 def _where(error: BaseException) -> str:
-    """The file and line of the planner that raised."""
-    if isinstance(error, PlannerEndedError):  # whose text has them
+    """Return the file and line of the planner that raised, in parentheses."""
+    if isinstance(error, PlannerEndedError):  # its text names them
         return ""
     place = place_of_error(error, apart=__file__)
     return f" ({place})" if place else ""
 
 
 def _require_topologies(answer: Any, topologies: pl.Series) -> None:
-    """SchemaError if a table of the answer has rows of topologies that were not asked about."""
+    """Raise SchemaError if a table of the answer has rows of topologies outside the call."""
     for rows in answer.values() if isinstance(answer, dict) else [answer]:
         strange = rows.filter(~pl.col(TOPOLOGY).is_in(topologies.implode()).fill_null(False))
         if len(strange):
-            raise SchemaError(f"{TOPOLOGY}: found {strange[TOPOLOGY][0]}, allowed those that were given")
+            raise SchemaError(f"{TOPOLOGY} must be a topology of this call, got {strange[TOPOLOGY][0]}")
 
 
 def _only(tables: Mapping[str, pl.DataFrame], topologies: pl.Series) -> dict[str, pl.DataFrame]:
-    asked = pl.DataFrame({TOPOLOGY: topologies})
-    return {name: rows.join(asked, on=TOPOLOGY, how="semi") for name, rows in tables.items()}
+    keys = pl.DataFrame({TOPOLOGY: topologies})
+    return {name: rows.join(keys, on=TOPOLOGY, how="semi") for name, rows in tables.items()}
 
 
 def joined(answers: list[Any]) -> Any:
-    """Answers about different topologies as one; None of no answer."""
+    """Join answers about different topologies; None without any answer."""
     given_answers = [answer for answer in answers if answer is not None]
     if not given_answers:
         return None
@@ -263,8 +269,11 @@ Report = Callable[[str], None]
 
 
 class CallSettings(NamedTuple):
-    """How planners are asked: from stream nodes and edges to the operator_costs that they are shown, and
-    seconds for a batch. `constants`: of the cost model that measures their plans."""
+    """Settings of calls to planners.
+
+    `costs` computes the table operator_costs from stream nodes and edges; `seconds` limit the time for a
+    batch; `constants` belong to the cost model that measures the plans.
+    """
 
     costs: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame] = operator_costs
     seconds: float = DEFAULT_SECONDS
@@ -284,22 +293,22 @@ def plan_by_custom_planners(
     question: CallSettings = AS_ASSUMED,
     report: Report = lambda stage: None,
 ) -> PlannedTables:
-    """`plan_frames` of topologies that were read, where `custom_planners` decide in place of Flink's rules.
+    """Plan topologies like `plan_frames`, with `custom_planners` deciding in place of Flink's rules.
 
-    Each is shown Flink's plan with the decisions before its own. What it returns is checked: a topology for
-    which it breaks a rule (see Rule) is rejected at stage `planner`, and only that. So is one that Flink
-    refuses because of a decision. `frames` are emptied. Raises what plan_frames raises.
+    Each planner gets Flink's plan under the decisions before its own. Its answer is checked: a topology whose
+    answer breaks a rule (see Invariant) is rejected at stage `planner`, and no other. A topology that Flink
+    refuses because of a decision is rejected, too. `frames` are emptied. Raises the errors of plan_frames.
     """
     chosen = choices or Choices()
     names = ", ".join(dict.fromkeys(custom_planner.name for custom_planner in custom_planners))
     seconds: dict[str, float] = {}
     answers: dict[str, pl.DataFrame] = {}
     for custom_planner in custom_planners:
-        shown = _tables(plan_frames(dict(frames), inputs, custom_planner.layer, chosen, report))
+        flinks_plan = _tables(plan_frames(dict(frames), inputs, custom_planner.layer, chosen, report))
         report(f"ask {custom_planner.name}")
         started = time.monotonic()
-        topologies = shown["topologies"][TOPOLOGY]
-        answer, wrong = _decide(custom_planner, shown, topologies, question)
+        topologies = flinks_plan["topologies"][TOPOLOGY]
+        answer, wrong = _decide(custom_planner, flinks_plan, topologies, question)
         _reject(frames, wrong, custom_planner.name)
         refused = wrong[TOPOLOGY].unique().sort().to_numpy()
         if answer is not None and custom_planner.decision is Decision.PLAN:
@@ -313,9 +322,9 @@ def plan_by_custom_planners(
     started = time.monotonic()
     tables = _tables(planned)
     for name in answers.keys() & tables.keys():
-        kept = answers[name].join(tables["topologies"].select(TOPOLOGY), on=TOPOLOGY, how="semi")
+        answered_rows = answers[name].join(tables["topologies"].select(TOPOLOGY), on=TOPOLOGY, how="semi")
         others = tables[name].join(answers[name].select(TOPOLOGY).unique(), on=TOPOLOGY, how="anti")
-        tables[name] = pl.concat([kept.select(others.columns), others])
+        tables[name] = pl.concat([answered_rows.select(others.columns), others])
     wrong = find_violations(tables)
     if len(wrong):
         gone = wrong[TOPOLOGY].unique().sort().to_numpy()
@@ -323,7 +332,7 @@ def plan_by_custom_planners(
         tables = {
             name: without_topologies(rows, gone) for name, rows in tables.items() if name != "rejected"
         } | {"rejected": pl.concat([tables["rejected"], rejected])}
-    tables["rejected"] = _told_apart(tables["rejected"], frames, until, choices or Choices(), names)
+    tables["rejected"] = _blame_decisions(tables["rejected"], frames, until, choices or Choices(), names)
     frames.clear()
     arrow = {name: to_arrow(rows, name) for name, rows in tables.items()}
     seconds["check the plan"] = time.monotonic() - started
@@ -337,19 +346,22 @@ def _tables(planned: PlannedTables) -> Frames:
 
 
 def _decide(
-    custom_planner: CustomPlanner, shown: Frames, topologies: pl.Series, question: CallSettings
+    custom_planner: CustomPlanner, flinks_plan: Frames, topologies: pl.Series, question: CallSettings
 ) -> tuple[Any, pl.DataFrame]:
-    """A planner's answers to all batches, and their faults."""
+    """Return a planner's answers to all batches, and their violations."""
     if COSTS in custom_planner.reads:
-        shown = {**shown, COSTS: question.costs(shown["stream_nodes"], shown["stream_edges"])}
+        flinks_plan = {
+            **flinks_plan,
+            COSTS: question.costs(flinks_plan["stream_nodes"], flinks_plan["stream_edges"]),
+        }
     answers, wrong = [], [NO_VIOLATION]
     read = reader_of(custom_planner.decision)
     for start in range(0, len(topologies), TOPOLOGIES_OF_A_BATCH):
         batch = topologies[start : start + TOPOLOGIES_OF_A_BATCH]
-        asked = pl.DataFrame({TOPOLOGY: batch})
+        batch_keys = pl.DataFrame({TOPOLOGY: batch})
         whole = len(batch) == len(topologies)
         tables = {
-            name: shown[name] if whole else shown[name].join(asked, on=TOPOLOGY, how="semi")
+            name: flinks_plan[name] if whole else flinks_plan[name].join(batch_keys, on=TOPOLOGY, how="semi")
             for name in custom_planner.reads
         }
         answer, failed = ask_custom_planner(custom_planner, tables, batch, question.seconds, read)
@@ -363,13 +375,13 @@ def _decide(
     check = (
         check_tables(answer)
         if custom_planner.decision is Decision.PLAN
-        else check_answer(answer, custom_planner.decision, shown)
+        else check_answer(answer, custom_planner.decision, flinks_plan)
     )
     return answer, pl.concat([*wrong, check])
 
 
 def _reject(frames: Frames, wrong: pl.DataFrame, planner: str) -> None:
-    """Take the topologies of `wrong` out of what is planned, and add them to `rejected`."""
+    """Move the topologies of `wrong` from the other frames to `rejected`."""
     if wrong.is_empty():
         return
     gone = wrong[TOPOLOGY].unique()
@@ -382,18 +394,22 @@ def _reject(frames: Frames, wrong: pl.DataFrame, planner: str) -> None:
     frames["rejected"] = pl.concat([frames["rejected"], rejected])
 
 
-def _told_apart(
+def _blame_decisions(
     rejected: pl.DataFrame, frames: Frames, until: Layer, choices: Choices, planner: str
 ) -> pl.DataFrame:
-    """`rejected`, where topologies that Flink refuses only because of decisions say so."""
+    """Mark the rows of `rejected` that Flink refuses only because of decisions.
+
+    These topologies are planned again without decisions: if Flink then accepts one, its row gets stage
+    `planner`, the invariant as its error, and a message that names the planner.
+    """
     layers = [layer.value for layer in layers_until(Layer.SLOTS)]
-    of_flink = rejected.filter(pl.col("error_stage").is_in(layers)).select(TOPOLOGY)
-    asked = {name: rows.join(of_flink, on=TOPOLOGY, how="semi") for name, rows in frames.items()}
-    count = len(asked["topologies"])
+    refused = rejected.filter(pl.col("error_stage").is_in(layers)).select(TOPOLOGY)
+    refused_frames = {name: rows.join(refused, on=TOPOLOGY, how="semi") for name, rows in frames.items()}
+    count = len(refused_frames["topologies"])
     if not count:
         return rejected
-    asked["rejected"] = rejected.clear()
-    without = plan_frames(asked, count, until, choices, lambda stage: None)
+    refused_frames["rejected"] = rejected.clear()
+    without = plan_frames(refused_frames, count, until, choices, lambda stage: None)
     by_decision = pl.col(TOPOLOGY).is_in(from_arrow(without.tables["topologies"])[TOPOLOGY].implode())
     forward = pl.col("message").str.starts_with("Forward partitioning does not allow change of parallelism")
     located = pl.col("message").str.contains("(?i)co-?locat")
@@ -403,22 +419,22 @@ def _told_apart(
         .when(located)
         .then(pl.lit(Invariant.CO_LOCATION_BROKEN.value))
     )
-    why = pl.lit(f"planner {planner}: Flink refuses what follows from its decision: ")
-    said = pl.concat_str(why, "error", pl.lit(": "), "message")
+    prefix = pl.lit(f"planner {planner}: Flink refuses the result of its decision: ")
+    message = pl.concat_str(prefix, "error", pl.lit(": "), "message")
     return rejected.with_columns(
         error_stage=pl.when(by_decision).then(pl.lit(STAGE)).otherwise("error_stage"),
         error=pl.when(by_decision)
         .then(rule.otherwise(pl.lit(Invariant.REFUSED_BY_FLINK.value)))
         .otherwise("error"),
-        message=pl.when(by_decision).then(said).otherwise("message"),
+        message=pl.when(by_decision).then(message).otherwise("message"),
     )
 
 
-# Custom planners as a command or a call names them, and how they are asked.
+# Custom planners of a command or a call, and the settings of their calls.
 
 
 class CustomPlanners(NamedTuple):
-    """The planner's name and functions, the costs that they are shown, and seconds for a batch."""
+    """A custom planner's name and functions, the source of its operator costs, and seconds for a batch."""
 
     name: str
     chosen: list[CustomPlanner]
@@ -426,15 +442,15 @@ class CustomPlanners(NamedTuple):
     seconds: float
 
     def question(self, topologies: pl.DataFrame, part: bool = False) -> CallSettings:
-        """How to ask about these topologies (see question)."""
+        """Return the settings for calls about these topologies (see call_settings)."""
         return call_settings(self.costs, topologies, self.seconds, part)
 
 
 def named_custom_planners(planner: Any, costs: str | None, seconds: float) -> CustomPlanners:
-    """A planner as find_custom_planners takes it. Raises ConfigurationError."""
+    """Find a planner in any form that find_custom_planners takes. Raises ConfigurationError."""
     if seconds <= 0:
-        raise ConfigurationError(f"--time-limit {seconds:g}: allowed seconds above 0")
-    # workers of Spark have other working folders
+        raise ConfigurationError(f"--time-limit must be above 0 seconds, got {seconds:g}")
+    # Spark's workers have other working folders.
     source = os.path.abspath(costs) if costs is not None and os.path.exists(costs) else costs
     return CustomPlanners(name_of_planner(planner), find_custom_planners(planner), source, seconds)
 
@@ -446,8 +462,8 @@ def call_settings(
     part: bool = False,
     constants: Constants = CONSTANTS,
 ) -> CallSettings:
-    """How to ask about these topologies, with the costs that --costs chooses.
+    """Return the settings for calls about these topologies, with the costs that `costs` (--costs) chooses.
 
-    `part`: there are other topologies, too. Raises what chosen_costs raises.
+    `part`: `topologies` are one part of several. Raises the errors of chosen_costs.
     """
     return CallSettings(chosen_costs(costs, topologies, part), seconds, constants)

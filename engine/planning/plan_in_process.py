@@ -1,4 +1,4 @@
-"""Planning without Spark: small inputs in this process, by the columnar planner."""
+"""Plan small inputs in this process by the columnar planner, without Spark."""
 
 import os
 import time
@@ -36,7 +36,7 @@ from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import Layer
 
-# Whether this process was forked from one whose threads did the work.
+# Detect processes forked from one that planned: they lack its threads.
 
 
 _forked = False
@@ -44,28 +44,27 @@ _forked = False
 
 @cache
 def _note_forks() -> None:
-    """From now on, know of each child that is forked: threads of this process do not go on in it."""
+    """Register a hook that marks forked children, in which this process's threads do not continue."""
     os.register_at_fork(after_in_child=_note)
 
 
 def _note() -> None:
-    global _forked  # noqa: PLW0603  (of this process, whatever module asks)
+    global _forked  # noqa: PLW0603  (one flag per process)
     _forked = True
 
 
 def _require_threads(work: str) -> None:
-    """ConfigurationError where `work` would wait for ever for threads that a parent process had."""
+    """Raise ConfigurationError if `work` would wait forever for threads that only a parent process has."""
     if _forked:
         raise ConfigurationError(
-            f"{work}: this process was forked from one that has planned, without the threads of polars that "
-            "did so",
+            f"{work}: this process was forked from one that has planned, and lacks its polars threads",
             'start processes by "spawn" or "forkserver" (multiprocessing.get_context), or fork before the '
             "first plan",
         )
 
 
 class PlannedTables(NamedTuple):
-    """As plans.joins.run_passes.Planned, with Arrow tables instead of DataFrames."""
+    """The counterpart of plans.joins.run_passes.Planned with Arrow tables."""
 
     tables: dict[str, pa.Table]
     inputs: int
@@ -84,12 +83,12 @@ def plan_in_process(
     max_line_bytes: int = MAX_LINE_BYTES,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> PlannedTables:
-    """Plans of all topologies, as Arrow tables: the same rows as engine.planning.plan_topologies.plan gives.
+    """Plan all topologies into Arrow tables, with the same rows as engine.planning.plan_topologies.plan.
 
     `topologies`: a path or several, dicts, or two Arrow tables (see read_topologies). No Spark session is
-    used or started. A line of a file with more than `max_line_bytes` is rejected. Topologies are planned with
-    `job_defaults` under what they set themselves. Raises InputError,
-    NotEnoughMemoryError before memory runs out, and LostTopologiesError (see require_nothing_lost).
+    used or started. A line of a file with more than `max_line_bytes` is rejected. `job_defaults` apply to
+    settings that a topology leaves unset. Raises InputError, NotEnoughMemoryError before memory runs out, and
+    LostTopologiesError (see require_nothing_lost).
     """
     read = read_in_process(topologies, report, max_line_bytes, job_defaults)
     planned = plan_frames(read.frames, read.inputs, until, choices, report)
@@ -97,7 +96,7 @@ def plan_in_process(
 
 
 class ReadTopologies(NamedTuple):
-    """What was read: frames by table (see TopologyTables), how many topologies came in, and the seconds."""
+    """An input's frames by table (see TopologyTables), its number of topologies, and seconds to read."""
 
     frames: dict[str, pl.DataFrame]
     inputs: int
@@ -111,7 +110,7 @@ def read_in_process(
     max_line_bytes: int = MAX_LINE_BYTES,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> ReadTopologies:
-    """The tables of the topology layer, as `plan_in_process` reads them; same errors."""
+    """Read the tables of the topology layer like `plan_in_process`; same errors."""
     started = time.monotonic()
     _require_threads("planning")
     _note_forks()
@@ -136,9 +135,10 @@ def plan_frames(
     choices: Choices | None,
     report: Callable[[str], None],
 ) -> PlannedTables:
-    """`plan_in_process` of topologies that were read: `frames` are what `inputs` became, and are emptied.
+    """Plan topologies that were read like `plan_in_process`.
 
-    Raises NotEnoughMemoryError before memory runs out.
+    `frames` are the tables of `inputs` topologies, and are emptied. Raises NotEnoughMemoryError before memory
+    runs out.
     """
     require_memory_after_reading(_size(frames))
     planned = plan_in_parts(
@@ -149,15 +149,15 @@ def plan_frames(
         require_memory_for_tasks(),
     )
     tables = planned.tables
-    kept, rejected = len(tables["topologies"]), len(tables["rejected"])
-    require_nothing_lost(inputs, kept, rejected, len(tables["topologies"][TOPOLOGY].unique()))
-    return PlannedTables(tables, inputs, kept, rejected, planned.seconds)
+    planned_count, rejected = len(tables["topologies"]), len(tables["rejected"])
+    require_nothing_lost(inputs, planned_count, rejected, len(tables["topologies"][TOPOLOGY].unique()))
+    return PlannedTables(tables, inputs, planned_count, rejected, planned.seconds)
 
 
 def parts_in_process(
     paths: Sequence[str], max_line_bytes: int, job_defaults: JobDefaults
 ) -> Iterator[TopologyTables]:
-    """Files of topologies, or a folder of tables, in parts that are planned one by one.
+    """Read files of topologies, or a folder of tables, in parts that are planned one by one.
 
     Same errors as read_in_process.
     """
@@ -176,9 +176,10 @@ def plan_parts(
     take: Callable[[dict[str, pa.Table]], None],
     report: Callable[[int], None],
 ) -> int:
-    """Plan `parts` while they are read, and hand their tables over to `take`; how many topologies came in.
+    """Plan `parts` while they are read, pass their tables to `take`, and return the number of topologies.
 
-    `report` is told how many were taken so far. Raises NotEnoughMemoryError before memory runs out.
+    `report` is called with the number of topologies taken so far. Raises NotEnoughMemoryError before memory
+    runs out.
     """
     inputs = done = 0
 
@@ -191,7 +192,7 @@ def plan_parts(
             yield frames_of_part
 
     def before_tasks(rows: TaskRows) -> None:
-        require_memory_for_tasks()(rows)  # of this part alone: those before it are written
+        require_memory_for_tasks()(rows)  # of this part alone: earlier ones are written
 
     def take_and_count(tables: dict[str, pa.Table]) -> None:
         nonlocal done
@@ -211,7 +212,7 @@ def plan_giant(
     choices: Choices | None,
     report: Callable[[str], None],
 ) -> None:
-    """Plan the only topology of `frames`, which are emptied, and hand its tables over to `finished`.
+    """Plan the only topology of `frames`, which are emptied, and pass its tables to `finished`.
 
     Raises NotEnoughMemoryError before memory runs out.
     """
@@ -227,7 +228,7 @@ def plan_giant(
 
 
 def is_giant(frames: Mapping[str, pl.DataFrame]) -> bool:
-    """Whether this is one topology, so large that its plan should be written while it is made."""
+    """Return whether this is a single topology so large that its plan should be written while it is made."""
     return _size(frames).is_giant
 
 

@@ -1,4 +1,4 @@
-"""Fleets on Spark: each of its Python workers plans whole topologies by columns."""
+"""Plan fleets on Spark, whose Python workers plan whole topologies by columns."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
     from penstock.plans.planners.plan_in_parts import InParts
 
 
-# How much there is to plan: rows of all topologies, and of the largest one.
+# Sizes of the input: rows of all topologies, and of the largest one.
 
 
 MOST_ROWS_HERE = 20_000_000
-"""More are counted by Spark: each might be a topology of its own."""
+"""Above this, Spark counts: each row might be a topology of its own."""
 
 MOST_TOPOLOGIES_HERE = 1_000_000
-"""The default parallelism of up to this many topologies is collected in this process."""
+"""The default parallelism of at most this many topologies is collected in this process."""
 
 
 class Size(NamedTuple):
@@ -110,7 +110,10 @@ def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: Size) -
 
 
 def _sizes(topology_tables: TopologyTables | GivenTables) -> DataFrame:
-    """One row per topology: size (transformations or given stream nodes), tasks, unset (a parallelism is)."""
+    """Return one row per topology with size (transformations or given stream nodes), tasks, and unset.
+
+    `unset` counts rows without a parallelism.
+    """
     rows = topology_tables.transformations.select(TOPOLOGY, "parallelism")
     if isinstance(topology_tables, TopologyTables):
         rows = rows.unionByName(topology_tables.stream_nodes.select(TOPOLOGY, "parallelism"))
@@ -122,14 +125,14 @@ def _sizes(topology_tables: TopologyTables | GivenTables) -> DataFrame:
 
 
 def _sizes_here(topology_tables: TopologyTables | GivenTables) -> "pl.DataFrame | None":
-    """As _sizes, read without Spark; None where the files are not here, or polars cannot read them."""
+    """Return the rows of _sizes, read by polars; None if the files are not local or not readable so."""
     folder = topology_tables.folder if isinstance(topology_tables, GivenTables) else None
     tasks = None if folder is None else local_transformations(folder)
     if not tasks:
         return None
     try:
         return _sizes_in_files(tasks)
-    except Exception:  # whatever is wrong, Spark's reader says it
+    except Exception:  # Spark's reader reports the cause
         return None
 
 
@@ -137,8 +140,8 @@ def _sizes_in_files(tasks: Sequence[Sequence[RowGroups]]) -> "pl.DataFrame | Non
     import polars as pl
 
     files = sorted({group.path for task in tasks for group in task})
-    is_said = "parallelism" in pl.read_parquet_schema(files[0])
-    parallelism = pl.col("parallelism") if is_said else pl.lit(None, pl.Int64)
+    has_parallelism = "parallelism" in pl.read_parquet_schema(files[0])
+    parallelism = pl.col("parallelism") if has_parallelism else pl.lit(None, pl.Int64)
     rows = pl.scan_parquet(files, glob=False)
     if rows.select(pl.len()).collect().item() > MOST_ROWS_HERE:
         return None
@@ -191,11 +194,11 @@ def plan_in_workers(
     choices: Choices | None = None,
     custom_planners: CustomPlanners | None = None,
 ) -> Planned:
-    """As run_passes, with the same rows: topologies are divided into `partitions`, each planned by one call.
+    """Plan like run_passes, with the same rows, by one call for each of `partitions` of the topologies.
 
-    Given tables are validated by the same call. Every topology has to fit a worker. Tables travel in blocks
-    (PACKED); those of the plan stay packed until they are read. `custom_planners` decide in place of Flink's
-    rules, and see a partition at a time; files of costs have to be where the workers run.
+    The same call validates given tables. Every topology must fit in a worker. Tables travel in blocks
+    (PACKED); the plan's tables stay packed until they are read. `custom_planners` decide in place of Flink's
+    rules, one partition at a time; files of costs must be accessible where the workers run.
     """
     report("plan whole topologies")
     started = time.monotonic()
@@ -224,7 +227,7 @@ def plan_in_workers(
 def call_in_workers(
     topology_tables: TopologyTables | GivenTables, partitions: int, plan_part: PlanPart
 ) -> DataFrame:
-    """PACKED rows of what `plan_part` gives for topologies divided into `partitions`; they are kept."""
+    """Apply `plan_part` to topologies divided into `partitions`; return its PACKED rows, cached."""
     read = validate_tables if isinstance(topology_tables, GivenTables) else validated_tables
     divided = {name: rows for name, rows in topology_tables._asdict().items() if name in _DIVIDED}
     folder = topology_tables.folder if isinstance(topology_tables, GivenTables) else None
@@ -235,32 +238,32 @@ def call_in_workers(
         else _packed(rows, name, partitions)
         for name, rows in divided.items()
     ]
-    together = packed[0]
-    for of_table in packed[1:]:
-        together = together.unionByName(of_table)
-    blocks = together.repartitionById(partitions, F.col("part"))
+    joined = packed[0]
+    for table_rows in packed[1:]:
+        joined = joined.unionByName(table_rows)
+    blocks = joined.repartitionById(partitions, F.col("part"))
     with scoped_settings(topology_tables.topologies.sparkSession, _SETTINGS):
         return cut_lineage(blocks.mapInArrow(plan_packed_tables(read, plan_part), PACKED))
 
 
 def count_inputs(topology_tables: TopologyTables | GivenTables, called: DataFrame) -> int:
-    """How many topologies came in, after `call_in_workers`."""
+    """Count the topologies of the input, after `call_in_workers`."""
     if isinstance(topology_tables, GivenTables):
         return topology_tables.topologies.count() + _orphans(called)
     return topology_tables.inputs
 
 
 def planned_in_worker(custom_planners: CustomPlanners, until: Layer, choices: Choices) -> PlanPart:
-    """plan_by_custom_planners in a worker, which imports it when it needs it."""
+    """Return a function that calls plan_by_custom_planners in a worker, which imports it on first use."""
 
     def plan(frames: "dict[str, pl.DataFrame]") -> "InParts":
         from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
         from penstock.plans.planners.plan_in_parts import InParts
 
         count = len(frames["topologies"]) + len(frames["rejected"])
-        question = custom_planners.question(frames["topologies"], part=True)
+        settings = custom_planners.question(frames["topologies"], part=True)
         planned = plan_by_custom_planners(
-            frames, count, custom_planners.chosen, until=until, choices=choices, question=question
+            frames, count, custom_planners.chosen, until=until, choices=choices, question=settings
         )
         return InParts(planned.tables, planned.seconds)
 
@@ -277,7 +280,7 @@ def _packed(rows: DataFrame, table: str, partitions: int) -> DataFrame:
 
 
 def _packed_files(spark: SparkSession, tasks: Sequence[Sequence[RowGroups]], partitions: int) -> DataFrame:
-    """As _packed, of transformations that workers read from files."""
+    """Return the rows of _packed for transformations that workers read from files."""
     read, divided = read_row_groups(tasks), divide("transformations", partitions)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -297,9 +300,9 @@ def _unpacked(planned: DataFrame, table: str) -> DataFrame:
 
 
 def _seconds(planned: DataFrame, wall: float, partitions: int) -> dict[str, float]:
-    """Stage to its share of the time that passed, with all cores at work; the rest is partitioning."""
+    """Return each stage's share of the elapsed time with all cores at work; the rest is PARTITION."""
     rows = planned.where(F.col("table") == STAGE_SECONDS).mapInArrow(unpack, "stage string, seconds double")
     stage_rows = rows.groupBy("stage").agg(F.sum("seconds").alias("seconds")).collect()
-    at_once = min(partitions, planned.sparkSession.sparkContext.defaultParallelism)
-    stages = {row["stage"]: row["seconds"] / at_once for row in stage_rows}
+    parallel_calls = min(partitions, planned.sparkSession.sparkContext.defaultParallelism)
+    stages = {row["stage"]: row["seconds"] / parallel_calls for row in stage_rows}
     return {PARTITION: max(0.0, wall - sum(stages.values())), **stages}

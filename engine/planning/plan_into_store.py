@@ -1,4 +1,4 @@
-"""Planning an input into a store, by either planner. Spark is imported only where it is used."""
+"""Plan an input into a store, by either planner. Spark is imported only where it is used."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PlanResult(NamedTuple):
-    """What became of an input: the version of the store, topologies counted, and who planned, and why."""
+    """The version, numbers of topologies, planner, and the reason for it, after planning an input."""
 
     version: VersionNumber
     inputs: int
@@ -41,9 +41,9 @@ def plan_into_store_by_columns(
     max_line_bytes: int,
     custom_planners: "CustomPlanners | None" = None,
 ) -> PlanResult:
-    """By the columnar planner, in this process, without Spark, and by Flink too if that was chosen.
+    """Plan by the columnar planner, in this process, without Spark; and by Flink, too, if that was chosen.
 
-    `custom_planners`: custom planners, who decide in place of Flink's rules.
+    `custom_planners` decide in place of Flink's rules.
     """
     if custom_planners is not None:
         return _by_custom_planners(inputs, out, options, report, custom_planners, max_line_bytes)
@@ -95,7 +95,7 @@ def _by_custom_planners(
     custom_planners: "CustomPlanners",
     max_line_bytes: int,
 ) -> PlanResult:
-    """All topologies at once: who decides is shown Flink's plan of them first."""
+    """Plan all topologies at once, because a custom planner first gets Flink's plan of them."""
     from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
     from penstock.engine.planning.plan_in_process import read_in_process
 
@@ -130,7 +130,7 @@ def _write(
 def _write_fleet(
     parts: "Iterator[TopologyTables]", out: str, options: PlanOptions, report: Report, choice: Choice
 ) -> PlanResult:
-    """Many topologies, planned and written in parts while they are read."""
+    """Plan many topologies in parts, and write each part while later ones are read."""
     from penstock.engine.planning.plan_in_process import plan_parts
     from penstock.engine.store.write_plan import WriteWhilePlanning
 
@@ -163,7 +163,7 @@ def _write_giant(
     report: Report,
     choice: Choice,
 ) -> PlanResult:
-    """One topology, each of its tables written as soon as no step reads it; `frames` are emptied."""
+    """Plan one topology, and write each table as soon as no step reads it; `frames` are emptied."""
     from penstock.engine.planning.plan_in_process import plan_giant
     from penstock.engine.store.write_plan import WriteWhilePlanning
 
@@ -181,7 +181,7 @@ def _write_giant(
 
 
 class WorkOnSpark(NamedTuple):
-    """What is to be planned on Spark, with Spark's settings `conf`; `checkpoint_dir`: see checkpoints_in."""
+    """An input to plan on Spark, with Spark's settings `conf`; `checkpoint_dir`: see checkpoints_in."""
 
     inputs: tuple[str, ...]
     out: str
@@ -194,8 +194,9 @@ class WorkOnSpark(NamedTuple):
 
 
 def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], report: Report) -> PlanResult:
-    """On the Spark that `session` gives: by columns in its workers, or by the passes over DataFrames (see
-    choose_on_spark).
+    """Plan on Spark by columns in its workers, or by passes over DataFrames (see choose_on_spark).
+
+    `session` returns the Spark session.
     """
     from penstock.engine.planning.plan_topologies import plan_read_topologies, read_topologies
     from penstock.engine.planning.write_layers import WriteLayers, checkpoints_in
@@ -231,7 +232,7 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
             write.discard()
             raise
         finally:
-            if planned is not None:  # of a session that goes on, storage would fill up
+            if planned is not None:  # else the storage of a long-lived session would fill up
                 with suppress(Exception):  # Spark may have ended
                     planned.release()
     why = planned.why if planned.why == choice.why else f"{choice.why}; {planned.why}"

@@ -1,4 +1,4 @@
-"""What a plan depends on beside its input, as commands and the library take it and stores record it."""
+"""Options of a plan other than its input, for commands, the library and stores."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -6,33 +6,33 @@ from typing import NamedTuple
 from penstock.engine.configuration.cluster_options import NO_CLUSTER_SETTINGS, ClusterSettings, size_text
 from penstock.plans.errors import ConfigurationError, LostTopologiesError
 from penstock.plans.layers import Choices
-from penstock.plans.resources.columnar.count_network_buffers import PROFILES
+from penstock.plans.resources.columnar import PROFILES
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy
 
-# The promise of every run: what came in is planned or rejected, each exactly once, and readers see it so.
+# The invariant of every run: each topology of the input is either planned or rejected, exactly once.
 
 
 _HINT = "this is a bug in Penstock: please report it with the input"
 
 
 def require_nothing_lost(inputs: int, planned: int, rejected: int, planned_ids: int) -> None:
-    """LostTopologiesError unless `inputs` is `planned` + `rejected`, and each planned one has its own key.
+    """Raise LostTopologiesError unless each topology is planned or rejected, once, under a key of its own.
 
-    In: how many topologies came in; the rows of the plan's tables `topologies` and `rejected`, which are what
-    export, show and rejected list; how many different topology_ids are in `topologies`. A row of `rejected`
-    may have the key of a planned topology (a name that comes twice), so nothing is ever taken out of
-    `topologies` by the key of a rejected row.
+    `inputs`: topologies in the input, which must equal `planned` + `rejected`: rows of the plan's tables
+    `topologies` and `rejected`, which export, show and rejected list; `planned_ids`: distinct topology_ids in
+    `topologies`. A row of `rejected` may have the key of a planned topology (a duplicate name), so no row is
+    ever removed from `topologies` by the key of a rejected row.
     """
     if inputs != planned + rejected:
         raise LostTopologiesError(
-            f"{inputs} topologies came in, but {planned} are planned and {rejected} rejected", _HINT
+            f"the input has {inputs} topologies, but {planned} are planned and {rejected} rejected", _HINT
         )
     if planned_ids != planned:
         raise LostTopologiesError(
-            f"{planned} topologies are planned, but only {planned_ids} different topology_ids",
+            f"{planned} topologies are planned, with only {planned_ids} different topology_ids",
             _HINT,
         )
 
@@ -42,10 +42,10 @@ DEFAULT_PROCESS_SIZE = "1728m"
 
 
 class PlanOptions(NamedTuple):
-    """The layer to stop after, how the cluster is configured, and both as a store records them.
+    """The last layer, the cluster's configuration, and both as recorded in stores.
 
-    `job_defaults`: what topologies are planned with where they say nothing. Of it, stores record the
-    parallelism that was asked for; a topology's fingerprint follows from the rest.
+    `job_defaults` apply to settings that topologies leave unset. Of these, stores record only the requested
+    parallelism; a topology's fingerprint follows from the rest.
     """
 
     until: Layer
@@ -65,11 +65,11 @@ def plan_options(
     cluster: ClusterSettings = NO_CLUSTER_SETTINGS,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> PlanOptions:
-    """The options of a plan; `network` is a key of PROFILES.
+    """Return the options of a plan; `network` is a key of PROFILES.
 
-    `parallelism`: of all topologies, in place of the one that they set; operators keep their own. An argument
-    that is None is as `cluster` says, else Flink's default. Raises ConfigurationError for a wrong
-    value, also where an argument and `cluster` are wrong together.
+    `parallelism` replaces the default parallelism of all topologies; operators that set their own keep it. If
+    an argument is None, `cluster` decides, else Flink's default. Raises ConfigurationError for a wrong value,
+    also if an argument and `cluster` are wrong only together.
     """
     sharing = slot_sharing or cluster.slot_sharing or DEFAULT_SLOT_SHARING_STRATEGY
     slots = slots_per_task_manager if slots_per_task_manager is not None else cluster.slots or DEFAULT_SLOTS
@@ -85,7 +85,7 @@ def plan_options(
     }
     if parallelism is not None:
         if not 1 <= parallelism <= MAX_PARALLELISM:
-            raise ConfigurationError(f"parallelism: found {parallelism}, allowed 1 to {MAX_PARALLELISM}")
+            raise ConfigurationError(f"parallelism must be 1 to {MAX_PARALLELISM}, got {parallelism}")
         job_defaults = job_defaults._replace(asked_parallelism=parallelism)
     choices = Choices(
         sharing,
@@ -98,9 +98,9 @@ def plan_options(
 def configured_task_manager(
     cluster: ClusterSettings, slots: int, process_size: str | None = None
 ) -> TaskManager:
-    """A TaskManager as `cluster` says, with a process size that wins over its own.
+    """Return the TaskManager configured by `cluster`; `process_size`, if given, wins.
 
-    Raises ConfigurationError where its memory cannot be divided.
+    Raises ConfigurationError if its memory cannot be divided.
     """
     if process_size is None:
         follows = cluster.process_size is None and cluster.memory.decides_process_size

@@ -1,4 +1,4 @@
-"""Planning as a library call: topologies in, the tables of their plans out."""
+"""Plan topologies on Spark by a library call, into tables of DataFrames."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -80,9 +80,9 @@ def without_topologies(read: Read, chosen: Sequence[int]) -> Read:
 
 
 def _joined_plans(plans: Sequence[Planned]) -> Planned:
-    """One plan of all: the tables of each after another, and seconds added up.
+    """Join plans by concatenating their tables and adding up seconds.
 
-    Nothing of it is packed: the rows of a table are in one place.
+    The result is not packed: the rows of a table are in one place.
     """
     first, *further = plans
     for plan in further:
@@ -136,22 +136,21 @@ def plan(
     max_line_bytes: int = MAX_LINE_BYTES,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> Planned:
-    """Plans of all topologies, as DataFrames.
+    """Plan all topologies into DataFrames.
 
     `topologies`: a path or several (JSON lines, .gz, directories and globs of them, or a folder with the
     tables topologies and transformations), the DataFrames (topologies, transformations) themselves (schemas
-    TOPOLOGIES and TRANSFORMATIONS of plans.tables), a DataFrame with a topology in each row, or dicts or JSON
-    as docs/topology-files.md describes them. `until`: the last layer to plan. `choices`: how the cluster is
-    configured (default: as Flink's is). `planner`:
-    see choose_on_spark; the rows are the same. `report` is called with the name of each stage as it starts.
-    `max_line_bytes`: a longer line of a file is rejected. `job_defaults`: what topologies are planned with
-    where they say nothing.
+    TOPOLOGIES and TRANSFORMATIONS of plans.tables), a DataFrame with one topology per row, or dicts or JSON
+    as docs/topology-files.md describes them. `until`: the last layer to plan. `choices`: the cluster's
+    configuration (default: Flink's). `planner`: see choose_on_spark; the rows are the same. `report` is
+    called with the name of each stage as it starts. `max_line_bytes`: a longer line of a file is rejected.
+    `job_defaults`: settings for topologies that leave them unset.
 
-    Out: Planned; `tables` maps the names in plans.tables.TABLES to DataFrames keyed by topology_id.
+    Returns Planned; `tables` maps the names in plans.tables.TABLES to DataFrames keyed by topology_id.
     Topologies that are wrong or that Flink refuses are rows of `rejected` and of no other table.
 
     Raises InputError (an input cannot be read at all), ConfigurationError (no usable session, or the planner
-    takes none), and LostTopologiesError (see require_nothing_lost).
+    does not use one), and LostTopologiesError (see require_nothing_lost).
     """
     session = spark or any_session()
     report("read topologies")
@@ -169,19 +168,19 @@ def plan_read_topologies(
     custom_planners: CustomPlanners | None = None,
     finished: WritesGiants | None = None,
 ) -> Planned:
-    """`plan` for what read_topologies gives; checks that no topology is lost.
+    """Plan the tables of read_topologies like `plan`, and check that no topology is lost.
 
-    `custom_planners`: custom planners, who decide in place of Flink's rules, in the workers. `finished` is
-    where tables of giants go while later layers are planned, if nothing else is planned. Where it raises,
-    what reading has persisted is given back.
+    `custom_planners` decide in place of Flink's rules, in the workers. `finished` receives tables of giants
+    while later layers are planned, if the input is only giants. On an error, frames that reading has
+    persisted are released.
     """
-    with _given_back_on_error(read):
+    with _release_on_error(read):
         return _plan_by_choice(spark, read, until, report, choices, planner, custom_planners, finished)
 
 
 @contextmanager
-def _given_back_on_error(read: TopologyTables | GivenTables, plans: Sequence[Planned] = ()) -> Iterator[None]:
-    """Release `plans` and what reading `read` has persisted if the block raises."""
+def _release_on_error(read: TopologyTables | GivenTables, plans: Sequence[Planned] = ()) -> Iterator[None]:
+    """Release `plans` and the frames that reading `read` has persisted if the block raises."""
     try:
         yield
     except BaseException:
@@ -225,7 +224,7 @@ def _plan_by_choice(
     else:
         with planning_settings(spark, partitions):
             planned = plan_in_workers(read, until, partitions, report, choices, custom_planners)
-    with _given_back_on_error(read, [planned]):
+    with _release_on_error(read, [planned]):
         if not planned.is_counted:
             with planning_settings(spark, partitions):
                 report("check that nothing is lost")
@@ -266,7 +265,7 @@ def _plan_with_giants(
     into = finished if alone else None
     plans: list[Planned] = []
     by_joins: dict[int, Size] = {}
-    with _given_back_on_error(read, plans):
+    with _release_on_error(read, plans):
         for giant, size in giants.items():
             of_it = topologies.filter(pl.col(TOPOLOGY) == giant)
             planned = plan_giant(spark, read, of_it, size, until, choices, report, into)
@@ -308,7 +307,7 @@ def _plan_by_joins(
     with reading_settings(spark, partitions):
         valid = limit_expansion(validated(spark, only_topologies(read, list(giants))))
     with (
-        _given_back_on_error(valid),
+        _release_on_error(valid),
         planning_settings(spark, partitions, ROWS_OF_A_BLOCK, alone=len(giants) == 1),
     ):
         if finished is not None:
@@ -317,7 +316,7 @@ def _plan_by_joins(
 
 
 def validated(spark: SparkSession, read: TopologyTables | GivenTables) -> TopologyTables:
-    """The tables of read_topologies, validated by Spark if they are not yet."""
+    """Return the tables of read_topologies, validated by Spark unless they already are."""
     if isinstance(read, GivenTables):
         return read_topology_tables(spark, read.topologies, read.transformations)
     return read
@@ -329,9 +328,9 @@ def read_topologies(
     max_line_bytes: int = MAX_LINE_BYTES,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> TopologyTables | GivenTables:
-    """The tables of `topologies`, in any of the forms that `plan` takes. Raises InputError.
+    """Read the tables of `topologies`, in any form that `plan` accepts. Raises InputError.
 
-    Given tables are as they came: who validates them depends on the planner.
+    Given tables are returned unchanged: the planner decides where they are validated.
     """
     if isinstance(topologies, str | Path):
         return _read_paths(spark, [str(topologies)], max_line_bytes, job_defaults)

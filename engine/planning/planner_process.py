@@ -1,4 +1,4 @@
-"""A custom planner that is named, in a process of its own: it can end, break or block only that process."""
+"""Run a named custom planner in its own process, so that only this ends, breaks or blocks with it."""
 
 import atexit
 import importlib.util
@@ -17,20 +17,20 @@ import pyarrow as pa
 from penstock.plans.errors import ConfigurationError, SchemaError
 
 _MOST_RUNNING = 4
-"""Processes that are kept for the next call."""
+"""Processes that stay alive for the next call."""
 
 _SECONDS_TO_START = 600.0
 """A module may load a model before it can decide."""
 
 
 class PlannerEndedError(Exception):
-    """The process of a planner ended without an answer, or the planner raised: the reason."""
+    """The process of a planner ended without an answer, or the planner raised; the text is the reason."""
 
 
 class PlannerProcess:
     """The process of the planner `name`, which is started once and answers call after call.
 
-    A class, since it holds a process. Raises ConfigurationError if the planner cannot be loaded.
+    A class because it holds a process. Raises ConfigurationError if the planner cannot be loaded.
     """
 
     def __init__(self, name: str) -> None:
@@ -42,9 +42,9 @@ class PlannerProcess:
         atexit.register(self.stop)
 
     def call(self, place: int, tables: Mapping[str, pa.Table]) -> Any:
-        """The answer of the planner's function number `place`: an Arrow table, or a dict of them.
+        """Return the answer (an Arrow table, or a dict of tables) of the planner's function number `place`.
 
-        Raises SchemaError for an answer of another form, and PlannerEndedError.
+        Raises SchemaError if the answer is malformed, and PlannerEndedError.
         """
         if self._process is None:
             self._start()
@@ -66,7 +66,7 @@ class PlannerProcess:
         return dict(zip(answer["tables"], streams, strict=True)) if answer["is_dict"] else streams[0]
 
     def stop(self) -> None:
-        """End the process, whatever it does, with all that it has started; the next call starts it again."""
+        """Kill the process and its children; the next call starts it again."""
         process, self._process = self._process, None
         if process is not None:
             with suppress(OSError):
@@ -77,14 +77,14 @@ class PlannerProcess:
                     pipe.close()  # type: ignore[union-attr]
 
     def _end(self, process: "subprocess.Popen[bytes]") -> str:
-        """Why `process` gives no answer. Another one may have been started since, which goes on."""
+        """Return why `process` did not answer. A newer process, if started since, goes on."""
         code = None
         with suppress(subprocess.TimeoutExpired):
             code = process.wait(1)
         if self._process is process:
             self.stop()
         if code is None:
-            return "its process wrote something else than an answer"
+            return "its process wrote output that is not an answer"
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"its process ended ({ended}) without an answer"
 
@@ -103,7 +103,7 @@ class PlannerProcess:
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
-        except BaseException:  # an interrupt: nobody knows this process yet, so that nobody else ends it
+        except BaseException:  # an interrupt: no other code knows this process yet and could end it
             self.stop()
             raise
         finally:
@@ -124,7 +124,7 @@ class PlannerProcess:
 class RemoteFunction:
     """A function of a planner, called in the planner's process.
 
-    A class, since it is callable and says where the function is. Pickled, it is its name and number.
+    A class because it is callable and knows where the function is defined. Pickled, it is a name and number.
     """
 
     def __init__(self, name: str, place: int) -> None:
@@ -134,7 +134,7 @@ class RemoteFunction:
         self.described = described
 
     def __call__(self, **tables: pa.Table) -> Any:
-        """The answer about a batch. Raises SchemaError and PlannerEndedError."""
+        """Return the answer about a batch. Raises SchemaError and PlannerEndedError."""
         return process_of(self.name).call(self.place, tables)
 
     def stop(self) -> None:
@@ -149,8 +149,8 @@ _running: dict[tuple[Any, ...], PlannerProcess] = {}
 
 
 def process_of(name: str) -> PlannerProcess:
-    """The process of a planner, started unless it runs; the least used of many ends."""
-    key = (name, os.getcwd(), tuple(sys.path), _written(name))
+    """Return the process of a planner, started if necessary; beyond _MOST_RUNNING the least used one ends."""
+    key = (name, os.getcwd(), tuple(sys.path), _modified(name))
     process = _running.pop(key, None) or PlannerProcess(name)
     _running[key] = process
     for oldest in list(_running)[:-_MOST_RUNNING]:
@@ -158,18 +158,18 @@ def process_of(name: str) -> PlannerProcess:
     return process
 
 
-def _written(name: str) -> float:
-    """When the planner's module was written: one that has changed is loaded again."""
+def _modified(name: str) -> float:
+    """Return when the planner's module was last modified, because a changed module is loaded again."""
     module = name.partition(":")[0].partition(".")[0]
     with suppress(ImportError, ValueError, AttributeError, OSError):
-        found = importlib.util.find_spec(module)
-        if found is not None and found.origin is not None:
-            return os.stat(found.origin).st_mtime
+        spec = importlib.util.find_spec(module)
+        if spec is not None and spec.origin is not None:
+            return os.stat(spec.origin).st_mtime
     return 0.0
 
 
 def _write(pipe: Any, place: int, tables: Mapping[str, pa.Table]) -> None:
-    """Write a call. If the process has ended, its missing answer shows it."""
+    """Write a call. If the process has ended, the missing answer shows it."""
     with suppress(OSError, ValueError, pa.ArrowException):
         pipe.write(f"{json.dumps({'function': place, 'tables': list(tables)})}\n".encode())
         for table in tables.values():
@@ -178,12 +178,12 @@ def _write(pipe: Any, place: int, tables: Mapping[str, pa.Table]) -> None:
 
 
 def write_table(pipe: Any, table: pa.Table) -> None:
-    """Write a table as a stream of Arrow IPC."""
+    """Write a table as an Arrow IPC stream."""
     with pa.ipc.new_stream(pa.PythonFile(pipe, mode="w"), table.schema) as stream:
         stream.write_table(table)
 
 
 def read_table(pipe: Any) -> pa.Table:
-    """Read a stream of Arrow IPC to its end, and no further."""
+    """Read an Arrow IPC stream to its end, and no further."""
     with pa.ipc.open_stream(pa.PythonFile(pipe, mode="r")) as reader:
         return reader.read_all()

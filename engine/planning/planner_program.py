@@ -1,6 +1,6 @@
-"""A program in any language as a custom planner: tables come on its standard input, decisions go out.
+"""Use a program in any language as a custom planner.
 
-The protocol is described in docs/planners-of-your-own.md.
+It reads tables from standard input and writes decisions; docs/planners-of-your-own.md describes the protocol.
 """
 
 import atexit
@@ -27,7 +27,7 @@ from penstock.plans.errors import ConfigurationError
 from penstock.plans.printable import printable
 
 PREFIX = "program:"
-"""How a planner's name begins that is the command line of a program."""
+"""Prefix of a planner's name that is a program's command line."""
 
 SECONDS_TO_GREET = 60.0
 _MOST_GREETING_BYTES = 1 << 16
@@ -36,38 +36,38 @@ _DEVICE_SECONDS = b"penstock.device_seconds"
 
 
 class Greeting(BaseModel):
-    """The first line that a program writes, as JSON, once it is ready."""
+    """The first line of a program's output, JSON that it writes once it is ready."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     decides: str
     reads: list[str]
-    device: str | None = None  #: what it computes on, for results
+    device: str | None = None  #: the device it computes on, for results
 
 
 class ProgramFailedError(Exception):
-    """A program ended, or answered with something else than an Arrow stream."""
+    """A program ended, or its answer is not an Arrow stream."""
 
 
 class PlannerProgram:
-    """A custom planner that asks a program, which is started once and answers batch after batch.
+    """A custom planner that calls a program, which is started once and answers batch after batch.
 
-    A class, since it holds a process. Raises ConfigurationError if the program cannot be started, or greets
-    with something else than a Greeting within SECONDS_TO_GREET.
+    A class because it holds a process. Raises ConfigurationError if the program cannot be started, or does
+    not write a Greeting within SECONDS_TO_GREET.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
         self.command = tuple(command)
         self.name = PREFIX + shlex.join(self.command)
-        self.device_seconds = 0.0  #: that the program says it has spent on its device
+        self.device_seconds = 0.0  #: time on its device, as the program reports it
         self._process: subprocess.Popen[bytes] | None = None
-        self._said: deque[str] = deque(maxlen=_LAST_LINES)
+        self._stderr_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self.greeting = self._start()
         atexit.register(self.stop)
         if self.greeting.decides not in set(Decision) - {Decision.PLAN}:
             allowed = ", ".join(decision for decision in Decision if decision is not Decision.PLAN)
             raise ConfigurationError(
-                f"--planner {self.name}: it decides {self.greeting.decides!r}; allowed {allowed}"
+                f"--planner {self.name}: `decides` must be one of {allowed}, got {self.greeting.decides!r}"
             )
         setattr(self, ATTRIBUTE, Decision(self.greeting.decides))
         self.__signature__ = inspect.Signature(
@@ -81,12 +81,12 @@ class PlannerProgram:
         wrong = [table for table in self.greeting.reads if not table.isidentifier()]
         if wrong or len(set(self.greeting.reads)) < len(self.greeting.reads):
             raise ConfigurationError(
-                f"--planner {self.name}: it reads {self.greeting.reads!r}; allowed are tables, each once"
+                f"--planner {self.name}: `reads` must name tables, each once, got {self.greeting.reads!r}"
             )
         return self.greeting.reads
 
     def __call__(self, **tables: pa.Table) -> pa.Table:
-        """The program's answer about a batch.
+        """Return the program's answer about a batch.
 
         Raises ProgramFailedError; the next call starts the program again.
         """
@@ -94,7 +94,7 @@ class PlannerProgram:
             self._start()
         process = self._process
         assert process is not None
-        _skip_what_nobody_asked(process)
+        _discard_extra_output(process)
         writer = threading.Thread(target=self._write, args=(process, tables), daemon=True)
         writer.start()
         try:
@@ -109,10 +109,10 @@ class PlannerProgram:
         return answer
 
     def stop(self) -> None:
-        """End the program, whatever it does; the next call starts it again."""
+        """Kill the program; the next call starts it again."""
         process, self._process = self._process, None
         if process is not None:
-            with suppress(OSError):  # with all that it has started, which would keep its pipes open
+            with suppress(OSError):  # with its child processes, which would hold its pipes open
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             for pipe in (process.stdin, process.stdout):
@@ -120,7 +120,7 @@ class PlannerProgram:
                     pipe.close()  # type: ignore[union-attr]
 
     def _start(self) -> Greeting:
-        self._said.clear()
+        self._stderr_lines.clear()
         try:
             process = subprocess.Popen(
                 self.command,
@@ -132,7 +132,7 @@ class PlannerProgram:
         except (OSError, ValueError) as error:
             raise ConfigurationError(
                 f"--planner {self.name}: the program cannot be started: {error}",
-                "program:COMMAND, a command line with the path of a program that may be run",
+                "program:COMMAND, a command line with the path of an executable program",
             ) from error
         self._process = process
         self._listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
@@ -145,13 +145,14 @@ class PlannerProgram:
             self.stop()
             where = ".".join(map(str, wrong["loc"]))
             raise ConfigurationError(
-                f"--planner {self.name}: found the first line {line.decode(errors='replace')!r:.200}, "
-                f"{f'{where}: ' if where else ''}{wrong['msg']}{self._last_lines()}",
-                'allowed is JSON such as {"decides": "chaining", "reads": ["stream_edges"]}',
+                f"--planner {self.name}: the first line must be JSON, got "
+                f"{line.decode(errors='replace')!r:.200}, {f'{where}: ' if where else ''}{wrong['msg']}"
+                f"{self._last_lines()}",
+                'for example {"decides": "chaining", "reads": ["stream_edges"]}',
             ) from None
 
     def _first_line(self, process: subprocess.Popen[bytes]) -> bytes:
-        """The first line of a program's output, read byte by byte: Arrow's stream follows it."""
+        """Read the first line of a program's output byte by byte, because Arrow's stream follows it."""
         assert process.stdout is not None
         line, end = bytearray(), time.monotonic() + SECONDS_TO_GREET
         while len(line) < _MOST_GREETING_BYTES:
@@ -168,7 +169,7 @@ class PlannerProgram:
         return bytes(line)
 
     def _write(self, process: subprocess.Popen[bytes], tables: dict[str, pa.Table]) -> None:
-        """Write a stream for each table. If the program has ended, its missing answer shows it."""
+        """Write a stream for each table. If the program has ended, the missing answer shows it."""
         with suppress(OSError, ValueError):
             assert process.stdin is not None
             for table in tables.values():
@@ -177,11 +178,11 @@ class PlannerProgram:
             process.stdin.flush()
 
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
-        """Keep the last lines of its standard error."""
+        """Save the last lines of its standard error."""
         assert process.stderr is not None
         with process.stderr as written:
             while line := written.readline(_MOST_GREETING_BYTES):
-                self._said.append(printable(line.decode(errors="replace").rstrip()))
+                self._stderr_lines.append(printable(line.decode(errors="replace").rstrip()))
 
     def _why(self, error: Exception) -> str:
         process = self._process
@@ -191,25 +192,25 @@ class PlannerProgram:
                 code = process.wait(1)
         self.stop()
         if code is None:
-            return f"its answer is no stream of Arrow IPC: {printable(str(error))}{self._last_lines()}"
+            return f"its answer is not an Arrow IPC stream: {printable(str(error))}{self._last_lines()}"
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"the program ended ({ended}) without an answer{self._last_lines()}"
 
     def _last_lines(self) -> str:
         self._listener.join(1)
-        return f"; its last lines: {' / '.join(self._said)}" if self._said else ""
+        return f"; its last lines: {' / '.join(self._stderr_lines)}" if self._stderr_lines else ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PlannerProgram, (self.command,)
 
     def files(self) -> Iterable[str]:
-        """The files that its command line names: the program, and arguments that are files."""
+        """Return the program, and the arguments of its command line that are files."""
         words = [shutil.which(self.command[0]) or self.command[0], *self.command[1:]]
         return (path for path in words if os.path.isfile(path))
 
 
-def _skip_what_nobody_asked(process: subprocess.Popen[bytes]) -> None:
-    """Read what a program has written beyond its last answer, which would be taken for the next one."""
+def _discard_extra_output(process: subprocess.Popen[bytes]) -> None:
+    """Discard output that a program wrote after its last answer; it would pass for the next one."""
     assert process.stdout is not None
     descriptor = process.stdout.fileno()
     os.set_blocking(descriptor, False)
@@ -229,18 +230,18 @@ def planner_program(*command: str) -> PlannerProgram:
     process, or by its `stop()`. Raises ConfigurationError if it cannot be started or greets otherwise.
     """
     if not command or not all(isinstance(part, str) for part in command):
-        found = ", ".join(type(part).__name__ for part in command) or "nothing"
-        raise ConfigurationError(f"command: found {found}, allowed strings: a program and its arguments")
+        types = ", ".join(type(part).__name__ for part in command) or "nothing"
+        raise ConfigurationError(f"command must be strings (a program and its arguments), got {types}")
     return PlannerProgram(command)
 
 
 @cache
 def program_named(name: str) -> PlannerProgram:
-    """The planner that `program:COMMAND` names, started once in a process. Raises ConfigurationError."""
+    """Return the planner named `program:COMMAND`, started once per process. Raises ConfigurationError."""
     try:
         command = shlex.split(name.removeprefix(PREFIX))
     except ValueError as error:
         raise ConfigurationError(f"--planner {name}: {error}", "program:COMMAND") from None
     if not command:
-        raise ConfigurationError(f"--planner {name}: found no command", "program:COMMAND")
+        raise ConfigurationError(f"--planner {name}: a command is required", "program:COMMAND")
     return PlannerProgram(command)

@@ -1,4 +1,4 @@
-"""Spark settings that planning relies on, for as long as it runs."""
+"""Set Spark options that planning relies on, for as long as it runs."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -12,35 +12,35 @@ from penstock.plans.frames.packed_blocks import ROWS_PER_BLOCK, WALKED_ALONE
 
 ROWS_PER_PARTITION = 250_000
 ROWS_OF_ONE_PARTITION = 10_000
-"""Fewer take less time than the tasks of a second partition."""
+"""Below this, the rows take less time than the tasks of a second partition would."""
 MOST_PARTITIONS = 4_096
 ROWS_OF_A_BLOCK = 65_536
-"""Consecutive numbers of nodes or vertices that are packed together where a walk sees a topology whole."""
+"""Consecutive numbers of nodes or vertices that are packed together for walks over whole topologies."""
 ARROW_ROWS_PER_BATCH = 131_072
 
 _TASKS_THAT_READ = "spark.sql.files.minPartitionNum"
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For few rows: the passes have some 300 classes to compile, and a session that was not configured for them
-keeps 100 and compiles the others again for each plan."""
+caches 100 and compiles the others again for each plan."""
 
 
-_OF_LITTLE_WORK = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""Java's second compiler takes longer than what it speeds up."""
+_SHORT_RUN_OPTIONS = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""Java's second compiler takes longer than it saves."""
 
 
 def settings_for_planner(planner: Planner) -> dict[str, str]:
-    """What the JVM of a process that does nothing but plan is started with.
+    """Return the start settings of the JVM for a process that only plans.
 
-    Where the columnar planner was asked for, Python workers do the work.
+    For the columnar planner Python workers do the work.
     """
-    return dict(_OF_LITTLE_WORK) if planner is Planner.COLUMNAR else {}
+    return dict(_SHORT_RUN_OPTIONS) if planner is Planner.COLUMNAR else {}
 
 
 def partitions_for(spark: SparkSession, rows: int) -> int:
-    """How many ways to partition that many rows: one if they are few, else two rounds of all cores, and more
-    where partitions got large.
+    """Return the number of partitions for that many rows.
 
-    Rounds are whole: with one task more than cores can take, all but one would wait for it in each stage.
+    One if they are few; else two rounds of all cores, and more if partitions would grow too large. Rounds are
+    whole: one task beyond a multiple of the cores leaves the others idle in each stage.
     """
     if rows <= ROWS_OF_ONE_PARTITION:
         return 1
@@ -50,9 +50,10 @@ def partitions_for(spark: SparkSession, rows: int) -> int:
 
 
 def reading_settings(spark: SparkSession, partitions: int) -> AbstractContextManager[None]:
-    """Sets that what is read goes through that many tasks, and puts back what was there.
+    """Make Spark read through that many tasks inside the block, and restore the settings afterwards.
 
-    Few large files, and exchanges: a session that nobody has configured takes 200 tasks for each, or 400.
+    This matters for few large files, and for exchanges: an unconfigured session takes 200 tasks for each, or
+    400.
     """
     return scoped_settings(spark, _settings_of_tasks(partitions))
 
@@ -66,17 +67,18 @@ def _settings_of_tasks(partitions: int) -> dict[str, str]:
 def planning_settings(
     spark: SparkSession, partitions: int, rows_per_block: int | None = None, *, alone: bool = False
 ) -> Iterator[None]:
-    """Sets what the passes need on `spark` and puts back what was there: a caller's session may differ.
+    """Set the options that the passes need on `spark`, and restore the caller's afterwards.
 
-    `rows_per_block` for topologies that are larger than a partition (see plans.joins.packed_blocks), `alone`
-    where it is one.
+    `rows_per_block` is for topologies larger than a partition (see plans.joins.packed_blocks), `alone` if
+    there is only one.
 
-    Adaptive execution would change partition counts between passes, and with them what stays local.
+    Adaptive execution would change the numbers of partitions between passes, and with them which rows stay
+    local.
     """
     wanted = {
         **_settings_of_tasks(partitions),
         "spark.sql.adaptive.enabled": "false",
-        # A broadcast may have to wait for the step before it, however long that takes.
+        # A broadcast may have to wait for the step before it without a limit.
         "spark.sql.broadcastTimeout": str(24 * 60 * 60),
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
         "spark.sql.unionOutputPartitioning": "true",

@@ -1,4 +1,4 @@
-"""Metrics of plans as people read them."""
+"""Print metrics of plans for people."""
 
 import polars as pl
 from rich.table import Column
@@ -9,7 +9,7 @@ from penstock.plans.metrics.plan_metrics import METRICS, Metrics, fleet_metrics
 
 
 def print_fleet_metrics(plans: pl.DataFrame) -> None:
-    """Print the mean, the middle and the extremes of each metric over all topologies."""
+    """Print the mean, the median and the extremes of each metric over all topologies."""
     names = ("mean", "smallest", "median", "p95", "largest")
     columns = [Column("metric"), *(Column(name, justify="right", no_wrap=True) for name in names)]
     rows = fleet_metrics(plans).iter_rows(named=True)
@@ -24,7 +24,7 @@ def print_topology_metrics(metrics: Metrics) -> None:
         (name, row[name] if isinstance(row[name], str) else number(row[name]), about)
         for name, (_, about) in METRICS.items()
     ]
-    columns = [Column("metric"), Column("value", justify="right"), Column("what it is")]
+    columns = [Column("metric"), Column("value", justify="right"), Column("description")]
     print_table(columns, values)
     named = ("vertex", "parallelism", "records/s", "utilisation", "needed parallelism")
     columns = [Column(name, justify="left" if name == "vertex" else "right") for name in named]
@@ -39,7 +39,7 @@ def print_topology_metrics(metrics: Metrics) -> None:
 
 
 def number(value: float | None) -> str:
-    """Four significant digits; thousands with commas, while a float is exact about them; a dash for none."""
+    """Return four significant digits; commas for thousands while floats are exact; a dash for None."""
     if value is None:
         return "-"
     size = abs(value)

@@ -1,4 +1,4 @@
-"""The check of memory that Spark's Python workers make."""
+"""Check memory in Spark's Python workers."""
 
 from typing import TYPE_CHECKING
 
@@ -7,9 +7,9 @@ if TYPE_CHECKING:
 
 
 def require_memory_in_worker(rows: "TaskRows") -> None:
-    """Raise NotEnoughMemoryError for tasks that do not fit the worker's machine; running out would end it.
+    """Raise NotEnoughMemoryError if tasks do not fit the worker's machine: running out would end it.
 
-    In its own module, because workers import it before they have set how many threads polars may use.
+    It has its own module, because workers import it before they set the number of polars' threads.
     """
     from penstock.engine.planning.memory_estimate import require_memory_for_tasks
 

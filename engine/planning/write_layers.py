@@ -1,4 +1,4 @@
-"""Write tables of a plan on Spark while its later layers are planned, and keep those between passes."""
+"""Write tables of a plan on Spark while later layers are planned, and checkpoint tables between passes."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
@@ -30,57 +30,51 @@ from penstock.plans.frames.spark_schemas import unless_ended
 from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables import TABLES
 
-if TYPE_CHECKING:
-    pass
-
-
-# Write tables of a plan on Spark while its later layers are planned.
-
 
 class WriteLayers:
-    """A write to a store, to which passes hand tables over (see plans.joins.hand_over_tables.Finished).
+    """A write to a store that receives tables from passes (see plans.joins.hand_over_tables.Finished).
 
-    Nothing of it can be read before `publish`; every other end of it is `discard`. Where the newest version
+    None of it can be read before `publish`; every other end is `discard`. If the newest version
     holds the same topologies, tables wait for `publish`, which may find that nothing has changed.
     """
 
     def __init__(
         self, spark: SparkSession, store: str, *, planner_version: str, options: Mapping[str, str]
     ) -> None:
-        """`planner_version`, `options`: as engine.store.write_plan."""
+        """Take `planner_version` and `options` of engine.store.write_plan."""
         self._spark = spark
         self._store = store
         self._planner_version, self._options = planner_version, options
         self._rows: int | None = None
         self._write_id = ""
-        self._begun: set[str] = set()
+        self._started_tables: set[str] = set()
         self._written: dict[str, list[DataFile]] = {}
         self._waits = False
         self._starting = Lock()
         self._before: dict[str, int] = {}
 
     def expect(self, rows: int) -> None:
-        """As Finished."""
+        """See Finished."""
         self._rows = rows
 
     def add(self, tables: Mapping[str, DataFrame], packed: Sequence[PackedTables]) -> None:
-        """As Finished. Raises StoreError, MachineError and SchemaError."""
+        """See Finished. Raises StoreError, MachineError and SchemaError."""
         delta = tables_of_spark(self._spark, self._store, packed)
         with store_errors(self._store, "writing"):
             with self._starting:
-                if not self._begun and not self._waits:
+                if not self._started_tables and not self._waits:
                     self._start(tables)
-                self._begun |= set() if self._waits else tables.keys()
+                self._started_tables |= set() if self._waits else tables.keys()
             if self._waits:
                 return
-            about = {} if self._rows is None else dict.fromkeys(tables, self._rows)
-            delta.append_all(tables, self._write_id, about)
+            row_estimates = {} if self._rows is None else dict.fromkeys(tables, self._rows)
+            delta.append_all(tables, self._write_id, row_estimates)
             self._written |= {table: delta.listed_files(table, self._write_id) or [] for table in tables}
 
     def clear(self) -> None:
-        """As Finished."""
+        """See Finished."""
         self.discard()
-        self._begun, self._written, self._waits = set(), {}, True
+        self._started_tables, self._written, self._waits = set(), {}, True
 
     def writer(self, tables: Collection[str]) -> Write | None:
         """As plan_giants.Store: for a local store. Raises StoreError and MachineError."""
@@ -118,23 +112,23 @@ class WriteLayers:
         self._begun, self._written = set(), {}
 
     def publish(self, planned: Planned) -> VersionNumber:
-        """The number of the version that holds what `planned` holds, as engine.store.write_plan."""
-        files = [file for of_table in self._written.values() for file in of_table]
-        begun = WriteInProgress(self._write_id, [*self._written], files) if self._written else None
+        """Return the version that holds the tables of `planned`; see engine.store.write_plan."""
+        files = [file for table_files in self._written.values() for file in table_files]
+        in_progress = WriteInProgress(self._write_id, [*self._written], files) if self._written else None
         return write_plan(
             tables_of_spark(self._spark, self._store, planned.packed),
             planned.tables,
             planner_version=self._planner_version,
             options=self._options,
             rows=dict.fromkeys(planned.tables, planned.rows_read),
-            begun=begun,
+            begun=in_progress,
         )
 
     def discard(self) -> None:
-        """Delete what was written, unless it was published."""
-        if self._begun:
+        """Delete the written files, unless they were published."""
+        if self._started_tables:
             with suppress(Py4JError):  # Spark may have ended
-                discard(tables_of_spark(self._spark, self._store), self._begun, self._write_id)
+                discard(tables_of_spark(self._spark, self._store), self._started_tables, self._write_id)
 
     def _start(self, tables: Mapping[str, DataFrame]) -> None:
         delta = tables_of_spark(self._spark, self._store)
@@ -151,15 +145,15 @@ class WriteLayers:
             self._write_id = new_write_id()
 
 
-# Tables between passes are kept in a folder that every executor reaches.
+# Checkpoints: tables between passes, in a folder that every executor reaches.
 
 
 @contextmanager
 def checkpoints_in(spark: SparkSession, folder: str | None) -> Iterator[None]:
-    """Inside the block, `plans.joins.spark_schemas` writes to a folder of its own in `folder`.
+    """Inside the block, `plans.joins.spark_schemas` writes checkpoints to a new folder in `folder`.
 
-    With None, executors keep the tables, or the checkpoint directory that the context has. Raises
-    ConfigurationError where the folder cannot be made.
+    With None, tables stay on the executors, or in the context's checkpoint directory if it has one. Raises
+    ConfigurationError if the folder cannot be created.
     """
     if folder is None:
         yield

@@ -118,13 +118,11 @@ GATHERED: dict[str, dict[str, str]] = {
     "pyflink.datastream.connectors": {
         "operators.connectors.sink": "DeliveryGuarantee Sink",
         "operators.connectors.source": "Source NumberSequenceSource",
-        "operators.connectors.file_sinks.file_sink_settings": (
-            "BucketAssigner OutputFileConfig RollingPolicy"
-        ),
+        "operators.connectors.file_sink_settings": ("BucketAssigner OutputFileConfig RollingPolicy"),
         "operators.connectors.file_source": (
             "FileEnumeratorProvider FileSource FileSourceBuilder FileSplitAssignerProvider"
         ),
-        "operators.connectors.file_sinks.file_sink": "FileSink StreamingFileSink",
+        "operators.connectors.file_sink": "FileSink StreamingFileSink",
         "operators.formats.csv_files": "StreamFormat",
     },
     "pyflink.datastream.connectors.base": {
@@ -132,8 +130,8 @@ GATHERED: dict[str, dict[str, str]] = {
         "operators.connectors.source": "Source",
     },
     "pyflink.datastream.connectors.file_system": {
-        "operators.connectors.file_sinks.file_sink": "FileSink StreamingFileSink",
-        "operators.connectors.file_sinks.file_sink_settings": (
+        "operators.connectors.file_sink": "FileSink StreamingFileSink",
+        "operators.connectors.file_sink_settings": (
             "BucketAssigner DefaultRollingPolicy FileCompactor FileCompactStrategy "
             "OnCheckpointRollingPolicy OutputFileConfig RollingPolicy"
         ),

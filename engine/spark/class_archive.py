@@ -1,7 +1,8 @@
-"""An archive of the classes that a local Spark loads: with it, its JVM starts in about half the time.
+"""Write archives of the classes that a local Spark loads, which halve its start, and zips for clusters.
 
-Java's class data sharing (JEP 350). The first JVM that has none writes one when it ends, into this user's
-cache; later ones map it into memory. Java itself leaves out an archive of another Java or of other jars.
+The first are Java's class data sharing (JEP 350). The first JVM without an archive writes one when it ends,
+into this user's cache; later ones map it into memory. Java itself ignores an archive of another Java or of
+other jars.
 """
 
 import hashlib
@@ -38,39 +39,39 @@ _ADDS_CLASSES = (
     "SPARK_PREPEND_CLASSES",
     "SPARK_TESTING",
 )
-"""Environment variables that put folders on Spark's class path; Java archives no classes in folders."""
+"""Environment variables that put folders on Spark's class path; Java does not archive classes in folders."""
 
 _CLASS_PATH = "spark.driver.extraClassPath"
 _PACKAGES = "spark.jars.packages"
 _OPTIONS = "spark.driver.extraJavaOptions"
 
 _QUIETLY = ("-Xlog:cds*=off", "-XX:+VerifySharedSpaces")
-"""Nothing is said of archives, and one that is damaged is left out."""
+"""Log nothing about archives, and ignore a damaged one."""
 
-_KEPT = 3
-"""Archives, of 150 MB each: of other Javas and installations."""
+_MOST_ARCHIVES = 3
+"""Archives, of 150 MB each: for other Javas and installations."""
 
 _SECONDS_OF_A_WRITER = 86_400
-"""After this time, a file beside an archive is taken for a leftover of a killed JVM."""
+"""After this time, an unfinished file next to an archive counts as a leftover of a killed JVM."""
 
 
 @dataclass(frozen=True)
 class ArchivedStart:
-    """How a JVM is started with an archive, or to write one."""
+    """The start of a JVM with an archive, or of one that writes an archive."""
 
-    settings: Mapping[str, str]  #: in place of those that were given
+    settings: Mapping[str, str]  #: all settings of the JVM
     archive: Path
     written: Path | None
-    """Where the JVM writes the archive when it ends; None if there is one, which it reads."""
+    """The file for the archive that the JVM writes when it ends; None if it reads an existing one."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables of the JVM: no folder of settings comes onto its class path."""
+        """Return environment variables of the JVM that keep folders of settings off its class path."""
         return {"SPARK_CONF_DIR": str(self.archive.parent / "no-settings")}
 
 
-class _Writing:
-    """What the JVM of this process writes when it ends, and where it goes then."""
+class _CurrentJvm:
+    """The start of this process's JVM, which names the archive that it writes when it ends."""
 
     start: ArchivedStart | None = None
 
@@ -78,10 +79,10 @@ class _Writing:
 def archived_start(
     settings: Mapping[str, str], defaults: Mapping[str, str], java: Java
 ) -> ArchivedStart | None:
-    """How a JVM with `settings` (over `defaults`, those of spark-defaults.conf) is started with an archive.
+    """Return the start of a JVM with an archive; `settings` win over `defaults` (of spark-defaults.conf).
 
-    None where its class path is not only jars: on clusters, with a user's own SPARK_CONF_DIR or class path,
-    before Spark has resolved its packages for the first time; or where the cache cannot be written.
+    None if its class path is not only jars (on clusters, with a user's own SPARK_CONF_DIR or class path,
+    before Spark has resolved its packages for the first time), or if the cache cannot be written.
     """
     merged = {**defaults, **settings}
     ours = spark_conf_dir_in_use() in (spark_conf_dir(), *spark_conf_dir().glob("*"))
@@ -105,7 +106,7 @@ def archived_start(
     except OSError:
         return None
     if written is not None and not handles_signals():
-        return None  # nobody waits for the JVM of a library's caller
+        return None  # a program that uses the library does not wait for its JVM
     named = f"-XX:SharedArchiveFile={archive}" if written is None else f"-XX:ArchiveClassesAtExit={written}"
     log4j = f"-Dlog4j2.configurationFile={(spark_conf_dir_in_use() / 'log4j2.properties').as_uri()}"
     options = [merged.get(_OPTIONS, ""), f'"{named}"', *_QUIETLY, f'"{log4j}"']
@@ -115,24 +116,24 @@ def archived_start(
 
 @cache
 def _refuse_cache(why: str) -> None:
-    """Tell who called a command, once: each start of Spark takes longer without the cache."""
+    """Print once, in a command, why the cache is not used, so that each start of Spark takes longer."""
     if handles_signals():
         print_error(f"penstock: {why}")
 
 
 def remember_written(start: ArchivedStart) -> None:
-    """A JVM of this process runs as `start` says."""
-    _Writing.start = start
+    """Remember that this process's JVM was started by `start`."""
+    _CurrentJvm.start = start
 
 
 def writes_archive() -> bool:
-    """Whether this process's JVM writes an archive when it ends, which takes some seconds."""
-    return _Writing.start is not None and _Writing.start.written is not None
+    """Return whether this process's JVM writes an archive when it ends, which takes some seconds."""
+    return _CurrentJvm.start is not None and _CurrentJvm.start.written is not None
 
 
-def keep_archive(*, complete: bool) -> None:
-    """Keep the archive that this process's JVM was to write, if it is known to have done so."""
-    start, _Writing.start = _Writing.start, None
+def save_archive(*, complete: bool) -> None:
+    """Move the archive that this process's JVM wrote into the cache; remove it unless `complete`."""
+    start, _CurrentJvm.start = _CurrentJvm.start, None
     if start is None or start.written is None or not start.written.is_file():
         return
     if not complete:
@@ -153,7 +154,7 @@ def forget_archive(start: ArchivedStart) -> None:
 
 
 def _key(java: Java, jars: Sequence[Path]) -> str:
-    """Digest of what Java checks before it accepts the archive."""
+    """Return a digest of everything that Java checks before it accepts the archive."""
     import pyspark
 
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
@@ -164,33 +165,33 @@ def _key(java: Java, jars: Sequence[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _remove_old(kept: Path) -> None:
+def _remove_old(newest: Path) -> None:
     archives = sorted(
-        kept.parent.glob("classes-*.jsa"), key=lambda archive: archive.stat().st_mtime, reverse=True
+        newest.parent.glob("classes-*.jsa"), key=lambda archive: archive.stat().st_mtime, reverse=True
     )
-    unfinished = kept.parent.glob("classes-*.new")
+    unfinished = newest.parent.glob("classes-*.new")
     dead = [archive for archive in unfinished if archive.stat().st_mtime < time.time() - _SECONDS_OF_A_WRITER]
-    for archive in [*archives[_KEPT:], *dead]:
-        if archive != kept:
+    for archive in [*archives[_MOST_ARCHIVES:], *dead]:
+        if archive != newest:
             archive.unlink(missing_ok=True)
 
 
-# Zip archives whose bytes follow from what they hold, readable by this user only.
+# Reproducible zip archives, readable by this user only.
 
 
 _MODE_OF_A_FILE = 0o600 << 16
 
 
 def write_archive(target: Path, entries: Mapping[str, Path | str]) -> None:
-    """Write a zip with an entry for each name: a file, all files below a folder, or a text.
+    """Write a zip with an entry (a file, all files below a folder, or a text) for each name.
 
-    What Python has compiled is left out. FileExistsError if `target` is there.
+    Python's compiled files are left out. Raises FileExistsError if `target` exists.
     """
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in entries.items():
             for within, data in _files(name, content):
-                info = zipfile.ZipInfo(within)  # of 1980, whenever it is written
+                info = zipfile.ZipInfo(within)  # dated 1980 at any time
                 info.compress_type = zipfile.ZIP_DEFLATED
                 info.external_attr = _MODE_OF_A_FILE
                 archive.writestr(info, data)
@@ -207,14 +208,14 @@ def _files(name: str, content: Path | str) -> Iterator[tuple[str, bytes]]:
                 yield f"{name}/{path.relative_to(content).as_posix()}", path.read_bytes()
 
 
-# Which files Spark has resolved its packages to, so that Ivy need not be asked at each start.
+# The jars to which Spark has resolved its packages, so that Ivy need not resolve them at each start.
 
 
 _KEYS = ("spark.jars.packages", "spark.jars.excludes", "spark.jars.ivy", "spark.jars.ivySettings")
 
 
 def remembered_jars(settings: Mapping[str, str]) -> list[Path] | None:
-    """The jars that `settings` were resolved to before; None if that is not known, or one has gone."""
+    """Return the jars that `settings` were resolved to before; None if unknown, or if one is missing."""
     try:
         jars = [Path(jar) for jar in json.loads(_note(settings).read_text(encoding="utf-8"))]
     except NotOwnError as error:
@@ -225,16 +226,16 @@ def remembered_jars(settings: Mapping[str, str]) -> list[Path] | None:
     return jars if jars and all(jar.is_file() for jar in jars) else None
 
 
-def resolves_what_it_says(settings: Mapping[str, str]) -> bool:
-    """Whether the jars of a context started with `settings` are those of its packages, and no others.
+def uses_only_its_packages(settings: Mapping[str, str]) -> bool:
+    """Return whether the jars of a context started with `settings` come only from its packages.
 
-    Jars of a user's own come beside them, and a command line for spark-submit may name other packages.
+    A user's own jars would be among them, and a command line for spark-submit may name other packages.
     """
     return not settings.get("spark.jars") and not os.environ.get("PYSPARK_SUBMIT_ARGS")
 
 
 def remember_jars(settings: Mapping[str, str], resolved: str) -> None:
-    """Note `resolved`: spark.jars of a context that was started with `settings`. Best effort."""
+    """Save `resolved`, the spark.jars of a context that was started with `settings`. Best effort."""
     jars = [unquote(urlparse(uri).path) for uri in resolved.split(",") if uri.startswith("file:")]
     if not jars or redact(resolved) != resolved:
         return
@@ -243,11 +244,11 @@ def remember_jars(settings: Mapping[str, str], resolved: str) -> None:
 
 
 def _note(settings: Mapping[str, str]) -> Path:
-    asked = json.dumps([settings.get(key, "") for key in _KEYS])
-    return cache_folder() / f"jars-{hashlib.sha256(asked.encode()).hexdigest()[:16]}.json"
+    values = json.dumps([settings.get(key, "") for key in _KEYS])
+    return cache_folder() / f"jars-{hashlib.sha256(values.encode()).hexdigest()[:16]}.json"
 
 
-# Penstock itself, for machines of a cluster: what its wheel holds, in a zip that Spark unpacks.
+# Penstock itself for machines of a cluster: the files of its wheel, in a zip that Spark unpacks.
 
 
 _ARCHIVES, _ARCHIVES_ON_YARN = "spark.archives", "spark.yarn.dist.archives"
@@ -256,9 +257,9 @@ _SPARK_CONF = "penstock/engine/spark-conf"
 
 
 def write_wheel(target: Path) -> None:
-    """Write this installation as `target`, whether it comes from a wheel or is a checkout.
+    """Write this installation, a wheel or a checkout, as the zip `target`.
 
-    What Penstock needs is not in it: the Python of the cluster has to have that.
+    Its dependencies are not included: the Python of the cluster must have them.
     """
     root = import_root()
     entries: dict[str, Path | str] = {
@@ -276,9 +277,10 @@ def write_wheel(target: Path) -> None:
 
 
 def archive_settings(master: str, settings: Mapping[str, str], wheel: Path, *others: str) -> dict[str, str]:
-    """Settings over `settings` that unpack `wheel`, and `others` (PATH#FOLDER), where workers find them.
+    """Return settings that unpack `wheel`, and `others` (PATH#FOLDER), where workers find them.
 
-    YARN unpacks archives itself; where spark.archives names them, Spark's driver would do so once more.
+    They win over `settings`. YARN unpacks archives itself; if spark.archives named them, Spark's driver would
+    unpack them a second time.
     """
     key = _ARCHIVES_ON_YARN if master == "yarn" else _ARCHIVES
     archives = [f"{wheel}#{WHEEL_FOLDER}", *others, *filter(None, [settings.get(key)])]

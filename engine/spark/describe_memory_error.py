@@ -1,4 +1,4 @@
-"""The message for memory that runs out in spite of all checks, in whichever library."""
+"""Describe errors of memory that runs out in spite of all checks, in any library."""
 
 import errno
 import re
@@ -38,10 +38,10 @@ _SECONDS_TO_END = 5
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether `error`, or what it was raised from, says that memory ran out: in Python, Rust, C++ or Java.
+    """Return whether `error`, or a cause of it, means that memory ran out: in Python, Rust, C++ or Java.
 
-    If Spark's JVM has run out of memory and ended, any error is a consequence of that. A PenstockError says
-    its own cause.
+    If Spark's JVM has run out of memory and ended, every error is a consequence of it. A PenstockError is
+    never one: it names its own cause.
     """
     if jvm_ran_out_of_memory(error):
         return True
@@ -52,21 +52,21 @@ def is_out_of_memory(error: BaseException) -> bool:
             return False
         if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno == errno.ENOMEM):
             return True
-        of_library = type(cause).__module__.partition(".")[0] in _OF_LIBRARIES
-        if (of_library or isinstance(cause, RuntimeError)) and _SIGNS.search(_text(cause)):
+        from_library = type(cause).__module__.partition(".")[0] in _OF_LIBRARIES
+        if (from_library or isinstance(cause, RuntimeError)) and _SIGNS.search(_text(cause)):
             return True
         seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
     return False
 
 
-def is_said_of_memory(text: str) -> bool:
-    """Whether a log line says that memory ran out."""
+def mentions_out_of_memory(text: str) -> bool:
+    """Return whether a log line reports that memory ran out."""
     return _SIGNS.search(text) is not None
 
 
 def describe_memory_error(error: BaseException) -> str:
-    """One message for all of them."""
+    """Return the message for an error of memory from any library."""
     if jvm_ran_out_of_memory(error):
         return f"not enough memory: Spark's JVM has ended\n  hint: {HINT}"
     text = _text(error)
@@ -79,7 +79,7 @@ def describe_memory_error(error: BaseException) -> str:
 
 
 def jvm_ran_out_of_memory(error: BaseException) -> bool:
-    """Whether Spark's JVM has ended, and with an exit code that says that memory ran out."""
+    """Return whether Spark's JVM has ended with an exit code for lack of memory."""
     if "pyspark" not in sys.modules:
         return False
     from py4j.protocol import Py4JError
@@ -95,14 +95,14 @@ def jvm_ran_out_of_memory(error: BaseException) -> bool:
 
 
 def _is_cut_off(error: BaseException) -> bool:
-    """Whether the JVM no longer answers."""
+    """Return whether the JVM no longer answers."""
     from py4j.protocol import Py4JNetworkError
 
     return isinstance(error, Py4JNetworkError | ConnectionError)
 
 
 def _text(error: BaseException) -> str:
-    """Its message. An error of Java asks the JVM for it, which may have ended."""
+    """Return its message, or "" if the JVM, which an error of Java calls for it, has ended."""
     try:
         return str(error)
     except Exception:

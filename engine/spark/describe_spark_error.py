@@ -1,4 +1,4 @@
-"""What a user reads of an error of Spark, the JVM or a worker: a paragraph, or what the machine lacks."""
+"""Describe errors of Spark, the JVM or a worker in a paragraph, or as a refusal of the machine."""
 
 import os
 import re
@@ -19,18 +19,15 @@ from penstock.operators.task.keep_rows import CANNOT_KEEP
 from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
 from penstock.plans.installation import own_version
 
-# Functions for Spark's Python workers, and what is said where these have no Penstock, or another one.
-
-
-# Broadcast variables of Spark in functions that are pickled before Spark asks for them.
+# Broadcast variables of Spark in functions that are pickled before Spark pickles them itself.
 #
-# PySpark notes which variables it has seen in a pickle, and sends those that it has noted to the workers with
-# the next function that it wraps, whichever that is. So each pickle keeps the variables in it, and notes them
-# again where it becomes a part of another one.
+# PySpark registers the variables in each pickle, and sends the registered ones to the workers with the next
+# function that it wraps, even an unrelated one. So each pickle remembers its variables, and registers them
+# again when it becomes part of another one.
 
 
 def pickle_with_broadcasts(thing: Any) -> tuple[bytes, list[Any]]:
-    """The pickle of `thing`, and the broadcast variables in it, which are noted no more."""
+    """Return the pickle of `thing`, and the broadcast variables in it, after unregistering them."""
     registry: Any = getattr(SparkContext._active_spark_context, "_pickled_broadcast_vars", None)
     if registry is None:
         return dumps_for_workers(thing), []
@@ -44,9 +41,12 @@ def pickle_with_broadcasts(thing: Any) -> tuple[bytes, list[Any]]:
 
 
 def note_broadcasts(variables: Iterable[Any]) -> None:
-    """Let Spark send these variables to the workers, with the function that it wraps next."""
+    """Register these variables, so that Spark sends them to the workers with the next function it wraps."""
     for variable in variables:
         variable._pickle_registry.add(variable)
+
+
+# Functions for Spark's Python workers, and the message if these lack Penstock or have another version.
 
 
 Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -59,14 +59,14 @@ _NOT_THERE = re.compile(
     r"ModuleNotFoundError: No module named '(?:penstock\b|pyarrow').*"
     r"|AttributeError: .*\bmodule 'penstock\b.*|ImportError: cannot import name .* from 'penstock\b.*"
 )
-_TOLD = re.compile(re.escape(_NEEDED.partition("{")[0]) + ".*")
+_NEEDED_MESSAGE = re.compile(re.escape(_NEEDED.partition("{")[0]) + ".*")
 
 
 class WorkerFunction:
-    """`function` of batches, as mapInArrow takes it: a worker that cannot load it says in a sentence why.
+    """A `function` of batches for mapInArrow; a worker that cannot load it reports the reason.
 
-    The worker's Python may lack Penstock and Arrow, so what it loads first is Python's own. `broadcasts`: the
-    broadcast variables in pickles that the function holds.
+    The worker's Python may lack Penstock and Arrow, so it first loads only Python's standard library.
+    `broadcasts`: the broadcast variables in pickles that the function holds.
     """
 
     def __init__(self, function: Rows, broadcasts: Sequence[Any] = ()) -> None:
@@ -75,7 +75,7 @@ class WorkerFunction:
         self._sent = pickled, own_version(), _NEEDED
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function's batches. Spark asks that there be such a method; a worker has what it loads."""
+        """Call the function. Spark requires this method; a worker calls the loaded function instead."""
         return _loader()(*self._sent)(batches)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -85,24 +85,24 @@ class WorkerFunction:
 
 def _loader() -> Callable[[bytes, str, str], Rows]:
     def load(pickled, wanted, needed):  # type: ignore[no-untyped-def]  # annotations would be pickled, too
-        # a function in another is pickled as code: to load it takes no module of Penstock's
+        # A nested function is pickled as code: loading it needs no module of Penstock.
         import pickle
         import sys
         from importlib import metadata
 
         try:
             try:
-                there = metadata.version("penstock-spark")
-            except metadata.PackageNotFoundError:  # it may be on the path all the same
-                there = wanted
-            if there != wanted:
-                raise ImportError(f"Penstock {there}")
+                installed = metadata.version("penstock-spark")
+            except metadata.PackageNotFoundError:  # it may still be on the path
+                installed = wanted
+            if installed != wanted:
+                raise ImportError(f"Penstock {installed}")
             loaded = pickle.loads(pickled)
             from penstock.operators.chain.describe_error import author_first
         except ImportError as error:
-            said = f"{needed.format(wanted)}; found {sys.executable}: {error}"
-            # Spark waits forever for a message with a lone surrogate, as a path may have one
-            raise RuntimeError(said.encode("utf-8", "backslashreplace").decode()) from None
+            message = f"{needed.format(wanted)}; {sys.executable} failed: {error}"
+            # Spark waits forever for a message with a lone surrogate, which a path may contain.
+            raise RuntimeError(message.encode("utf-8", "backslashreplace").decode()) from None
 
         def run(batches):  # type: ignore[no-untyped-def]
             return author_first(loaded(batches))
@@ -113,12 +113,12 @@ def _loader() -> Callable[[bytes, str, str], Rows]:
 
 
 def _describe_other_penstock(lines: list[str]) -> str | None:
-    """The sentence for the last lines of workers' tracebacks if a worker has no Penstock, or another one."""
+    """Return the sentence for workers without this Penstock, given the last lines of their tracebacks."""
     for line in lines:
-        if told := _TOLD.search(line):
-            return told[0]
+        if sentence := _NEEDED_MESSAGE.search(line):
+            return sentence[0]
         if _NOT_THERE.match(line):
-            return f"{_NEEDED.format(own_version())}; found {line}"
+            return f"{_NEEDED.format(own_version())}; a worker failed: {line}"
     return None
 
 
@@ -126,7 +126,7 @@ _WORKER_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].
 
 
 def describe_spark_error(error: BaseException) -> str:
-    """The innermost message of `error` that says why, without Java stacks, worker tracebacks and secrets."""
+    """Return the innermost message with a reason, without Java stacks, worker tracebacks and secrets."""
     return redact(_described(error))
 
 
@@ -141,9 +141,9 @@ def _described(error: BaseException) -> str:
     else:
         text = f"{type(error).__name__}: {error}"
     worker = [m.group("last") for m in _WORKER_TRACEBACK.finditer(text)]
-    told = _describe_other_penstock(worker)
-    if told is not None:
-        return told
+    sentence = _describe_other_penstock(worker)
+    if sentence is not None:
+        return sentence
     if worker:
         return f"a Python worker failed: {worker[-1]}"
     return re.split(r"\n\s*(?:at |JVM stacktrace:|Driver stacktrace:)", text, maxsplit=1)[0].strip()
@@ -151,45 +151,45 @@ def _described(error: BaseException) -> str:
 
 @contextmanager
 def penstock_in_workers() -> Iterator[None]:
-    """ConfigurationError, in one sentence, where what Spark does fails because workers have no Penstock."""
+    """Raise a one-sentence ConfigurationError if Spark fails because its workers lack Penstock."""
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        said = describe_spark_error(error)
-        if not _TOLD.match(said):
+        message = describe_spark_error(error)
+        if not _NEEDED_MESSAGE.match(message):
             raise
-        raise ConfigurationError(said) from None
+        raise ConfigurationError(message) from None
 
 
-# The message for a disk that refuses what Spark writes: its local files, or those of a store.
+# The message for a disk that refuses writes of Spark: its local files, or files of a store.
 
 
 CANNOT_WRITE_TO_STORE = "cannot write to the store"
-"""In front of what a worker says that writes files of a store: reading Spark's blocks is in its stack too."""
+"""Prefix of errors of a worker that writes files of a store: its stack also shows reads of Spark's blocks."""
 
 _IN_LOCAL_FOLDERS = re.compile(
     r"\bat org\.apache\.spark\.(?:storage|shuffle|io|memory|util\.collection)\."
     r"|/(?:blockmgr|spark)-[0-9a-f]{8}-[0-9a-f-]{27}|Failed to create (?:a temp directory|local dir)"
 )
-_IN_KEPT = re.compile(rf"{CANNOT_KEEP} (?P<path>[^\n]+?): ")
+_IN_SPILLED = re.compile(rf"{CANNOT_KEEP} (?P<path>[^\n]+?): ")
 _IN_FILE = re.compile(r"(?:-> |Exception: |Error: |\bfile:)(?P<path>/[^\n:]+?)(?:: | \()")
 
 
 def disk_error_of_spark(
     error: BaseException, settings: Mapping[str, str] | None = None, store: str | None = None
 ) -> MachineError | None:
-    """`error`, of Spark, as a refusal of the machine that names the place; None if it is something else.
+    """Return an error of Spark as a refusal of the machine that names the place; None for other errors.
 
-    `settings`: Spark's, default: those of the session. `store`: what was being written, which Spark may have
-    been planning at that moment.
+    `settings`: Spark's; default: the session's. `store`: the store being written, whose rows Spark may have
+    been computing at that moment.
     """
     text = _all_of(error)
     number = refusal_in_text(text)
     if number is None:
         return None
-    kept = _IN_KEPT.search(text)
-    if kept is not None:
-        return MachineError(f"writing {kept['path']}: {os.strerror(number)}", hint_of(number))
+    spilled = _IN_SPILLED.search(text)
+    if spilled is not None:
+        return MachineError(f"writing {spilled['path']}: {os.strerror(number)}", hint_of(number))
     if store is not None and CANNOT_WRITE_TO_STORE in text:
         return MachineError(f"writing {store}: {os.strerror(number)}", hint_of(number))
     if _IN_LOCAL_FOLDERS.search(text) or (store is None and not _IN_FILE.search(text)):
@@ -200,7 +200,7 @@ def disk_error_of_spark(
 
 
 def _all_of(error: BaseException) -> str:
-    """The texts of `error` and its causes, with Java's stacks, which show what was written where."""
+    """Return the texts of `error` and its causes, with Java's stacks, which show where a write failed."""
     texts, seen = [], set[int]()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen and not isinstance(cause, PenstockError):

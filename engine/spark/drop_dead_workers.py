@@ -1,8 +1,8 @@
-"""Makes Spark forget the Python workers of a daemon that has died.
+"""Make Spark forget the Python workers of a daemon that has died.
 
-Where the system kills the daemon and its workers, for lack of memory say, Spark still hands out workers that
-were idle. It finds each of them dead, asks the daemon to end it, and fails the task because that one is dead,
-too ("Stream closed"). Only after a minute without tasks does it forget them by itself.
+If the system kills the daemon and its workers, for example for lack of memory, Spark still hands out workers
+that were idle. It finds each of them dead, tells the daemon to end it, and fails the task because the daemon
+is dead, too ("Stream closed"). Only after a minute without tasks does it forget them by itself.
 
 Source: org.apache.spark.api.python.PythonWorkerFactory, `create` and `stopWorker`.
 """
@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 
 def drop_dead_workers(spark: SparkSession) -> None:
-    """Let the tasks that come next start a new daemon if the one of this process's Spark is dead.
+    """Let the next tasks start a new daemon if the daemon of this process's Spark is dead.
 
-    `spark` has its tasks in the JVM of this process (a local master); other executors forget by themselves.
+    `spark` runs its tasks in the JVM of this process (a local master); other executors forget by themselves.
     """
     jvm: Any = spark._jvm
     environment = jvm.org.apache.spark.SparkEnv.get()

@@ -1,4 +1,4 @@
-"""The Java that Spark will start, and whether it is one that Spark can start on."""
+"""Find the Java that Spark will start, and check its version."""
 
 import os
 import re
@@ -13,7 +13,7 @@ MINIMUM_JAVA = 17  #: Spark 4 is compiled for Java 17
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime: the path of its `java`, its full version and the feature release (17, 21, …)."""
+    """The path of a Java runtime's `java`, its full version and the feature release (17, 21, …)."""
 
     path: str
     version: str
@@ -21,16 +21,16 @@ class Java:
 
 
 def find_java(minimum: int = MINIMUM_JAVA) -> Java:
-    """The Java that Spark's launcher takes: JAVA_HOME's, else the first `java` on PATH.
+    """Find the Java that Spark's launcher uses, JAVA_HOME's or else the first `java` on PATH.
 
-    Raises ConfigurationError if there is none or it does not tell its version; `minimum` is the oldest
+    Raises ConfigurationError if there is none or its version is unknown; `minimum` is the oldest
     release that the error names.
     """
     home = os.environ.get("JAVA_HOME")
     path = os.path.join(home, "bin", "java") if home else shutil.which("java")
     hint = f"install Java {minimum} or newer, and put it on PATH or name it by JAVA_HOME"
     if path is None:
-        raise ConfigurationError("Java: found none (JAVA_HOME is not set, no java on PATH)", hint)
+        raise ConfigurationError("Java is required (JAVA_HOME is not set, no java on PATH)", hint)
     try:
         run = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -38,16 +38,16 @@ def find_java(minimum: int = MINIMUM_JAVA) -> Java:
         raise ConfigurationError(f"Java: {path} (from {where}) does not run: {error}", hint) from error
     match = re.search(r'version "((?:1\.)?(\d+)[^"]*)"', run.stderr + run.stdout)
     if match is None:
-        raise ConfigurationError(f"Java: {path} -version does not tell a version: {run.stderr[:200]!r}", hint)
+        raise ConfigurationError(f"Java: {path} -version prints no version: {run.stderr[:200]!r}", hint)
     return Java(path, match.group(1), int(match.group(2)))
 
 
 def require_java(minimum: int = MINIMUM_JAVA) -> Java:
-    """`find_java()`, or ConfigurationError if it is older than `minimum`."""
+    """Return `find_java()`, or raise ConfigurationError if it is older than `minimum`."""
     java = find_java(minimum)
     if java.release < minimum:
         raise ConfigurationError(
-            f"Java: found {java.version} ({java.path}), allowed {minimum} or newer",
+            f"Java must be {minimum} or newer, got {java.version} ({java.path})",
             "name a newer one by JAVA_HOME",
         )
     return java

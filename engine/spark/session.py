@@ -1,4 +1,4 @@
-"""The Spark session that everything runs in: the caller's own, or a local one with Penstock's settings."""
+"""Get the Spark session for all work, the caller's own or a local one with Penstock's settings."""
 
 import logging
 import os
@@ -21,7 +21,7 @@ from penstock.engine.spark.class_archive import (
     ArchivedStart,
     archived_start,
     remember_jars,
-    resolves_what_it_says,
+    uses_only_its_packages,
 )
 from penstock.engine.spark.describe_spark_error import describe_spark_error, disk_error_of_spark
 from penstock.engine.spark.find_java import require_java
@@ -39,7 +39,7 @@ from penstock.engine.spark.start_settings import require_local_folders, start_se
 from penstock.plans.errors import ConfigurationError, PenstockError
 
 _STOPPING_SECONDS = 10.0
-_LOOK_AGAIN_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 
 
 def get_session(
@@ -49,7 +49,7 @@ def get_session(
     app_name: str = "penstock",
     of_jvm: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """As `any_session`, but ConfigurationError for a session that cannot read and write Delta tables."""
+    """Return a session like `any_session`; ConfigurationError if it cannot read and write Delta tables."""
     running = _running_session()
     spark = any_session(master=master, conf=conf, app_name=app_name, of_jvm=of_jvm)
     try:
@@ -67,15 +67,15 @@ def any_session(
     app_name: str = "penstock",
     of_jvm: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session, whether it knows Delta or not.
+    """Return a session, with or without Delta.
 
     If the process has a running session, that one: `conf` is set on it, and it is the caller's to stop. Else
     a new one on `master` (a Spark master URL; default spark.master of the settings, else local[*]) with the
     settings of SPARK_CONF_DIR, or Penstock's own `spark-conf/` if that is not set, below `conf`. `of_jvm` are
-    settings below `conf` that a JVM which starts for this is given; one that runs is left as it is.
+    settings below `conf` for a JVM that is started now; a running one is not changed.
 
-    Raises ConfigurationError: no Java or one too old, the Delta jar cannot be had, a value Spark refuses, a
-    master or a static setting that the running session does not have.
+    Raises ConfigurationError: no Java or one too old, the Delta jar cannot be fetched, a value Spark refuses,
+    a master or a static setting that differs from the running session's.
     """
     settings = dict(conf or {})
     remember_secrets(settings)
@@ -87,10 +87,10 @@ def any_session(
 
 
 def require_delta(spark: SparkSession) -> SparkSession:
-    """`spark` itself, or ConfigurationError naming every setting it lacks for Delta tables."""
+    """Return `spark`, or raise ConfigurationError, which names every setting it lacks for Delta tables."""
     if is_connect(spark):
         raise ConfigurationError(
-            "Spark Connect cannot say whether it has Delta", "give a path of this machine"
+            "whether a Spark Connect server has Delta is unknown", "give a path of this machine"
         )
     missing = _missing_for_delta(spark)
     if missing:
@@ -103,7 +103,7 @@ def require_delta(spark: SparkSession) -> SparkSession:
 
 
 def has_delta(spark: SparkSession) -> bool:
-    """Whether this process sees that a session can read and write Delta tables."""
+    """Return whether a session is known to read and write Delta tables."""
     return not is_connect(spark) and not _missing_for_delta(spark)
 
 
@@ -119,9 +119,9 @@ def _missing_for_delta(spark: SparkSession) -> list[str]:
 
 
 def use_this_python(spark: SparkSession) -> SparkSession:
-    """`spark`, whose workers run this interpreter if they are on this machine and nothing else is configured.
+    """Make local workers of `spark` run this interpreter unless another is configured; return `spark`.
 
-    Spark's default is the `python3` of PATH, which is another one where an environment is not activated.
+    Spark's default is the `python3` of PATH, which is another one if an environment is not activated.
     """
     if is_connect(spark) or "PYSPARK_PYTHON" in os.environ:
         return spark
@@ -132,7 +132,7 @@ def use_this_python(spark: SparkSession) -> SparkSession:
 
 
 def is_connect(spark: Any) -> bool:
-    """Whether a session or a DataFrame is of a client of Spark Connect, which has no JVM."""
+    """Return whether a session or a DataFrame belongs to a client of Spark Connect, which has no JVM."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -148,17 +148,17 @@ def _running_session() -> SparkSession | None:
 
 
 def _wait_until_stopped() -> None:
-    """Wait while another thread stops the SparkContext, which is the active one until it has."""
+    """Wait while another thread stops the SparkContext, which stays the active one until then."""
     end = time.monotonic() + _STOPPING_SECONDS
     while time.monotonic() < end:
         context = SparkContext._active_spark_context
-        if context is None or vars(context).get("_jsc", context) is not None:  # it has none while it starts
+        if context is None or vars(context).get("_jsc", context) is not None:  # absent while it starts
             return
-        time.sleep(_LOOK_AGAIN_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def apply_settings(spark: SparkSession, master: str | None, settings: Mapping[str, str]) -> None:
-    """Set `settings` on a running session; raise ConfigurationError for what is fixed and different."""
+    """Set `settings` on a running session; raise ConfigurationError for static ones that differ."""
     if is_connect(spark):
         for key, value in settings.items():
             spark.conf.set(key, value)
@@ -173,63 +173,67 @@ def apply_settings(spark: SparkSession, master: str | None, settings: Mapping[st
         current = spark.sparkContext.getConf().get(key)
         if current != value and not _is_with_sparks_own(key, current, value):
             raise ConfigurationError(
-                f"{key}: the running Spark session has {_shown(key, current)}, asked for "
-                f"{_shown(key, value)}; it cannot be changed any more",
-                "stop that session first, or do not ask",
+                f"{key} must be {_redacted(key, current)}, as in the running Spark session, got "
+                f"{_redacted(key, value)}; it cannot be changed any more",
+                "stop that session first, or leave the setting out",
             )
 
 
 def _is_with_sparks_own(key: str, current: str | None, value: str) -> bool:
-    """Whether these are the options for Java that were asked for, with those that Spark puts before them."""
+    """Return whether `current` is `value` after options for Java that Spark itself adds."""
     return key.endswith(".extraJavaOptions") and bool(value) and str(current).endswith(f" {value}")
 
 
-def _shown(key: str, value: str | None) -> str:
+def _redacted(key: str, value: str | None) -> str:
     return "none" if value is None else repr(redact_value(key, value))
 
 
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
-"""Environment variable of Spark's own: where the JVM is that has started this process."""
+"""Spark's environment variable with the port of the JVM that started this process."""
 
 
 @dataclass(frozen=True)
-class _Start:
-    """How a session starts, and what of its process it has been worked out from."""
+class _SessionStart:
+    """The settings of a session's start, and the arguments and environment from which they were computed."""
 
-    asked: tuple[str | None, Mapping[str, str], str]
+    arguments: tuple[str | None, Mapping[str, str], str]
     settings: Mapping[str, str]  #: in addition to its spark-defaults.conf
     archived: ArchivedStart | None
     environment: Mapping[str, str]
     folder: str
 
     @property
+    def origin(self) -> tuple[Any, ...]:
+        return self.arguments, self.environment, self.folder
+
+    @property
     def is_local(self) -> bool:
         return self.settings["spark.master"].startswith("local")
 
 
-_begun: _Start | None = None
+_early_start: _SessionStart | None = None
 
 
 def begin_session(
     *, master: str | None = None, conf: Mapping[str, str] | None = None, app_name: str = "penstock"
 ) -> None:
-    """Spawn the JVM of a local session that `any_session` will be asked for with the same arguments.
+    """Spawn the JVM of a local session early, for a later `any_session` with the same arguments.
 
-    It comes up while the caller does something else. What is wrong is said by `any_session`, which starts
-    anew if the environment or the working directory has changed by then: workers have them from the JVM.
+    The JVM starts while the caller does other work. Errors are reported by `any_session`, which starts
+    again if the environment or the working directory has changed by then: workers inherit them from the JVM.
     """
-    global _begun  # noqa: PLW0603 a process has one JVM
+    global _early_start  # noqa: PLW0603 a process has one JVM
     if _running_session() is not None or SparkContext._gateway is not None:
         return
     with suppress(PenstockError, OSError):
         start = _prepared(master, dict(conf or {}), app_name)
         if start.is_local:
             spawn_early(start.settings, start.archived)
-            _begun = start
+            _early_start = start
 
 
-def _prepared(master: str | None, settings: Mapping[str, str], app_name: str) -> _Start:
-    """Raises ConfigurationError or NotEnoughMemoryError where a session cannot start."""
+def _prepared(master: str | None, settings: Mapping[str, str], app_name: str) -> _SessionStart:
+    """Prepare a session's start. Raises ConfigurationError or NotEnoughMemoryError if it cannot start."""
     own = start_settings(master, settings, app_name)
     local = own["spark.master"].startswith("local")
     every = {**spark_settings(spark_conf_dir_in_use()), **own}
@@ -242,49 +246,49 @@ def _prepared(master: str | None, settings: Mapping[str, str], app_name: str) ->
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_CONF_DIR", str(spark_conf_dir()))
-    return _Start(
+    return _SessionStart(
         (master, settings, app_name), own, archived_start(own, every, java), _environment(), os.getcwd()
     )
 
 
 def _environment() -> dict[str, str]:
-    """What a user says to processes; libraries leave notes to themselves, with an underscore."""
+    """Return the user's environment variables; libraries prefix their own with an underscore."""
     return {name: value for name, value in os.environ.items() if not name.startswith("_")}
 
 
-def _start(master: str | None, asked: Mapping[str, str], app_name: str) -> SparkSession:
-    global _begun
+def _start(master: str | None, requested: Mapping[str, str], app_name: str) -> SparkSession:
+    global _early_start
     if _GATEWAY in os.environ:
-        return _session_from_spark_submit(asked)
-    begun, _begun = _begun, None
-    as_begun = ((master, asked, app_name), _environment(), os.getcwd())
-    if begun is not None and (begun.asked, begun.environment, begun.folder) == as_begun:
-        start = begun
+        return _session_from_spark_submit(requested)
+    early_start, _early_start = _early_start, None
+    origin = ((master, requested, app_name), _environment(), os.getcwd())
+    if early_start is not None and early_start.origin == origin:
+        start = early_start
     else:
         end_early()
-        start = _prepared(master, asked, app_name)
+        start = _prepared(master, requested, app_name)
     settings = start.settings
     every = {**spark_settings(spark_conf_dir_in_use()), **settings}
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # repeats the exception as JSON
-    if handles_signals():  # calls that were cut off are tracebacks to Py4J; a command says why it ends
-        logging.getLogger().addFilter(_is_news)
+    if handles_signals():  # Py4J logs tracebacks of interrupted calls; a command reports why it ends
+        logging.getLogger().addFilter(_is_worth_logging)
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with noting_handler_errors() as raised:
         try:
             session = _session_of_new_context(conf, start, every)
         except BaseException:
-            if raised:  # or the next session would find half of this one
+            if raised:  # else the next session would reuse a partly started one
                 forget_jvm()
                 raise raised[0] from None
             raise
-    if raised:  # Py4J has passed over it
+    if raised:  # Py4J has ignored it
         raise raised[0] from None
     return session
 
 
-def _session_of_new_context(conf: SparkConf, start: _Start, every: Mapping[str, str]) -> SparkSession:
+def _session_of_new_context(conf: SparkConf, start: _SessionStart, every: Mapping[str, str]) -> SparkSession:
     settings, archived = start.settings, start.archived
     with starting_jvm(settings, archived) if SparkContext._gateway is None else nullcontext() as gateway:
         try:
@@ -292,31 +296,31 @@ def _session_of_new_context(conf: SparkConf, start: _Start, every: Mapping[str, 
                 context = SparkContext(gateway=gateway, conf=conf)
             server = context._accumulatorServer
             vars(server)["handle_error"] = _unless_cut_off(server.handle_error)
-            if archived is None and start.is_local and resolves_what_it_says(every):
+            if archived is None and start.is_local and uses_only_its_packages(every):
                 remember_jars(every, context.getConf().get("spark.jars") or "")
             return SparkSession(context)
         except (Py4JError, PySparkException) as error:
             refused = disk_error_of_spark(error, every)
-            said = f"Spark did not start: {describe_spark_error(error)}"
-            raise refused or ConfigurationError(said) from error
+            message = f"Spark did not start: {describe_spark_error(error)}"
+            raise refused or ConfigurationError(message) from error
 
 
-def _session_from_spark_submit(asked: Mapping[str, str]) -> SparkSession:
-    """The session of a driver that spark-submit has started: its JVM and settings are there."""
+def _session_from_spark_submit(settings: Mapping[str, str]) -> SparkSession:
+    """Return the session of a driver started by spark-submit, whose JVM and settings exist."""
     try:
         SparkContext._ensure_initialized()
-        return SparkSession(SparkContext(conf=SparkConf().setAll(list(asked.items()))))
+        return SparkSession(SparkContext(conf=SparkConf().setAll(list(settings.items()))))
     except (Py4JError, PySparkException) as error:
         raise ConfigurationError(f"Spark did not start: {describe_spark_error(error)}") from error
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    """Not what Py4J logs of a call to the JVM that was cut off."""
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    """Return False for Py4J's log of an interrupted call to the JVM."""
     return not record.getMessage().endswith("while sending command.")
 
 
 def _unless_cut_off(handle_error: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    """A server's handler of errors that is silent once the JVM has ended: the traceback would be no news."""
+    """Silence a server's error handler once the JVM has ended, because its traceback adds nothing."""
 
     def handled(request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), EOFError | ConnectionError):

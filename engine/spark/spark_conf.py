@@ -1,4 +1,4 @@
-"""Where Spark's settings are and what they say: `spark-conf/`, in a checkout as in an installed wheel."""
+"""Find and read Spark's settings in `spark-conf/`, in a checkout and in an installed wheel."""
 
 import os
 import re
@@ -13,9 +13,9 @@ DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
 def spark_conf_dir() -> Path:
-    """Penstock's own `spark-conf/`: in `penstock/engine` when installed, in the root of a checkout.
+    """Return Penstock's own `spark-conf/`, in `penstock/engine` if installed, else in a checkout's root.
 
-    Raises ConfigurationError if it is at neither place.
+    Raises ConfigurationError if it is in neither place.
     """
     root = import_root()
     candidates = (root / "penstock" / "engine" / "spark-conf", root / "spark-conf")
@@ -29,16 +29,16 @@ def spark_conf_dir() -> Path:
 
 
 def spark_conf_dir_in_use() -> Path:
-    """SPARK_CONF_DIR if the user set it, else `spark_conf_dir()`."""
+    """Return SPARK_CONF_DIR if the user set it, else `spark_conf_dir()`."""
     named = os.environ.get("SPARK_CONF_DIR")
     return Path(named).resolve() if named else spark_conf_dir()
 
 
 def spark_settings(directory: Path) -> dict[str, str]:
-    """The settings of `directory`/spark-defaults.conf, by key.
+    """Return the settings of `directory`/spark-defaults.conf, by key.
 
-    A profile of Penstock's (a folder inside `spark_conf_dir()`) holds only what differs, so the lines of
-    the file above it are added. Any other directory stands for itself; one without the file is empty.
+    A profile of Penstock (a folder inside `spark_conf_dir()`) has only differences, so the lines of
+    the file above it are added. Other directories are read alone; one without the file is empty.
     """
     base = spark_conf_dir()
     own = _read_properties(directory / "spark-defaults.conf")
@@ -46,14 +46,15 @@ def spark_settings(directory: Path) -> dict[str, str]:
 
 
 def read_properties_file(path: str) -> dict[str, str]:
-    """The settings of a file that a user names. ConfigurationError if it cannot be read."""
+    """Read the settings of a user's file. Raises ConfigurationError if it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             return _properties(file.read())
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigurationError(
-            f"--properties-file {path}: {reason}", "a file as spark-defaults.conf is: KEY VALUE on each line"
+            f"--properties-file {path}: {reason}",
+            "write KEY VALUE on each line, as in spark-defaults.conf",
         ) from None
 
 
@@ -62,7 +63,7 @@ def _read_properties(path: Path) -> dict[str, str]:
 
 
 def _properties(text: str) -> dict[str, str]:
-    """Java properties as spark-defaults.conf has them: `key value` or `key=value`, #, \\ at line ends."""
+    """Parse the format of spark-defaults.conf: `key value` or `key=value`, # comments, \\ at line ends."""
     text = re.sub(r"\\\n\s*", "", text)
     lines = (line.strip() for line in text.splitlines())
     pairs = (re.split(r"\s*[=\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!")
@@ -71,7 +72,7 @@ def _properties(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class DeltaCoordinates:
-    """The Delta jar that Penstock is built for, as `spark.jars.packages` of spark-defaults.conf names it."""
+    """The Delta jar that Penstock is built for, from `spark.jars.packages` of spark-defaults.conf."""
 
     text: str
     spark_version: str
@@ -80,25 +81,25 @@ class DeltaCoordinates:
 
 
 def delta_coordinates() -> DeltaCoordinates:
-    """The Delta jar's coordinates, from the one place that states them.
+    """Return the Delta jar's coordinates, from the only place that states them.
 
-    Raises ConfigurationError if Penstock's spark-defaults.conf names no Delta jar.
+    Raises ConfigurationError if Penstock's spark-defaults.conf does not name a Delta jar.
     """
     packages = spark_settings(spark_conf_dir()).get("spark.jars.packages", "")
     match = re.search(r"io\.delta:delta-spark_([\d.]+)_([\d.]+):([^,\s]+)", packages)
     if match is None:
         raise ConfigurationError(
             f"{spark_conf_dir() / 'spark-defaults.conf'}: "
-            f"found spark.jars.packages {packages!r}, which names no Delta jar",
+            f"spark.jars.packages must name a Delta jar, got {packages!r}",
             "install Penstock again",
         )
     return DeltaCoordinates(match.group(0), match.group(1), match.group(2), match.group(3))
 
 
 def offline_jars() -> list[Path]:
-    """The jars that PENSTOCK_JARS names (a folder of jars, or paths with commas between); empty if not set.
+    """Return the jars of PENSTOCK_JARS (a folder of jars, or paths separated by commas); empty if not set.
 
-    Raises ConfigurationError if one is not there or a folder holds none.
+    Raises ConfigurationError if one does not exist or a folder contains none.
     """
     jars: list[Path] = []
     for entry in filter(None, os.environ.get("PENSTOCK_JARS", "").split(",")):
@@ -106,8 +107,8 @@ def offline_jars() -> list[Path]:
         jars_of_entry = sorted(path.glob("*.jar")) if path.is_dir() else [path] if path.is_file() else []
         if not jars_of_entry:
             raise ConfigurationError(
-                f"PENSTOCK_JARS: found {path}, which is neither a jar nor a folder of jars",
-                f"it must hold {delta_coordinates().text} and the jars it needs",
+                f"PENSTOCK_JARS must name jars or a folder of jars, got {path}",
+                f"it must contain {delta_coordinates().text} and the jars it needs",
             )
         jars += jars_of_entry
     return jars

@@ -1,4 +1,4 @@
-"""Whether a local Spark fits in memory, and with which heap, said before it starts.
+"""Check before it starts whether a local Spark fits in memory, and with which heap.
 
 Measured as proportional resident memory (PSS) of the process tree of `penstock plan --master local[2]`,
 Linux: with a heap of 512 MiB the JVM takes 900 MiB, and Python 660 MiB for 1,000 random topologies: the
@@ -16,10 +16,10 @@ from penstock.engine.machine.available_memory import (
 )
 
 LEAST_HEAP_MEBIBYTES = 1024
-"""With 512 MiB, joins of 1,000 topologies end in SparkOutOfMemoryError: sorts cannot have a page each."""
+"""With 512 MiB, joins of 1,000 topologies end in SparkOutOfMemoryError: there is not a page for each sort."""
 
 BYTES_BESIDE_A_HEAP = 750 * 2**20
-"""400 MiB of the JVM's own, 350 MiB of the command and the daemon that forks workers."""
+"""400 MiB of the JVM outside its heap, 350 MiB of the command and the daemon that forks workers."""
 
 BYTES_OF_A_WORKER = 180 * 2**20
 """A Python worker that plans small topologies."""
@@ -34,30 +34,30 @@ HINT = (
 
 
 def heap_mebibytes() -> int:
-    """Heap for a local Spark: half of the memory, or less where others need more of what is left."""
+    """Return half of the memory as the heap for a local Spark, or less if other processes need more."""
     available = available_memory()
-    fits = (available.size_bytes - _beside(available)) // 2**20
+    fits = (available.size_bytes - _bytes_outside_heap(available)) // 2**20
     return max(LEAST_HEAP_MEBIBYTES, min(driver_memory_mebibytes(), fits))
 
 
 def require_memory_for_spark() -> None:
-    """Raise NotEnoughMemoryError where a local Spark does not fit."""
+    """Raise NotEnoughMemoryError if a local Spark does not fit."""
     available = available_memory()
     require_memory(least_for_spark(available), "a local Spark", available, HINT)
 
 
 def heap_bytes(context: Any) -> int | None:
-    """The limit of the heap of the driver's JVM; None if it is not known."""
+    """Return the limit of the heap of the driver's JVM; None if it is unknown."""
     jvm = context._jvm
     return None if jvm is None else int(jvm.java.lang.Runtime.getRuntime().maxMemory())
 
 
 def least_for_spark(available: Available) -> int:
-    """Bytes that a local Spark needs to start, under the limit that `available` names."""
-    return LEAST_HEAP_MEBIBYTES * 2**20 + _beside(available)
+    """Return the bytes that a local Spark needs to start, under the limit of `available`."""
+    return LEAST_HEAP_MEBIBYTES * 2**20 + _bytes_outside_heap(available)
 
 
-def _beside(available: Available) -> int:
-    if available.limited_by.startswith("`ulimit"):  # of each process
+def _bytes_outside_heap(available: Available) -> int:
+    if available.limited_by.startswith("`ulimit"):  # a limit for each process
         return _BYTES_MAPPED_BESIDE_A_HEAP
     return BYTES_BESIDE_A_HEAP + cores() * BYTES_OF_A_WORKER

@@ -1,4 +1,4 @@
-"""Starts Spark's JVM without its chatter, and says what is wrong when it does not start."""
+"""Start Spark's JVM without its chatter, and explain why if it does not start."""
 
 import math
 import os
@@ -27,53 +27,50 @@ from penstock.engine.output.redaction import redact
 from penstock.engine.spark.class_archive import (
     ArchivedStart,
     forget_archive,
-    keep_archive,
     remember_written,
+    save_archive,
     writes_archive,
 )
-from penstock.engine.spark.describe_memory_error import is_said_of_memory
+from penstock.engine.spark.describe_memory_error import mentions_out_of_memory
 from penstock.engine.spark.spark_conf import delta_coordinates
 from penstock.engine.spark.start_settings import ivy_dir, submit_arguments
 from penstock.plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError
 from penstock.plans.printable import printable_lines
 
-# Spawns Spark's JVM, which comes up while this process does something else.
-
-
-# Forwards the standard error of Spark's JVM to ours: printable, without secrets and stacks.
+# Forward the standard error of Spark's JVM to ours: printable, without secrets and stacks.
 
 
 _STACK = re.compile(rb"^\s+at [\w.$/<>]+\(.*\)\r?\n", re.MULTILINE)
 _EVENT = re.compile(rb"(?m)^(?=\d\d:\d\d:\d\d (?:WARN|ERROR|FATAL) )")
 _SECONDS_OF_CONSEQUENCES = 10.0
-"""After a disk has refused: what tasks and commits log that fail because of it."""
+"""Seconds after a refusal of the disk in which failing tasks and commits still log errors because of it."""
 
 
 class Silence:
-    """Until when events are taken for consequences of a refusal, and of the JVM's end."""
+    """The time until which events count as consequences of a refusal, or of the JVM's end."""
 
     until = 0.0
 
 
 _LONGEST_LINE = 65536
-"""Bytes of a line of the JVM's after which it is forwarded without its end."""
+"""Bytes after which a line of the JVM is forwarded without waiting for its end."""
 
 
 class JvmOutput(threading.Thread):
-    """Reads a pipe to its end, into `kept` until `forward` is called and to standard error afterwards."""
+    """Reads a pipe to its end, into `captured` until `forward` is called, then to standard error."""
 
     def __init__(self, read_end: int) -> None:
         super().__init__(name="penstock-jvm-stderr", daemon=True)
-        self.kept = bytearray()
+        self.captured = bytearray()
         self._forwarding = False
         self._lock = threading.Lock()
         self._read_end = read_end
 
     def forward(self, start: int | None = None) -> None:
-        """From now on forward what comes, and if `start` is given, what was kept from that byte on."""
+        """Forward output from now on, and if `start` is given, the captured output from that byte on."""
         with self._lock:
             if not self._forwarding and start is not None:
-                _forward(bytes(self.kept[start:]))
+                _forward(bytes(self.captured[start:]))
             self._forwarding = True
 
     def run(self) -> None:
@@ -82,7 +79,7 @@ class JvmOutput(threading.Thread):
         while chunk := os.read(self._read_end, 65536):
             with self._lock:
                 if not self._forwarding:
-                    self.kept += chunk
+                    self.captured += chunk
                     continue
             lines, newline, line = (line + chunk).rpartition(b"\n")
             _forward(lines + newline)
@@ -94,55 +91,56 @@ class JvmOutput(threading.Thread):
 
 
 def _forward(text: bytes) -> None:
-    """Write lines of the JVM's to standard error. Log lines repeat foreign names, messages and settings.
+    """Write lines of the JVM to standard error. Log lines repeat foreign names, messages and settings.
 
-    Left out are Java's stacks, and events of a disk that refuses or of memory that ran out, with what follows
-    from them: the command says that. A JVM that a signal stops logs what it cannot finish: that is no news.
+    Left out are Java's stacks, and events of a disk that refuses or of memory that ran out, with their
+    consequences: the command reports these. If a signal stops the JVM, its logs of unfinished work are
+    dropped.
     """
     if stopped_by() is not None:
         return
-    shown = printable_lines(redact(_without_refusals(text).decode(errors="replace").expandtabs()))
+    text_to_show = printable_lines(redact(_without_refusals(text).decode(errors="replace").expandtabs()))
     with suppress(OSError):
-        os.write(2, shown.encode())
+        os.write(2, text_to_show.encode())
 
 
 def _without_refusals(text: bytes) -> bytes:
-    shown = []
+    text_to_show = []
     for event in _EVENT.split(_STACK.sub(b"", text)):
         is_event = _EVENT.match(event)
-        said = event.decode(errors="replace")
-        if is_event and (refusal_in_text(said) is not None or is_said_of_memory(said)):
+        event_text = event.decode(errors="replace")
+        if is_event and (refusal_in_text(event_text) is not None or mentions_out_of_memory(event_text)):
             Silence.until = max(Silence.until, time.monotonic() + _SECONDS_OF_CONSEQUENCES)
         elif not (is_event and time.monotonic() < Silence.until):
-            shown.append(event)
-    return b"".join(shown)
+            text_to_show.append(event)
+    return b"".join(text_to_show)
 
 
-_SECONDS_BETWEEN_LOOKS = 0.02
+_POLL_SECONDS = 0.02
 
 
-# The JVM itself.
+# Spawn Spark's JVM, which starts while this process does other work.
 
 
 @dataclass
 class SpawnedJvm:
-    """A JVM that is coming up, what it writes to standard error, and where it will say how to reach it."""
+    """A JVM that is starting, its output on standard error, and the file that will contain its address."""
 
     process: "subprocess.Popen[bytes]"
     output: JvmOutput
     answer: Path
-    files: ExitStack  #: that it needs until it has come up
+    files: ExitStack  #: temporary files that it needs until it has started
 
 
 def spark_submit() -> str:
-    """The path of Spark's own command: of SPARK_HOME, else of PySpark."""
+    """Return the path of spark-submit, of SPARK_HOME, else of PySpark."""
     return os.path.join(_find_spark_home(), "bin", "spark-submit")
 
 
 def spawn_jvm(settings: Mapping[str, str], environment: Mapping[str, str]) -> SpawnedJvm:
-    """A JVM of spark-submit's with Spark's `settings`, none of them on a command line.
+    """Spawn a JVM by spark-submit with Spark's `settings`, none of them on a command line.
 
-    `environment` is added to that of this process. The JVM ends when this process does. OSError where it
+    `environment` is added to this process's. The JVM ends when this process does. Raises OSError if it
     cannot be started.
     """
     with ExitStack() as files:
@@ -160,7 +158,7 @@ def spawn_jvm(settings: Mapping[str, str], environment: Mapping[str, str]) -> Sp
                 stdin=subprocess.PIPE,
                 stderr=write_end,
                 env={**os.environ, **own},
-                process_group=0,  # Ctrl-C is this process's to handle
+                process_group=0,  # only this process handles Ctrl-C
             )
         finally:
             os.close(write_end)
@@ -168,10 +166,10 @@ def spawn_jvm(settings: Mapping[str, str], environment: Mapping[str, str]) -> Sp
 
 
 def connect_jvm(spawned: SpawnedJvm) -> Any:
-    """A py4j gateway to a JVM that has come up; None if it has ended instead."""
+    """Return a py4j gateway to a JVM once it has started; None if it has ended instead."""
     with spawned.files:
         while spawned.process.poll() is None and not spawned.answer.is_file():
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            time.sleep(_POLL_SECONDS)
         if not spawned.answer.is_file():
             spawned.output.join(timeout=5)
             return None
@@ -189,7 +187,7 @@ def connect_jvm(spawned: SpawnedJvm) -> Any:
 
 
 def _end_spawned(spawned: SpawnedJvm) -> None:
-    """End a JVM that nobody has connected with."""
+    """End a JVM without connections."""
     with spawned.files, suppress(OSError, subprocess.TimeoutExpired):
         spawned.process.kill()
         if spawned.process.stdin is not None:
@@ -200,51 +198,51 @@ def _end_spawned(spawned: SpawnedJvm) -> None:
 _SECONDS_FOR_AN_ARCHIVE = 120.0
 
 
-class _Early:
-    """A JVM that was spawned before anybody asked for a session."""
+class _EarlyJvm:
+    """A JVM that was spawned before a session was requested."""
 
     jvm: SpawnedJvm | None = None
 
 
 def spawn_early(settings: Mapping[str, str], archived: ArchivedStart | None) -> None:
-    """Spawn the JVM that the next `starting_jvm` will connect with, unless `end_early` comes before."""
-    _Early.jvm = _spawn(settings, archived)
+    """Spawn the JVM that the next `starting_jvm` will connect to, unless `end_early` is called first."""
+    _EarlyJvm.jvm = _spawn(settings, archived)
 
 
 def end_early() -> None:
-    """End a JVM that was spawned early and that nobody has connected with."""
-    early, _Early.jvm = _Early.jvm, None
+    """End a JVM that was spawned early and never connected to."""
+    early, _EarlyJvm.jvm = _EarlyJvm.jvm, None
     if early is not None:
         _end_spawned(early)
 
 
 @contextmanager
 def starting_jvm(settings: Mapping[str, str], archived: ArchivedStart | None = None) -> Iterator[Any]:
-    """A py4j gateway to a new JVM with Spark's `settings`, for a SparkContext that is made inside.
+    """Start a JVM with Spark's `settings`; yield its py4j gateway, for a SparkContext made inside the block.
 
-    It starts as `archived` says; if it does not, it starts without an archive, and the archive is removed.
+    It starts by `archived`; if that fails, it starts without an archive, and the archive is removed.
 
-    What the JVM writes to standard error before it answers (Ivy's report, notices) is kept back, and what it
-    logs while the context is made is dropped if that fails: the exception says why. Everything later goes to
-    our standard error, printable and without secrets. No setting is on a command line (see submit_settings).
+    Output of the JVM on standard error before it answers (Ivy's report, notices) is held back, and logs while
+    the context is made are dropped if that fails: the exception has the reason. Everything later goes to our
+    standard error, printable and without secrets. No setting is on a command line (see submit_arguments).
     Raises ConfigurationError, with the reason from that text, if it does not start, and NotEnoughMemoryError
     if that is the reason.
     """
-    early, _Early.jvm = _Early.jvm, None
+    early, _EarlyJvm.jvm = _EarlyJvm.jvm, None
     spawned = early or _spawn(settings, archived)
     gateway = _connected(spawned)
     if gateway is None and archived is not None:
-        spawned = _spawn(settings, None)  # which says what is wrong, if it is not the archive
+        spawned = _spawn(settings, None)  # shows the reason, if it is not the archive
         gateway = _connected(spawned)
         if gateway is not None:
             forget_archive(archived)
     elif archived is not None:
         remember_written(archived)
     if gateway is None:
-        raise _explain(spawned.output.kept.decode(errors="replace"))
+        raise _explain(spawned.output.captured.decode(errors="replace"))
     output = spawned.output
     try:
-        answered = len(output.kept)
+        answered = len(output.captured)
         yield gateway
         output.forward(answered)
     finally:
@@ -254,13 +252,13 @@ def starting_jvm(settings: Mapping[str, str], archived: ArchivedStart | None = N
 def _connected(spawned: SpawnedJvm) -> Any:
     try:
         return connect_jvm(spawned)
-    except BaseException:  # a signal, mostly
+    except BaseException:  # usually a signal
         _end_spawned(spawned)
         raise
 
 
 def forget_jvm() -> None:
-    """End the JVM whose SparkContext has come up half, so that the next session starts another one."""
+    """End a JVM whose SparkContext is only partly started, so that the next session starts another one."""
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway
@@ -282,7 +280,7 @@ def forget_jvm() -> None:
 
 
 def end_jvm(seconds: float = 30.0) -> None:
-    """End the JVM that this process has started, if any, and wait for it: it removes its local files."""
+    """End the JVM that this process has started, if any, and wait for it to remove its local files."""
     end_early()
     if "pyspark" not in sys.modules:
         return
@@ -302,7 +300,7 @@ def end_jvm(seconds: float = 30.0) -> None:
                 process.wait(_SECONDS_FOR_AN_ARCHIVE)
         else:
             process.wait(_SECONDS_FOR_AN_ARCHIVE)
-    keep_archive(complete=process.returncode == 0)
+    save_archive(complete=process.returncode == 0)
 
 
 def _spawn(settings: Mapping[str, str], archived: ArchivedStart | None) -> SpawnedJvm:
@@ -310,18 +308,18 @@ def _spawn(settings: Mapping[str, str], archived: ArchivedStart | None) -> Spawn
 
 
 def _explain(text: str) -> ConfigurationError | NotEnoughMemoryError | MachineError:
-    """The error, with a hint, for a JVM that did not start, from what it printed."""
+    """Return the error, with a hint, for a JVM that did not start, from its output."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
     if (number := refusal_in_text(text)) is not None:
         if "org.apache.ivy." in text:
             known = hint_of(number)
             return MachineError(
-                f"Spark cannot keep its jars in {ivy_dir()}: {os.strerror(number)}",
+                f"Spark cannot store its jars in {ivy_dir()}: {os.strerror(number)}",
                 "spark.jars.ivy names the folder" + (f"; {known}" if known else ""),
             )
-        said = next(line.strip() for line in lines if refusal_in_text(line) is not None)
-        said = said.removeprefix('Exception in thread "main" ').removeprefix("java.io.IOException: ")
-        return MachineError(f"Spark's JVM did not start: {redact(said)}", hint_of(number))
+        reason = next(line.strip() for line in lines if refusal_in_text(line) is not None)
+        reason = reason.removeprefix('Exception in thread "main" ').removeprefix("java.io.IOException: ")
+        return MachineError(f"Spark's JVM did not start: {redact(reason)}", hint_of(number))
     if "could not determine effective user" in text:
         return ConfigurationError(
             f"Spark's JVM did not start: the user id {os.getuid()} has no account on this machine",
@@ -333,15 +331,15 @@ def _explain(text: str) -> ConfigurationError | NotEnoughMemoryError | MachineEr
         return ConfigurationError(
             f"Spark cannot fetch the Delta jar {delta_coordinates().text}: "
             f"{'; '.join(wanted[:3]) or 'no answer'}",
-            "is the network, a proxy or a mirror missing? Without one, copy the jars from another machine's "
+            "check the network, a proxy or a mirror; without one, copy the jars from another machine's "
             "Ivy folder (`penstock doctor` names it) and set PENSTOCK_JARS to their folder",
         )
     if "Could not reserve enough space" in text or "Cannot allocate memory" in text or "heap size" in text:
         return NotEnoughMemoryError(
-            f"Java cannot have the memory asked for: {lines[0]}",
-            "ask for less by --conf spark.driver.memory=1g",
+            f"Java cannot allocate the requested memory: {lines[0]}",
+            "request less with --conf spark.driver.memory=1g",
         )
     return ConfigurationError(
-        redact("Spark's JVM did not start; its last words:\n  " + "\n  ".join(lines[-8:])),
+        redact("Spark's JVM did not start; its last lines:\n  " + "\n  ".join(lines[-8:])),
         "see `penstock doctor`",
     )

@@ -1,4 +1,4 @@
-"""The settings that a new Spark gets beside its spark-defaults.conf."""
+"""Compute the settings of a new Spark, in addition to its spark-defaults.conf."""
 
 import os
 import re
@@ -24,9 +24,9 @@ from penstock.engine.spark.spark_conf import (
 from penstock.engine.spark.spark_memory_estimate import heap_mebibytes
 from penstock.plans.errors import ConfigurationError, MachineError
 
-# Settings on their way to Spark's JVM: in a file that only its owner reads, never on a command line.
+# Pass settings to Spark's JVM in a file that only its owner can read, never on a command line.
 #
-# Every user of a machine sees the arguments of every process.
+# Every user of a machine can see the arguments of every process.
 
 
 _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
@@ -35,10 +35,10 @@ _JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptio
 
 @contextmanager
 def submit_arguments(settings: Mapping[str, str]) -> Iterator[str]:
-    """Arguments of spark-submit, quoted, for `settings`, which override those of its spark-defaults.conf.
+    """Yield quoted arguments of spark-submit for `settings`, which override its spark-defaults.conf.
 
-    They are in files of mode 600 in a directory of mode 700 that goes with the block: a JVM that has started
-    does not need them any more. PYSPARK_SUBMIT_ARGS follow, as PySpark takes them.
+    They are in files of mode 600 in a directory of mode 700 that is removed at the end of the block: a JVM
+    that has started no longer needs them. PYSPARK_SUBMIT_ARGS follow, as in PySpark.
     """
     with short_lived_folder("settings") as folder:
         own = {
@@ -52,12 +52,12 @@ def submit_arguments(settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> None:
-    """Write `settings` as spark-submit's --properties-file, readable by this user only."""
+    """Write `settings` for spark-submit's --properties-file, readable by this user only."""
     _write_private(path, "".join(f"{_key(key)}={_value(value)}\n" for key, value in settings.items()))
 
 
 def _java_options(folder: Path, key: str, value: str) -> str:
-    """`value`, or if it holds a secret, an option that makes Java read it from a file."""
+    """Return `value`, or if it contains a secret, an option that makes Java read it from a file."""
     if redact_value(key, value) == value:
         return value
     file = folder / f"{key}.options"
@@ -72,17 +72,17 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def _key(text: str) -> str:
-    """A key as java.util.Properties reads it."""
+    """Escape a key for java.util.Properties."""
     return re.sub(r"[=:#!\s]", lambda match: "\\" + match.group(), _value(text))
 
 
 def _value(text: str) -> str:
-    """A value as java.util.Properties reads it; Spark itself takes white space off both ends."""
+    """Escape a value for java.util.Properties; Spark itself strips white space at both ends."""
     escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     return re.sub(r"^ ", r"\\ ", escaped.replace("\f", "\\f"))
 
 
-# The folders in which a local Spark keeps shuffles, spills, blocks and jars.
+# Folders for shuffles, spills, blocks and jars of a local Spark.
 
 
 HINT = (
@@ -92,7 +92,7 @@ HINT = (
 
 
 def local_folders(settings: Mapping[str, str]) -> list[str]:
-    """The paths of these folders. Source: org.apache.spark.util.Utils.getConfiguredLocalDirs."""
+    """Return the paths of these folders. Source: org.apache.spark.util.Utils.getConfiguredLocalDirs."""
     folders = (
         os.environ.get("SPARK_EXECUTOR_DIRS")
         or os.environ.get("SPARK_LOCAL_DIRS")
@@ -102,20 +102,20 @@ def local_folders(settings: Mapping[str, str]) -> list[str]:
 
 
 def _is_local_folder_set(settings: Mapping[str, str]) -> bool:
-    """Whether the user has named folders."""
+    """Return whether the user has named folders."""
     named = any(os.environ.get(name) for name in ("SPARK_EXECUTOR_DIRS", "SPARK_LOCAL_DIRS"))
     return named or "spark.local.dir" in settings
 
 
 def require_local_folders(settings: Mapping[str, str]) -> None:
-    """Raise MachineError if nothing can be written to any of them: Spark's JVM would end without a word."""
+    """Raise MachineError if none can be written to, because Spark's JVM would end without a message."""
     refused = [_refusal(folder) for folder in local_folders(settings)]
     if refused and all(refused):
         raise next(filter(None, refused))
 
 
 def describe_local_folders(settings: Mapping[str, str]) -> str:
-    """The folders with their size and free space, as a text for people."""
+    """Return a text for users, which lists the folders with their size and free space."""
     return ", ".join(f"{folder}{_space(folder)}" for folder in local_folders(settings))
 
 
@@ -145,12 +145,12 @@ def _space(folder: str) -> str:
 
 _DEPLOY_MODE = "spark.submit.deployMode"
 _WITHOUT_PENSTOCK = ("yarn", "k8s://")
-"""Masters whose machines need not have Penstock; workers of spark:// run what is installed there."""
+"""Masters whose machines need not have Penstock; workers of spark:// use the installed one."""
 
 _NO_HEARTBEATS = "spark.storage.blockManagerHeartbeatTimeoutMs"
-"""Set for a local Spark, which is one process: a thread that waits for its heartbeats waits for itself.
+"""Set for a local Spark, which is one process and does not need its own heartbeats.
 
-Spark 4.2's thread that sends them ends with a NullPointerException (PartitionKeyedAccumulator) if it looks at
+Spark 4.2's thread that sends them ends with a NullPointerException (PartitionKeyedAccumulator) if it reads
 a task that is just starting, and two minutes later the only executor is removed: the job would never end.
 """
 
@@ -160,7 +160,7 @@ _SECRET_BYTES = 32
 
 
 def start_settings(master: str | None, settings: Mapping[str, str], app_name: str) -> dict[str, str]:
-    """Settings of a session on `master` (None: as configured, else local[*]) with the user's `settings`.
+    """Return the settings of a session on `master` (default: as configured, or local[*]) with the user's.
 
     Raises ConfigurationError for Spark's cluster mode: the driver is this process.
     """
@@ -172,12 +172,11 @@ def start_settings(master: str | None, settings: Mapping[str, str], app_name: st
     remember_secrets(chosen)
     if chosen.get(_DEPLOY_MODE, "client") != "client":
         raise ConfigurationError(
-            f"{_DEPLOY_MODE}: found {chosen[_DEPLOY_MODE]}, allowed client: the driver is this process",
+            f"{_DEPLOY_MODE} must be client, because the driver is this process, got {chosen[_DEPLOY_MODE]}",
             "penstock run --deploy-mode cluster runs a script whose driver is on the cluster",
         )
-    merged |= {
-        key: chosen[key] for key in _JAVA_OPTIONS if key in chosen
-    }  # not by Spark: onto a command line
+    # Not left to Spark, which would put them on a command line.
+    merged |= {key: chosen[key] for key in _JAVA_OPTIONS if key in chosen}
     merged["spark.master"] = master or chosen.get("spark.master", "local[*]")
     if jars := offline_jars():
         merged |= {"spark.jars": ",".join(map(str, jars)), "spark.jars.packages": ""}
@@ -203,13 +202,13 @@ def start_settings(master: str | None, settings: Mapping[str, str], app_name: st
 
 
 def authentication(master: str, chosen: Mapping[str, str]) -> dict[str, str]:
-    """Settings by which Spark's processes on `master` answer only those that know the session's secret.
+    """Return settings with which Spark's processes on `master` accept only holders of the session's secret.
 
     Without them, Spark's driver obeys every user of the machine (StopExecutor). Spark makes the secret itself
-    on local, YARN and Kubernetes; a local-cluster needs one given. Nothing is set where others would have to
-    know the secret: on spark://, whose master and workers their owner configures, and on YARN with a shuffle
-    service. The user's settings, `chosen`, win.
-    Source: org.apache.spark.SecurityManager.initializeAuth.
+    on local, YARN and Kubernetes; a local-cluster must be given one. Nothing is set if other processes would
+    need the secret: on spark://, whose master and workers are configured by their owner, and on YARN with a
+    shuffle service. The user's settings, `chosen`, win. Source:
+    org.apache.spark.SecurityManager.initializeAuth.
     """
     if chosen.get(AUTHENTICATE, "true").strip().lower() != "true":
         return {}
@@ -222,9 +221,9 @@ def authentication(master: str, chosen: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def _private_local_folder() -> str | None:
-    """Where Spark keeps shuffles, blocks and functions: for this user only, and gone when the process ends.
+    """Return a private folder for Spark's shuffles, blocks and functions, removed when the process ends.
 
-    None where it cannot be made: what is wrong is said of the folder that Spark takes then.
+    None if it cannot be created: errors then concern the folder that Spark uses instead.
     """
     try:
         return str(temporary_folder("spark"))
@@ -233,6 +232,6 @@ def _private_local_folder() -> str | None:
 
 
 def ivy_dir() -> Path:
-    """Where a session that Penstock starts keeps the jars it fetched: Spark's own default below HOME."""
+    """Return the folder of fetched jars for sessions that Penstock starts: Spark's default below HOME."""
     configured = spark_settings(spark_conf_dir_in_use()).get("spark.jars.ivy")
     return Path(configured) if configured else home_folder() / ".ivy2.5.2"

@@ -1,7 +1,7 @@
-"""The driver of a script in cluster mode: `penstock run`, out of archives that Spark has unpacked beside it.
+"""Run `penstock run` as the driver of a script in cluster mode, from archives that Spark has unpacked.
 
-spark-submit is given this very file as the application. It begins in a Python that may not have Penstock, so
-that it imports nothing else before the archive is on its path.
+spark-submit runs this very file as the application. It starts in a Python that may not have Penstock, so
+it imports nothing else before the archive is on its path.
 """
 
 import json
@@ -10,13 +10,13 @@ import runpy
 import sys
 
 WHEEL_FOLDER = "penstock-wheel"
-"""Where Spark unpacks Penstock, in the working folder of the driver and of each executor."""
+"""The folder into which Spark unpacks Penstock, below the working folder of the driver and each executor."""
 
 JOB_FOLDER = "penstock-job"
-"""Where it unpacks the script with its files and the configuration."""
+"""The folder into which it unpacks the script with its files and the configuration."""
 
 COMMAND_LINE = "command.json"
-"""In the folder of the job: the arguments of `penstock`. On Spark's command line everybody would see them."""
+"""File in the job's folder with the arguments of `penstock`, which every user could see on a command line."""
 
 
 def main() -> None:

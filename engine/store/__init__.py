@@ -1,13 +1,13 @@
-"""Plans in Delta tables: complete versions only, side by side, until they are dropped on purpose.
+"""Store complete versions of plans in Delta tables, side by side, until they are dropped on purpose.
 
 A store is a directory with one Delta table for each table of `plans.tables.TABLES` and the table
-`plan_versions`. Every row carries the `write_id` of the write that made it, the tables' partition column. A
-write appends to each table in one blind transaction and then, last, publishes: it inserts its write_id with
-the next free version number into `plan_versions`. Readers take write_ids from there and nowhere else, so a
-write that died is never seen, and two writers only ever meet in that last, tiny transaction, where the loser
+`plan_versions`. Every row carries the `write_id` of its write, the tables' partition column. A
+write appends to each table in one blind transaction and finally publishes: it inserts its write_id with
+the next free version number into `plan_versions`. Readers take write_ids only from there, so a
+write that died is never seen, and two writers meet only in that last, tiny transaction, where the loser
 takes the next number.
 
 The functions here take the tables of a store as `StoreTables`. There are three adapters: `DeltaRsTables`
 works in this process; for DataFrames there are `LocalSparkTables`, whose files Spark's workers write, and
-`SparkTables`, for stores elsewhere. Each reads and appends to what the others wrote.
+`SparkTables`, for stores elsewhere. Each reads and appends to tables written by the others.
 """

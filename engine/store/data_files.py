@@ -1,4 +1,4 @@
-"""The Parquet files of a write: what the manifest records of them, and how damage shows."""
+"""Write the Parquet files of a store, record them in the manifest, and detect damage."""
 
 import os
 import time
@@ -17,25 +17,22 @@ from penstock.plans.errors import StoreError
 if TYPE_CHECKING:
     from deltalake.transaction import AddAction
 
-# A Parquet file of a table, row group by row group.
-
-
-# Which columns of a store's Parquet files are worth a dictionary.
+# Write a Parquet file of a table, row group by row group; only columns that gain from it get a dictionary.
 
 
 _HARDLY_REPEATED = ("data_set_id", "edge_id", "operator_id", "uid", "uid_hash", "vertex_id")
 
 
 def with_dictionary(schema: Iterable[pa.Field]) -> list[str]:
-    """The paths of columns whose values are numbered by a dictionary in each row group.
+    """Return the paths of columns whose values are numbered by a dictionary in each row group.
 
-    Numbers and texts that hardly repeat take zstd less time without, and come out about as small.
+    Numbers, and texts that rarely repeat, compress faster with zstd without one, to about the same size.
     """
     return [path for field in schema if _repeats(field) for path in _leaves(field.name, field.type)]
 
 
 def without_dictionary(schema: Iterable[pa.Field]) -> list[str]:
-    """The paths of columns whose values are stored without a dictionary."""
+    """Return the paths of columns whose values are stored without a dictionary."""
     return [field.name for field in schema if not _repeats(field)]
 
 
@@ -44,7 +41,7 @@ def _repeats(field: pa.Field) -> bool:
 
 
 def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
-    """The paths that Parquet gives to the values of a column."""
+    """Yield the Parquet paths of a column's values."""
     if pa.types.is_struct(kind):
         for field in kind:
             yield from _leaves(f"{path}.{field.name}", field.type)
@@ -58,7 +55,7 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
 
 
 class OpenFile:
-    """A new Parquet file in the subfolder `inside` of `folder`, which is there, to which rows are added."""
+    """A new Parquet file in the existing subfolder `inside` of `folder`, to which rows are added."""
 
     def __init__(self, folder: str, inside: str, schema: pa.Schema) -> None:
         """Create the file. Raises OSError."""
@@ -74,17 +71,17 @@ class OpenFile:
         )
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows, which are not kept in memory. Raises OSError."""
+        """Add rows, which are not buffered in memory. Raises OSError."""
         self._writer.write_table(rows)
 
     def close(self) -> str:
-        """The path of the file, relative to its folder, which is durable now. Raises OSError."""
+        """Close the file, make it durable, and return its path relative to its folder. Raises OSError."""
         self._writer.close()
         make_durable([self._whole], below=self._folder)
         return self._path
 
     def abandon(self) -> None:
-        """Remove what was written."""
+        """Remove the file."""
         with suppress(OSError):
             self._writer.close()
         with suppress(OSError):
@@ -92,21 +89,21 @@ class OpenFile:
 
 
 def _with_statistics(schema: pa.Schema) -> list[str]:
-    """The columns whose least and largest values are recorded for each row group.
+    """Return the columns whose smallest and largest values are recorded for each row group.
 
-    Readers pass over row groups by topology, which is a number. Texts are hashes and names, in no order:
-    their statistics would rule nothing out, and take as long as zstd takes beyond snappy.
+    Readers skip row groups by topology, which is a number. Texts are hashes and names in no order:
+    their statistics would exclude nothing, and take as much time as zstd does beyond snappy.
     """
     return [field.name for field in schema if pa.types.is_primitive(field.type)]
 
 
-# A durable file for a table on a local file system, and what a commit says of it.
+# Durable files for a table on a local file system, and their commit actions.
 
 
 def write_file(folder: str, inside: str, batches: Iterator[pa.Table], schema: pa.Schema) -> str:
-    """The path, relative to `folder`, of a new durable Parquet file in its subfolder `inside`.
+    """Write a new durable Parquet file in the subfolder `inside` of `folder`; return its path in `folder`.
 
-    Raises OSError; what was written of the file is removed then.
+    Raises OSError; a partial file is removed then.
     """
     os.makedirs(os.path.join(folder, inside), exist_ok=True)
     file = OpenFile(folder, inside, schema)
@@ -120,7 +117,7 @@ def write_file(folder: str, inside: str, batches: Iterator[pa.Table], schema: pa
 
 
 def add_action(folder: str, path: str, rows: int, partition: dict[str, str | None]) -> "AddAction":
-    """The action that adds a new file to a table's log."""
+    """Return the action that adds a new file to a table's log."""
     from deltalake.transaction import AddAction
 
     size = os.path.getsize(os.path.join(folder, path))
@@ -128,16 +125,16 @@ def add_action(folder: str, path: str, rows: int, partition: dict[str, str | Non
 
 
 def make_log_durable(folder: str, since: int) -> None:
-    """Sync what the log of the table in `folder` has got from version `since` on, and the folders above."""
+    """Sync the entries of the log of the table in `folder` from version `since` on, and the folders above."""
     log, first = os.path.join(folder, "_delta_log"), f"{since:020}"
-    # Other names are of other writers' unfinished commits, which may be gone in a moment.
+    # Other names belong to other writers' unfinished commits, which may disappear at any moment.
     new = [
         os.path.join(log, name)
         for name in os.listdir(log)
         if ((number := name.removeprefix(".")[:20]) >= first and number.isdecimal())
         or name == "_last_checkpoint"
     ]
-    # The parent too: the store itself may be new.
+    # The parent, too: the store itself may be new.
     make_durable(new, below=os.path.dirname(folder))
 
 
@@ -145,7 +142,7 @@ class DataFile(NamedTuple):
     """A Parquet file of a write.
 
     `path` is relative to the table's folder, not percent-encoded; `checksum` is the file's XXH3-128 as 32 hex
-    digits, None in stores that are not on a local file system: object stores and HDFS keep checksums of
+    digits, None in stores that are not on a local file system: object stores and HDFS have checksums of
     their own.
     """
 
@@ -157,7 +154,7 @@ class DataFile(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A fault of a version's table, or of one of its files."""
+    """A fault of a version's table or file."""
 
     table: str
     file: str | None
@@ -165,7 +162,7 @@ class Damage(NamedTuple):
 
 
 def compare_files(table: str, recorded: Iterable[DataFile], listed: Iterable[DataFile]) -> list[Damage]:
-    """Where the files of one write that a table's log lists differ from those that the manifest records."""
+    """Compare the files of one write in a table's log with those recorded in the manifest."""
     expected = {file.path: file for file in recorded}
     now_listed = {file.path: file for file in listed}
     missing = [
@@ -174,11 +171,13 @@ def compare_files(table: str, recorded: Iterable[DataFile], listed: Iterable[Dat
         if path not in now_listed
     ]
     added = [
-        Damage(table, path, "is not one of those written") for path in now_listed if path not in expected
+        Damage(table, path, "is not among the files of the version")
+        for path in now_listed
+        if path not in expected
     ]
     changed = [
         Damage(
-            table, path, f"found {now.rows} rows in {now.bytes} bytes, written {file.rows} in {file.bytes}"
+            table, path, f"must have {file.rows} rows in {file.bytes} bytes, got {now.rows} in {now.bytes}"
         )
         for path, file in expected.items()
         if (now := now_listed.get(path)) is not None and (now.rows, now.bytes) != (file.rows, file.bytes)
@@ -187,15 +186,15 @@ def compare_files(table: str, recorded: Iterable[DataFile], listed: Iterable[Dat
 
 
 def miscounted(table: str, rows: int | None, listed: Sequence[DataFile]) -> list[Damage]:
-    """Where the manifest does not record files, but for some tables how many `rows` there are."""
+    """Compare rows with the manifest's count `rows`, for tables whose files it does not record."""
     listed_rows = sum(file.rows or 0 for file in listed)
     if rows is None or any(file.rows is None for file in listed) or rows == listed_rows:
         return []
-    return [Damage(table, None, f"found {listed_rows} rows, written {rows}")]
+    return [Damage(table, None, f"must have {rows} rows, got {listed_rows}")]
 
 
 def damaged(store: str, version: int | None, damage: Sequence[Damage]) -> StoreError:
-    """That a version cannot be read as it was written."""
+    """Return the error for a version with `damage`."""
     first, more = damage[0], len(damage) - 1
     where = f"table {first.table}" if first.file is None else f"table {first.table}: {first.file}"
     others = f" (and {more:,} more)" if more else ""

@@ -1,4 +1,4 @@
-"""Delta tables by delta-rs: opened, made, read."""
+"""Open, create and read Delta tables by delta-rs."""
 
 import json
 import os
@@ -19,11 +19,11 @@ from penstock.engine.store.store_tables import delta_schema, partition_of, prope
 Read = TypeVar("Read")
 
 STRICT = CommitProperties(max_commit_retries=0)
-"""Commit as the version after the one that was read, or raise CommitFailedError."""
+"""Commit as the version right after the one that was read, or raise CommitFailedError."""
 
 
 _shared: dict[tuple[str, str], tuple[object, Any]] = {}
-"""Inside `shared_tables`: what was read, by its kind and its table's path, with the state of the log."""
+"""Inside `shared_tables`: objects read, by kind and path of their table, with the state of the log."""
 
 _scopes: list[object] = []
 _lock = Lock()
@@ -31,9 +31,9 @@ _lock = Lock()
 
 @contextmanager
 def shared_tables() -> Iterator[None]:
-    """Inside the block, a local table whose log has not changed is not read again by `open_table`.
+    """Inside the block, `open_table` does not read a local table again if its log has not changed.
 
-    A write looks at each table some five times, and reading a log takes the longer the more versions there
+    A write opens each table about five times, and reading a log takes longer the more versions there
     are.
     """
     with _lock:
@@ -48,16 +48,16 @@ def shared_tables() -> Iterator[None]:
 
 
 def open_table(path: str) -> DeltaTable | None:
-    """The newest state of the table at `path`; None if there is none.
+    """Return the newest state of the table at `path`; None if there is none.
 
-    Only a table that no other thread commits to may come from inside `shared_tables`: its state is not to
-    change under the one who has it. The manifest is opened by `open_newest`.
+    Inside `shared_tables` the object may be shared, so no other thread may commit to the table: its state
+    must not change during its use. The manifest is opened by `open_newest`.
     """
     return read_shared("table", path, lambda: open_newest(path), lambda table: table.version())
 
 
 def open_log_tail(path: str) -> LogTail | None:
-    """The end of the log of the table at `path`; None if there is none, or delta-rs has to read it."""
+    """Return the log's end for the table at `path`; None if there is none, or only delta-rs can read it."""
     if not is_local(path):
         return None
     folder = local_folder(path)
@@ -65,7 +65,7 @@ def open_log_tail(path: str) -> LogTail | None:
 
 
 def share_log_tail(path: str, tail: LogTail) -> None:
-    """What `open_log_tail` gives as long as the log is as it is now."""
+    """Store the result of `open_log_tail` for as long as the log does not change."""
     with _lock:
         if _scopes:
             _shared["tail", path] = (_log_state(path, tail.version), tail)
@@ -74,7 +74,7 @@ def share_log_tail(path: str, tail: LogTail) -> None:
 def read_shared(
     kind: str, path: str, read: Callable[[], Read | None], version_of: Callable[[Read], int | None]
 ) -> Read | None:
-    """What `read` gives of the table at `path`, the same inside `shared_tables` while its log is the same."""
+    """Return `read()` for the table at `path`, reused inside `shared_tables` until its log changes."""
     if not _scopes:
         return read()
     with _lock:
@@ -93,11 +93,11 @@ def read_shared(
 
 
 def open_newest(path: str) -> DeltaTable | None:
-    """The newest state of the table, as `open_table`, but read for this caller alone."""
+    """Return the newest state of the table like `open_table`, but never shared."""
     if is_local(path):
         try:
             os.stat(os.path.join(local_folder(path), "_delta_log"))
-        except (FileNotFoundError, NotADirectoryError):  # delta-rs would look for it for some milliseconds
+        except (FileNotFoundError, NotADirectoryError):  # delta-rs would search for some milliseconds
             return None
         except OSError:
             pass
@@ -108,7 +108,7 @@ def open_newest(path: str) -> DeltaTable | None:
 
 
 def _log_state(path: str, version: int) -> object:
-    """What differs once the log of a local table has changed; None if that cannot be told."""
+    """Return a value that changes whenever the log of a local table does; None if it cannot be determined."""
     log = os.path.join(path, "_delta_log")
     try:
         folder, newest = os.stat(log), os.stat(os.path.join(log, f"{version:020}.json"))
@@ -126,7 +126,7 @@ def _log_state(path: str, version: int) -> object:
 
 
 def create_table(path: str, table: str) -> DeltaTable:
-    """The table at `path`, made empty unless it is there; another writer may be making it."""
+    """Return the table at `path`, created empty if it does not exist; another writer may be creating it."""
     delta_table = open_table(path)
     if delta_table is not None:
         return delta_table
@@ -147,11 +147,11 @@ def create_table(path: str, table: str) -> DeltaTable:
 
 
 def to_table(stream: Any) -> pa.Table:
-    """What delta-rs gives, as a table; pa.table would do, but it imports pandas."""
+    """Convert a stream of delta-rs to a table. (pa.table would do, but it imports pandas.)"""
     return pa.RecordBatchReader.from_stream(stream).read_all()
 
 
 @cache
 def delta_rs_schema(table: str) -> Schema:
-    """The schema that a table is made with."""
+    """Return the schema of a new table."""
     return Schema.from_json(json.dumps(delta_schema(stored_columns(table))))

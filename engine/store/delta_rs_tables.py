@@ -1,4 +1,4 @@
-"""The Delta tables of a store through delta-rs (the `deltalake` package): Arrow tables, without a JVM."""
+"""Access the Delta tables of a store as Arrow tables through delta-rs (`deltalake`), without a JVM."""
 
 import os
 import time
@@ -46,21 +46,18 @@ from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS, Manifes
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.tables import TABLES
 
-# Delta tables and their logs through delta-rs (the `deltalake` package), without a JVM.
-#
-# delta-rs repeats by itself a commit that came second, even that of a new table: every commit that must be
-# the
-# next one, or none, is made with STRICT.
+# Commits. delta-rs itself repeats a commit that came second, even one that creates a table: every commit that
+# must be the next one, or none, is made with STRICT.
 
 
-# Rows of a manifest read straight from its few files: a scan by delta-rs takes ten times as long.
+# Rows of a manifest, read straight from its few files: a scan by delta-rs takes ten times as long.
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _listed_writes(store: str, table: DeltaTable) -> list[ManifestRow]:
-    """The writes that the manifest lists, in no order."""
+    """Return the writes that the manifest lists, in no order."""
     paths = _paths(store, table)
     if paths is None:
         rows = to_table(table.scan(list(ManifestRow._fields)))
@@ -69,7 +66,7 @@ def _listed_writes(store: str, table: DeltaTable) -> list[ManifestRow]:
 
 
 def _manifest_rows(store: str, table: DeltaTable, write_ids: Collection[str] | None = None) -> pa.Table:
-    """Rows of the manifest with the columns that it has: those of some writes, or all (None)."""
+    """Return the manifest's rows of some writes, or all (None), with the columns that it has."""
     known = [field.name for field in table.schema().fields if field.name in PLAN_VERSIONS.names]
     paths = _paths(store, table)
     if paths is None:
@@ -86,22 +83,22 @@ def _manifest_rows(store: str, table: DeltaTable, write_ids: Collection[str] | N
     rows = pa.concat_tables([none, *parts])
     if write_ids is None:
         return rows
-    # Not a filter by an array: to make one of Python's values imports pandas.
-    wanted = [place for place, of_write in enumerate(rows[WRITE_ID].to_pylist()) if of_write in write_ids]
+    # Not a filter by an array: making one from Python values imports pandas.
+    wanted = [place for place, row_id in enumerate(rows[WRITE_ID].to_pylist()) if row_id in write_ids]
     return pa.concat_tables([none, *(rows.slice(place, 1) for place in wanted)])
 
 
 def whole_rows(store: str, table: DeltaTable, write_ids: Collection[str] | None) -> list[Mapping[str, Any]]:
-    """As manifest_rows, as values."""
+    """Return the rows of manifest_rows as Python values."""
     rows = _manifest_rows(store, table, write_ids)
-    # Not to_pylist: where there are timestamps, it imports pandas.
+    # Not to_pylist: for timestamps, it imports pandas.
     written = [_EPOCH + timedelta(microseconds=t) for t in rows["published_at"].cast(pa.int64()).to_pylist()]
     others = rows.drop_columns(["published_at"]).to_pylist()
     return [{**row, "published_at": at} for row, at in zip(others, written, strict=True)]
 
 
 def _rows_of_files(table: DeltaTable) -> dict[str, int | None]:
-    """The files of a table's newest state, and how many rows each has, if the log says it."""
+    """Return the files in a table's newest state, and the rows of each if the log records them."""
     actions = to_table(table.get_add_actions(flatten=True))
     if not len(actions):
         return {}
@@ -109,7 +106,7 @@ def _rows_of_files(table: DeltaTable) -> dict[str, int | None]:
 
 
 def _paths(store: str, table: DeltaTable) -> list[str] | None:
-    """The files of a local manifest; None where its log says more than that (deletion vectors)."""
+    """Return the files of a local manifest; None if its log has more than files (deletion vectors)."""
     if not is_local(store) or table.protocol().min_reader_version > 1:
         return None
     folder = local_folder(store, MANIFEST)
@@ -133,7 +130,7 @@ def _identity(path: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def _listed_in_file(path: str, identity: tuple[int, ...]) -> list[ManifestRow]:
-    """Files never change; `identity` tells those that were damaged or replaced."""
+    """Read a file's list of writes. Files never change; `identity` differs if one was damaged or replaced."""
     return _listed(_read(path, in_files(MANIFEST, ManifestRow._fields)))
 
 
@@ -148,7 +145,7 @@ def _among(write_ids: Collection[str]) -> str:
 
 
 _FORBIDDEN = ("Unsupported table features", "Delta table is append-only")
-"""Parts of the messages of commits that fail again however often they are repeated."""
+"""Parts of the messages of commits that fail at every attempt."""
 
 FILES_OF_A_LEVEL = 16
 """See files_to_merge."""
@@ -156,22 +153,22 @@ FILES_OF_A_LEVEL = 16
 
 @dataclass(frozen=True)
 class DeltaRsLogs:
-    """The operations of StoreTables that do not depend on the kind of rows: on tables, logs, the manifest."""
+    """The operations of StoreTables on tables, logs and the manifest, for any kind of rows."""
 
     store: str
     errors: tuple[type[Exception], ...] = (DeltaError, pa.ArrowException, OSError)
 
     def is_conflict(self, error: Exception) -> bool:
-        """Whether another commit came first; deltalake raises the same for what a table forbids."""
+        """Return whether another commit came first; deltalake raises the same class for forbidden commits."""
         return isinstance(error, CommitFailedError) and not any(text in str(error) for text in _FORBIDDEN)
 
     def has(self, table: str) -> bool:
-        """Whether there is such a table."""
+        """Return whether the table exists."""
         path = table_path(self.store, table)
         return open_log_tail(path) is not None or open_table(path) is not None
 
     def create(self, table: str) -> None:
-        """Make the table empty unless it is there, and add to the manifest the columns that it lacks."""
+        """Create the table, empty, if it does not exist, and add missing columns to the manifest."""
         path = table_path(self.store, table)
         tail = open_log_tail(path)
         if tail is None:
@@ -180,7 +177,7 @@ class DeltaRsLogs:
             retry_conflicts(self, self._add_missing_columns, f"adding columns to {self.store}")
 
     def before_write(self, table: str, write_id: str) -> tuple[int, bool]:
-        """The version of the table, made unless it is there, and whether it has its part of the write."""
+        """Return the version of the table, created if necessary, and whether it has its part of the write."""
         path = table_path(self.store, table)
         tail = open_log_tail(path)
         if tail is not None and (known := tail.has_write(write_id)) is not None:
@@ -189,9 +186,9 @@ class DeltaRsLogs:
         return delta_table.version(), delta_table.transaction_version(application_id(write_id)) is not None
 
     def commit_files(self, table: str, files: Mapping[str, int], write_id: str) -> None:
-        """Make files of a local store a part of the table, unless this write has some there.
+        """Add files of a local store to the table, unless it already has files of this write.
 
-        `files`: their paths in the table's folder, and how many rows each has.
+        `files`: their paths in the table's folder, and the rows of each.
         """
         path, folder = table_path(self.store, table), local_folder(self.store, table)
         tail = commit_files(folder, files, write_id, open_log_tail(path))
@@ -212,7 +209,7 @@ class DeltaRsLogs:
         retry_conflicts(self, commit, f"writing {path}")
 
     def delete(self, table: str, write_ids: Collection[str]) -> None:
-        """Delete what these writes left in `table`."""
+        """Delete the rows of these writes in `table`."""
         if not write_ids:
             return
         path = table_path(self.store, table)
@@ -227,7 +224,7 @@ class DeltaRsLogs:
             make_log_durable(local_folder(self.store, table), since=before.version())
 
     def write_ids(self, table: str) -> set[str]:
-        """The writes that have files in `table`, by its log."""
+        """Return the writes that have files in `table`, according to its log."""
         delta_table = open_table(table_path(self.store, table))
         if delta_table is None:
             return set()
@@ -235,7 +232,7 @@ class DeltaRsLogs:
         return set(actions[f"partition.{WRITE_ID}"].to_pylist()) if len(actions) else set()
 
     def listed_files(self, table: str, write_id: str) -> list[DataFile] | None:
-        """The files of a write that the table's log lists; None if there is no table. Raises DeltaError."""
+        """Return a write's files in the table's log; None without a table. Raises DeltaError."""
         path = table_path(self.store, table)
         tail = open_log_tail(path)
         recent = None if tail is None else tail.files(table, write_id)
@@ -252,7 +249,7 @@ class DeltaRsLogs:
         return [DataFile(table, unquote(path), count, size) for path, count, size in rows]
 
     def read_manifest(self) -> ManifestRead | None:
-        """The manifest as it is now; None if there is none."""
+        """Return the current manifest; None if there is none."""
         table = open_newest(table_path(self.store, MANIFEST))
         if table is None:
             return None
@@ -260,9 +257,9 @@ class DeltaRsLogs:
 
     @without_pandas()
     def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
-        """Insert a row in the commit after the one that was `seen`; another commit there is a conflict.
+        """Insert a row in the commit right after the `seen` one; another commit there is a conflict.
 
-        In a local store, the commit also puts many small files of the manifest together.
+        In a local store, the commit also merges many small files of the manifest.
         """
         options = list(row["options"].items())
         rows = pa.Table.from_pylist([{**row, "options": options}], in_files(MANIFEST))
@@ -276,12 +273,12 @@ class DeltaRsLogs:
 
     @without_pandas()
     def set_state(self, write_id: str, state: str) -> None:
-        """Write the manifest again with another state of one write."""
+        """Rewrite the manifest with another state of one write."""
         table = DeltaTable(table_path(self.store, MANIFEST))
         rows = _manifest_rows(self.store, table)
         states = [
-            state if of == write_id else was
-            for of, was in zip(rows["write_id"].to_pylist(), rows["state"].to_pylist(), strict=True)
+            state if row_id == write_id else old_state
+            for row_id, old_state in zip(rows["write_id"].to_pylist(), rows["state"].to_pylist(), strict=True)
         ]
         place = rows.column_names.index("state")
         changed = rows.set_column(place, "state", pa.array(states, pa.string()))
@@ -294,7 +291,7 @@ class DeltaRsLogs:
         mode: Literal["append", "overwrite"],
         merged: Sequence[str] = (),
     ) -> None:
-        """One commit after the state of `table`, with a file that is durable before; `merged` files leave."""
+        """Commit a durable file right after the state of `table`, and remove the `merged` files."""
         if not is_local(self.store):
             write_deltalake(table, rows, mode=mode, commit_properties=STRICT)
             return
@@ -311,7 +308,7 @@ class DeltaRsLogs:
                 table.schema(),
                 commit_properties=STRICT,
                 post_commithook_properties=PostCommitHookProperties(
-                    # which lists the whole log
+                    # cleaning up lists the whole log
                     cleanup_expired_logs=(since + 1) % COMMITS_OF_A_CHECKPOINT == 0
                 ),
             )
@@ -329,7 +326,7 @@ class DeltaRsLogs:
 
 
 def once(write_id: str) -> CommitProperties:
-    """Properties of a commit by which Delta remembers a table's part of a write."""
+    """Return properties of a commit by which Delta remembers a table's part of a write."""
     now = time.time_ns() // 1_000_000  # Spark forgets a transaction without a time
     return CommitProperties(
         app_transactions=[Transaction(application_id(write_id), TRANSACTION_VERSION, now)]
@@ -337,11 +334,11 @@ def once(write_id: str) -> CommitProperties:
 
 
 def files_to_merge(rows_of: Mapping[str, int | None]) -> list[str]:
-    """Files that the next row of the manifest is to be written together with; most often none.
+    """Return the files to merge with the manifest's next row; most often none.
 
-    Files are counted as digits are: once there are FILES_OF_A_LEVEL - 1 of those with fewer rows than
-    FILES_OF_A_LEVEL, the next row and they become one file, which counts among the larger ones, and so on.
-    So a manifest of N rows has about log N files, and a row is written again about log N times.
+    Files are counted like digits: once there are FILES_OF_A_LEVEL - 1 files with fewer rows than
+    FILES_OF_A_LEVEL, they and the next row become one file, which counts among the larger ones, and so on.
+    So a manifest of N rows has about log N files, and each row is rewritten about log N times.
     """
     levels: dict[int, list[str]] = {}
     for path, rows in rows_of.items():
@@ -386,7 +383,7 @@ class DeltaRsTables(DeltaRsLogs):
             )
 
     def append_parts(self, table: str, parts: Iterable[pa.Table], write_id: str) -> int:
-        """As `append`, of all `parts` in turn, to a table of a local store; how many rows they are."""
+        """Append all `parts` to a table of a local store, like `append`; return the number of rows."""
         folder, rows = local_folder(self.store, table), 0
         since, is_written = self.before_write(table, write_id)
 
@@ -398,7 +395,7 @@ class DeltaRsTables(DeltaRsLogs):
                 yield from as_stored(part, table)
 
         if not is_written:
-            # Not write_deltalake: where the disk is full, it prints a Rust panic.
+            # Not write_deltalake: on a full disk it prints a Rust panic.
             stored = stored_parts()
             first = next(stored, None)
             if first is not None:
@@ -409,7 +406,7 @@ class DeltaRsTables(DeltaRsLogs):
         return rows
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of one write, with the declared columns or some of them."""
+        """Return the rows of one write, with the declared columns or some of them."""
         names = list(columns or TABLES[table].names)
         schema, path = in_files(table, names), table_path(self.store, table)
         files = self.listed_files(table, write_id) if is_local(self.store) else None
@@ -422,34 +419,34 @@ class DeltaRsTables(DeltaRsLogs):
         )
 
     def in_thread(self, action: Callable[..., Result]) -> Callable[..., Result]:
-        """`action` as it is."""
+        """Return `action` itself."""
         return action
 
     def count(self, rows: pa.Table) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return len(rows)
 
     @without_pandas()
     def among(self, rows: pa.Table, others: pa.Table, key: Sequence[str]) -> pa.Table:
-        """The part of `rows` whose key occurs in `others`."""
+        """Return the part of `rows` whose key occurs in `others`."""
         known = _counted(others, key)
         keys = zip(*(rows[name].to_pylist() for name in key), strict=True)
         return rows.filter(pa.array([row_key in known for row_key in keys], pa.bool_()))
 
     def same(self, rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> bool:
-        """Whether both have the same values in these columns, each as many times."""
+        """Return whether both have the same values in these columns, each equally often."""
         return _counted(rows, columns) == _counted(others, columns)
 
 
 def as_stored(rows: pa.Table, table: str) -> Iterator[pa.Table]:
-    """Rows with the types of the store, some at a time: casting copies."""
+    """Yield rows with the types of the store, some at a time, because casting copies."""
     schema = in_files(table)
     for start in range(0, len(rows), _ROWS_AT_A_TIME):
         yield rows.slice(start, _ROWS_AT_A_TIME).select(schema.names).cast(schema)
 
 
 def _tagged(rows: pa.Table, table: str, write_id: str) -> Callable[[], pa.RecordBatchReader]:
-    """Rows with their write_id, as often as they are asked for."""
+    """Return a function that makes a new reader of the rows with their write_id at each call."""
     schema = in_files(table).append(pa.field(WRITE_ID, pa.string(), False))
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -462,5 +459,5 @@ def _tagged(rows: pa.Table, table: str, write_id: str) -> Callable[[], pa.Record
 
 
 def _counted(table: pa.Table, columns: Sequence[str]) -> Counter[tuple[object, ...]]:
-    """Rows to how many of them there are."""
+    """Count each distinct row."""
     return Counter(zip(*(table[name].to_pylist() for name in columns), strict=True))

@@ -1,9 +1,9 @@
-"""The end of a local table's Delta log: what a write needs of it, at a cost that hardly grows with the log.
+"""Read the end of a local table's Delta log, and commit to it, at a cost that hardly grows with the log.
 
 delta-rs reads the entry of every file when it opens a table, which takes 0.2 s at 10,000 versions; a write
-needs the columns and the commits since the last checkpoint. Functions return None, or False, where a log has
-anything else: then delta-rs has to read it. Source: Delta's protocol, "Delta Log Entries", "Last Checkpoint
-File".
+needs only the columns and the commits since the last checkpoint. Functions return None, or False, if a log
+has anything else: then delta-rs has to read it. Source: Delta's protocol, "Delta Log Entries", "Last
+Checkpoint File".
 """
 
 import json
@@ -28,7 +28,7 @@ from penstock.engine.machine.replace_file import sync_descriptor
 from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.store_tables import ATTEMPTS, TRANSACTION_VERSION, WRITE_ID, application_id
 from penstock.engine.store.version_notes import began_at
-from penstock.operators.connectors.delta.table_columns import has_rules
+from penstock.operators.connectors.delta_columns import has_rules
 
 COMMITS_OF_A_CHECKPOINT = 100
 
@@ -42,7 +42,7 @@ Action = dict[str, Any]
 class LogTail(NamedTuple):
     """The state of a table, and the actions of its commits since the last checkpoint, oldest first.
 
-    `columns`: name to type. `takes_appends`: whether nothing but files has to be said of an append.
+    `columns`: name to type. `takes_appends`: whether an append needs no entries in the log other than files.
     `checkpointed_at`: seconds since 1970, 0 if there is no checkpoint.
     """
 
@@ -53,7 +53,7 @@ class LogTail(NamedTuple):
     checkpointed_at: float
 
     def has_write(self, write_id: str) -> bool | None:
-        """Whether the table has its part of a write; None if a checkpoint may hide it."""
+        """Return whether the table has its part of a write; None if a checkpoint may hide it."""
         application = application_id(write_id)
         if any(action.get("txn", {}).get("appId") == application for action in self.actions):
             return True
@@ -61,7 +61,7 @@ class LogTail(NamedTuple):
         return False if began is not None and began.timestamp() > self.checkpointed_at else None
 
     def files(self, table: str, write_id: str) -> list[DataFile] | None:
-        """The files of a write; None if a checkpoint may hide some."""
+        """Return the files of a write; None if a checkpoint may hide some."""
         if self.has_write(write_id) is None:
             return None
         files: dict[str, DataFile] = {}
@@ -75,7 +75,7 @@ class LogTail(NamedTuple):
 
 
 def read_log_tail(folder: str) -> LogTail | None:
-    """The end of the log of the table in `folder`."""
+    """Read the end of the log of the table in `folder`."""
     log = os.path.join(folder, "_delta_log")
     try:
         checkpoint, at, state = _read_checkpoint(log)
@@ -92,7 +92,7 @@ def read_log_tail(folder: str) -> LogTail | None:
 def commit_files(
     folder: str, files: Mapping[str, int], write_id: str, tail: LogTail | None
 ) -> LogTail | None:
-    """Add `files` (paths in `folder` to rows) of a write, unless the table has them: the log's end after it.
+    """Add `files` (paths in `folder` to rows) of a write, unless the table has them; return the new log tail.
 
     `tail`: the table's, if it was read a moment ago. The commit is durable once the log's folder is synced.
     """
@@ -113,7 +113,7 @@ def commit_files(
             tail = None
             continue
         if (version + zlib.crc32(os.path.basename(folder).encode())) % COMMITS_OF_A_CHECKPOINT == 0:
-            # Not all tables of a store in the same write. A log without a checkpoint is whole, too.
+            # Spread over writes: not all tables of a store in the same one. A checkpoint is optional.
             with suppress(DeltaError, OSError):
                 DeltaTable(folder).create_checkpoint()
         return tail._replace(version=version, actions=[*tail.actions, *actions])
@@ -121,9 +121,9 @@ def commit_files(
 
 
 def _read_commits(log: str, first: int) -> tuple[int, list[Action]]:
-    """The version of the log, and the actions of its commits from `first` on. ValueError: one is missing.
+    """Return the version of the log, and the actions from `first` on. Raises ValueError: one is missing.
 
-    They are asked for by name: a folder of 10,000 commits takes some milliseconds to list.
+    They are opened by name: a folder of 10,000 commits takes some milliseconds to list.
     """
     actions: list[Action] = []
     for version in count(first):
@@ -138,7 +138,7 @@ def _read_commits(log: str, first: int) -> tuple[int, list[Action]]:
 
 
 def _read_checkpoint(log: str) -> tuple[int, float, dict[str, Action]]:
-    """Version, time and state of the last checkpoint, if any (-1). Raises ValueError: it has another form."""
+    """Return version, time and state of the last checkpoint, or version -1. ValueError: an unknown form."""
     try:
         with open(os.path.join(log, "_last_checkpoint"), "rb") as file:
             last = orjson.loads(file.read())
@@ -155,7 +155,7 @@ def _read_checkpoint(log: str) -> tuple[int, float, dict[str, Action]]:
 
 @lru_cache(maxsize=128)
 def _state_of_checkpoint(path: str, identity: tuple[int, ...]) -> dict[str, Action]:
-    """Protocol and metadata that a checkpoint file records; `identity` differs once it was replaced."""
+    """Return protocol and metadata of a checkpoint file; `identity` differs once it was replaced."""
     rows = pq.ParquetFile(path).read(["protocol", "metaData"])
     state: dict[str, Action] = {}
     for kind in ("protocol", "metaData"):
@@ -170,18 +170,18 @@ def _read_commit(path: str) -> list[Action]:
 
 
 def _require_sound(action: Action) -> None:
-    """Raise ValueError, or what Python raises, unless the action has what Delta's protocol asks of it."""
-    ((kind, said),) = action.items()
-    if kind not in _KINDS or not isinstance(said, dict):
+    """Raise ValueError or a built-in error unless the action has the fields Delta's protocol requires."""
+    ((kind, fields),) = action.items()
+    if kind not in _KINDS or not isinstance(fields, dict):
         raise ValueError(kind)
-    if kind in ("add", "remove") and not isinstance(said["path"], str):
+    if kind in ("add", "remove") and not isinstance(fields["path"], str):
         raise ValueError(kind)
-    if kind == "txn" and not isinstance(said["appId"], str):
+    if kind == "txn" and not isinstance(fields["appId"], str):
         raise ValueError(kind)
     if kind == "add":
-        rows = orjson.loads(said.get("stats") or "{}").get("numRecords")
-        right = isinstance(said["size"], int) and (rows is None or isinstance(rows, int))
-        if not right or not said["partitionValues"].keys() <= {WRITE_ID}:
+        rows = orjson.loads(fields.get("stats") or "{}").get("numRecords")
+        right = isinstance(fields["size"], int) and (rows is None or isinstance(rows, int))
+        if not right or not fields["partitionValues"].keys() <= {WRITE_ID}:
             raise ValueError(kind)
 
 
@@ -192,10 +192,10 @@ def _columns(schema: str) -> dict[str, str]:
 
 def _takes_appends(protocol: Action, metaData: Action) -> bool:
     properties = dict(metaData.get("configuration") or {})  # a checkpoint has pairs
-    said = {key: value for key, value in protocol.items() if value is not None}
+    versions = {key: value for key, value in protocol.items() if value is not None}
     return (
-        said.keys() <= _NEWEST_PROTOCOL.keys()
-        and all(said[key] <= newest for key, newest in _NEWEST_PROTOCOL.items())
+        versions.keys() <= _NEWEST_PROTOCOL.keys()
+        and all(versions[key] <= newest for key, newest in _NEWEST_PROTOCOL.items())
         and metaData["partitionColumns"] == [WRITE_ID]
         and not has_rules(properties, metaData["schemaString"])
     )
@@ -204,7 +204,7 @@ def _takes_appends(protocol: Action, metaData: Action) -> bool:
 def _append(folder: str, files: Mapping[str, int], write_id: str) -> list[Action]:
     now = time.time_ns() // 1_000_000
     parameters = {"mode": "Append", "partitionBy": json.dumps([WRITE_ID])}
-    # Spark forgets a transaction without a time.
+    # Spark forgets a transaction that has no time.
     transaction = {"appId": application_id(write_id), "version": TRANSACTION_VERSION, "lastUpdated": now}
     actions: list[Action] = [
         {"commitInfo": {"timestamp": now, "operation": "WRITE", "operationParameters": parameters}},
@@ -227,9 +227,9 @@ def _append(folder: str, files: Mapping[str, int], write_id: str) -> list[Action
 
 
 def _name_commit(log: str, version: int, text: bytes) -> bool:
-    """Put a commit into the log as a whole; False where the file system has no hard links.
+    """Put a whole commit into the log; False if the file system has no hard links.
 
-    Raises FileExistsError: another writer has made this version.
+    Raises FileExistsError if another writer has made this version.
     """
     unfinished = os.path.join(log, f"_commit_{uuid4()}.json.tmp")
     try:

@@ -1,4 +1,4 @@
-"""The tables of one version as polars frames: without Spark where the store is local, else through Spark."""
+"""Read the tables of one version as polars frames, through Spark only if the store is not local."""
 
 import os
 import re
@@ -23,23 +23,23 @@ from penstock.plans.errors import StoreError
 
 
 class StoredPlan(NamedTuple):
-    """A version of a store, and its tables: name to a lazy frame with the columns of plans.tables.TABLES.
+    """A version of a store, with a function from a table's name to a lazy frame of its declared columns.
 
-    A frame that is collected reads the columns it needs.
+    A frame reads the columns it needs when it is collected.
     """
 
     version: PlanVersion
     table: Callable[[str], pl.LazyFrame]
 
     def has(self, *tables: str) -> bool:
-        """Whether all of these belong to the version."""
+        """Return whether all of these belong to the version."""
         return set(tables) <= set(self.version.tables)
 
 
 def open_plan(store: str, version: int | None = None, topology: str | None = None) -> StoredPlan:
-    """That version (default: the newest), with only the rows of `topology` if one is named.
+    """Open a version, by default the newest, with only the rows of `topology` if it is given.
 
-    Raises StoreError: not a store, no such version. A table that is asked for is first checked: StoreError if
+    Raises StoreError: not a store, no such version. Each requested table is first checked: StoreError if
     it is damaged.
     """
     delta = tables_of(store)
@@ -60,15 +60,15 @@ def open_plan(store: str, version: int | None = None, topology: str | None = Non
     return StoredPlan(plan_version, table)
 
 
-# Which store, and which version of it, a text names: STORE or STORE@VERSION.
+# Parse STORE or STORE@VERSION.
 
 
 AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
-"""A version of a store, as plan and diff take it."""
+"""A version of a store, as in arguments of plan and diff."""
 
 
 def local_store_and_version(path: str) -> tuple[str, int | None] | None:
-    """The local store that a path names, and the version (None: the newest); None for other paths."""
+    """Return the local store and version (or None) of a path, or None for other paths."""
     if _is_store(path):
         return path, None
     match = AT_VERSION.fullmatch(path)
@@ -90,11 +90,11 @@ PARALLEL_READS = 4
 def read_plan(
     delta: StoreTables[Rows], version: int | None = None, tables: Collection[str] | None = None
 ) -> dict[str, Rows]:
-    """Table name to the rows of that version (default: the newest), with the columns of plans.tables.TABLES.
+    """Read tables of a version, by default the newest, with the columns of plans.tables.TABLES.
 
-    `delta`: the store, as DeltaRsTables (Arrow tables) or tables_of_spark (DataFrames). `tables`: only these,
-    where not all are wanted. Raises StoreError: not a store, no such version, a damaged one, a table that the
-    version does not have, columns of another version of Penstock.
+    `delta`: the store, as DeltaRsTables (Arrow tables) or tables_of_spark (DataFrames). `tables`: only these.
+    Raises StoreError: not a store, no such version, a damaged one, a table that the version does not have,
+    columns of another version of Penstock.
     """
     plan_version = find_version(delta, version)
     missing = sorted(set(tables or ()) - set(plan_version.tables))
@@ -112,7 +112,7 @@ def read_plan(
 
 
 def require_intact(delta: StoreTables[Rows], version: PlanVersion, tables: Sequence[str]) -> None:
-    """StoreError unless these tables of the version are as they were written."""
+    """Raise StoreError if these tables of the version are damaged."""
     with store_errors(delta.store, "reading"):
         damage = find_damage(delta, version, tables)
     if damage:

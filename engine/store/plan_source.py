@@ -1,4 +1,4 @@
-"""What stands at a place that a command was given: the one answer for all commands that look at plans."""
+"""Identify the source that a command was given, in the same way for all commands that read plans."""
 
 import os
 from enum import StrEnum
@@ -17,25 +17,26 @@ from penstock.plans.topology.columnar.read_topology_tables import holds_tables
 from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
 _LOOKED_AT_BYTES = 1 << 16
+_NAME_A_SOURCE = "name a plan store, a topology file, or a script (.py)"
 
 
 class SourceKind(StrEnum):
     """Kinds of sources, by the names that messages use."""
 
-    STORE = "a plan store"  #: read as it is
-    RESULTS = "results of a sweep or benchmark"  #: `sql` reads them; they hold no plans
+    STORE = "a plan store"  #: read directly
+    RESULTS = "results of a sweep or benchmark"  #: read by `sql`; without plans
     SCRIPT = "a script"  #: its jobs are planned
-    TABLES = "tables of topologies"  #: what `generate` makes; planned
+    TABLES = "tables of topologies"  #: output of `generate`; planned
     TOPOLOGIES = "topologies"  #: files of JSON, or folders and globs of them; planned
-    GRAPH = "a graph"  #: `import` makes topologies of it
+    GRAPH = "a graph"  #: converted to topologies by `import`
 
 
 HOLDS_PLANS = (SourceKind.STORE, SourceKind.SCRIPT, SourceKind.TABLES, SourceKind.TOPOLOGIES)
-"""Has a plan, or is planned on the way."""
+"""Sources that have a plan, or are planned when they are opened."""
 
 
 class PlanSource(NamedTuple):
-    """`path`: where it is, without a version. `version`: of a store; None: the newest."""
+    """A source, its path without a version, and the version of a store (None: the newest)."""
 
     kind: SourceKind
     path: str
@@ -43,35 +44,36 @@ class PlanSource(NamedTuple):
 
 
 def identify_source(source: str, version: int | None = None) -> PlanSource:
-    """What `source` is. STORE@V names a version, as `version` (option --version) does.
+    """Identify `source`. A version is given as STORE@V or as `version` (option --version).
 
-    Raises InputError where nothing is there, or nothing that any command reads; ConfigurationError where a
-    version is named twice, or of what has none.
+    Raises InputError if the path does not exist or no command can read it; ConfigurationError if a
+    version is given twice, or for a source without versions.
     """
     path, at = _version_in(source)
     if at is not None and version is not None:
-        raise ConfigurationError(f"--version {version}: {source} names a version already", "leave one out")
+        raise ConfigurationError(f"--version {version}: {source} already names a version", "leave one out")
     version = at if at is not None else version
     kind = SourceKind.TOPOLOGIES if path == "-" else _kind_of(path)
     if version is not None and kind is not SourceKind.STORE:
         raise ConfigurationError(
-            f"version {version} of {path}: it is {kind}", "only plan stores have versions"
+            f"version {version} of {path}: a version needs a plan store, got {kind}",
+            "leave the version out",
         )
     return PlanSource(kind, path, version)
 
 
 def require_kind(source: str, version: int | None, *allowed: SourceKind) -> PlanSource:
-    """As identify_source, where the source is one of `allowed`. Raises InputError, which names what it is."""
+    """Identify a source like identify_source, and raise InputError unless its kind is `allowed`."""
     recognised = identify_source(source, version)
     if recognised.kind not in allowed:
         hint = {
             SourceKind.GRAPH: (
-                f"penstock import {recognised.path} --out topologies.jsonl makes topologies of it"
+                f"penstock import {recognised.path} --out topologies.jsonl converts it to topologies"
             ),
-            SourceKind.RESULTS: f"penstock sql {recognised.path} --tables lists what it holds",
+            SourceKind.RESULTS: f"penstock sql {recognised.path} --tables lists its tables",
             SourceKind.STORE: "name a topology file or a script",
         }.get(recognised.kind, f"penstock plan {recognised.path} --out store makes a plan store of it")
-        raise InputError(f"{recognised.path}: found {recognised.kind}, allowed {' or '.join(allowed)}", hint)
+        raise InputError(f"{recognised.path} must be {' or '.join(allowed)}, got {recognised.kind}", hint)
     return recognised
 
 
@@ -96,9 +98,9 @@ def _kind_of(path: str) -> SourceKind:
     if os.path.isfile(place):
         return _kind_by_name(path) or _kind_of_file(path, place)
     if has_magic(place) or "{" in place:
-        find_topology_files([path])  # which says what is wrong with it
+        find_topology_files([path])  # reports a malformed pattern
         return SourceKind.TOPOLOGIES
-    raise InputError(f"{path}: nothing is there", "name a plan store, a topology file, or a script (.py)")
+    raise InputError(f"{path} does not exist", _NAME_A_SOURCE)
 
 
 def _kind_by_name(path: str) -> SourceKind | None:
@@ -114,15 +116,17 @@ def _kind_of_folder(path: str, place: str) -> SourceKind:
         return SourceKind.RESULTS
     tables = {table for table in TABLES if os.path.isdir(os.path.join(place, table))}
     if tables - {"topologies", "transformations"}:
-        return SourceKind.STORE  # its list of versions is lost, as opening it says
+        return SourceKind.STORE  # opening it reports that its manifest is lost
     if holds_tables(path):
         return SourceKind.TABLES
     files = find_topology_files([path])
     if not files:
-        raise InputError(f"{path}: an empty folder", "name a plan store, a topology file, or a script (.py)")
+        raise InputError(
+            f"{path} is an empty folder", "name a plan store, a topology file, or a script (.py)"
+        )
     if all(file.endswith(".parquet") for file in files):
         raise InputError(
-            f"{path}: a folder of Parquet files, which is no plan store",
+            f"{path} is a folder of Parquet files, not a plan store",
             "tables of topologies are two folders, topologies and transformations",
         )
     return SourceKind.TOPOLOGIES
@@ -133,7 +137,7 @@ _RESULTS = ("results", "quality")
 
 
 def tables_of_results(folder: str) -> list[str]:
-    """The tables in a folder of results; none if it is something else."""
+    """Return the tables in a folder of results; none for other folders."""
     if not is_local(folder):
         return []
     place = local_folder(folder)
@@ -143,21 +147,21 @@ def tables_of_results(folder: str) -> list[str]:
 
 
 def _kind_of_file(path: str, place: str) -> SourceKind:
-    """The kind of a file, by its beginning: topologies are JSON, so that some line begins as JSON does."""
+    """Identify a file by its beginning. Some line of a topology file begins with a JSON object or array."""
     beginning = next(iter(texts_of_file(place)), b"")[:_LOOKED_AT_BYTES]
     content = content_of(beginning)
     if isinstance(content, NoJob):
-        raise InputError(f"{path}: this is {content.what}, and no plan, topology or script", content.hint)
+        raise InputError(f"{path} must be a plan, topology or script, got {content.what}", content.hint)
     if content is not None:
         return SourceKind.GRAPH
     if not beginning.strip():
-        raise InputError(f"{path}: an empty file", "name a plan store, a topology file, or a script (.py)")
+        raise InputError(f"{path} is an empty file", _NAME_A_SOURCE)
     if any(line.lstrip(b"\xef\xbb\xbf \t\r")[:1] in (b"{", b"[") for line in beginning.split(b"\n")):
         return SourceKind.TOPOLOGIES
     if (
         os.path.splitext(path)[1].lower() in (".json", ".jsonl", ".ndjson", *CODECS)
         and b"\0" not in beginning
     ):
-        return SourceKind.TOPOLOGIES  # which are broken, line by line
+        return SourceKind.TOPOLOGIES  # with an error for each line
     kind = "a binary file" if b"\0" in beginning else "text without a line of JSON"
-    raise InputError(f"{path}: {kind}, which is no plan store, topology file or script")
+    raise InputError(f"{path} must be a plan store, topology file or script, got {kind}")

@@ -1,4 +1,4 @@
-"""The versions of a store: which there are, and how a write becomes one."""
+"""List the versions of a store, find one, and publish a write as a new one."""
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -23,7 +23,6 @@ from penstock.engine.store.version_notes import (
     PlanVersion,
     VersionState,
     given_up,
-    how_to_mend,
     lost,
     lost_versions,
     manifest_row,
@@ -32,6 +31,7 @@ from penstock.engine.store.version_notes import (
     note_version,
     noted_numbers,
     renew_notes,
+    repair_hint,
     require_as_noted,
     require_whole,
     stage_note,
@@ -44,14 +44,17 @@ if TYPE_CHECKING:
     from penstock.engine.store.spark_tables import SparkTables
 
 
-# Chooses how the tables of a store are read and written: by delta-rs in this process, or by Spark.
+# Choose the library that reads and writes the tables of a store: delta-rs in this process, or Spark.
 
 
 def tables_of(store: str) -> "DeltaRsTables | SparkTables":
-    """Through delta-rs if the store is local, else through a Spark session, started if there is none."""
+    """Return the tables through delta-rs if the store is local, else through a Spark session.
+
+    Without a session, one is started.
+    """
     if is_local(store):
         return DeltaRsTables(store)
-    table_path(store, MANIFEST)  # says what is wrong with it before a session starts
+    table_path(store, MANIFEST)  # reports a malformed path before a session starts
     from penstock.engine.spark.session import get_session
     from penstock.engine.store.spark_tables import SparkTables
 
@@ -59,11 +62,11 @@ def tables_of(store: str) -> "DeltaRsTables | SparkTables":
 
 
 def log_reader(delta: StoreTables[Rows]) -> StoreTables[Any]:
-    """The reader of a store's logs: delta-rs if it is local, because a Spark job takes longer."""
+    """Return delta-rs as the reader of a local store's logs, because a Spark job takes longer."""
     return DeltaRsTables(delta.store) if is_local(delta.store) else delta
 
 
-# The Parquet files of a write, as the manifest is to record them.
+# The Parquet files of a write, for its row of the manifest.
 
 
 PARALLEL_READS = 4
@@ -71,7 +74,7 @@ _BYTES_AT_A_TIME = 1 << 20
 
 
 def recorded_files(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> tuple[DataFile, ...]:
-    """The files of a write in these tables: with checksums if the store is local."""
+    """Return the files of a write in these tables, with checksums if the store is local."""
 
     logs = log_reader(delta)
 
@@ -87,7 +90,7 @@ def recorded_files(delta: StoreTables[Rows], tables: Iterable[str], write_id: st
 
 
 def checksum(path: str) -> str:
-    """XXH3-128 of a file, as hex digits."""
+    """Return the XXH3-128 of a file in hex digits."""
     summed, buffer = xxh3_128(), bytearray(_BYTES_AT_A_TIME)
     view = memoryview(buffer)
     with open(path, "rb", buffering=0) as file:
@@ -97,8 +100,7 @@ def checksum(path: str) -> str:
 
 
 def list_versions(delta: StoreTables[Rows]) -> list[PlanVersion]:
-    """The versions that can be read, oldest first. Raises StoreError where there is no store, or no whole
-    manifest."""
+    """Return the readable versions, oldest first. Raises StoreError without a store or a whole manifest."""
     noted = noted_numbers(delta.store)
     writes = all_writes(delta)
     require_whole(delta.store, noted, writes)
@@ -106,9 +108,9 @@ def list_versions(delta: StoreTables[Rows]) -> list[PlanVersion]:
 
 
 def find_version(delta: StoreTables[Rows], version: int | None) -> PlanVersion:
-    """That version, or the newest. Raises StoreError naming the versions there are.
+    """Return that version, or the newest. Raises StoreError, which names the existing versions.
 
-    Only its row is read as a whole, and compared with its note.
+    Only its row is read in full, and compared with its note.
     """
     noted = noted_numbers(delta.store)
     seen = read_listed(delta)
@@ -125,14 +127,15 @@ def find_version(delta: StoreTables[Rows], version: int | None) -> PlanVersion:
     ):
         raise _dropped(delta.store, version, known)
     numbers = _newest_numbers(known)
-    asked = "any version" if version is None else f"version {version}"
+    wanted = "any version" if version is None else f"version {version}"
     raise StoreError(
-        f"{delta.store} does not have {asked}; found {numbers}", "versions are listed oldest first"
+        f"{delta.store} does not have {wanted}; its versions are {numbers}",
+        "versions are listed oldest first",
     )
 
 
 def require_not_dropped(delta: StoreTables[Rows], version: PlanVersion) -> None:
-    """StoreError if a version has been dropped since it was found."""
+    """Raise StoreError if a version has been dropped since it was found."""
     seen = read_listed(delta)
     known = complete(seen)
     if version.version is not None and version.write_id not in {listed.write_id for listed in known}:
@@ -141,8 +144,8 @@ def require_not_dropped(delta: StoreTables[Rows], version: PlanVersion) -> None:
 
 def _dropped(store: str, version: int, known: Sequence[ManifestRow]) -> StoreError:
     return StoreError(
-        f"version {version} of {store} has been dropped; found {_newest_numbers(known)}",
-        "penstock plan of the same input writes it anew",
+        f"version {version} of {store} has been dropped; the remaining versions are {_newest_numbers(known)}",
+        "penstock plan of the same input writes it again",
     )
 
 
@@ -151,23 +154,23 @@ def _newest_numbers(known: Sequence[ManifestRow]) -> str:
 
 
 def all_writes(delta: StoreTables[Rows]) -> list[PlanVersion]:
-    """Every row of the manifest, whether it has lost some or not, by version.
+    """Return every row of the manifest, by version, without checking that none is lost.
 
-    That takes the longer the more versions there are; see read_listed. Raises StoreError where there is no
+    The time grows with the number of versions; see read_listed. Raises StoreError if there is no
     store, or its manifest cannot be read.
     """
     return require_as_noted(delta.store, _versions(delta, read_listed(delta), None))
 
 
 def version_of(delta: StoreTables[Rows], seen: ManifestRead, listed: ManifestRow) -> PlanVersion:
-    """The whole row of a write that is listed. Raises StoreError if it is not as it was written."""
+    """Return the whole row of a listed write. Raises StoreError if it differs from its note."""
     return require_as_noted(delta.store, _versions(delta, seen, [listed.write_id]))[-1]
 
 
 def read_listed(delta: StoreTables[Rows]) -> ManifestRead:
-    """What the manifest lists, whether it has lost some or not.
+    """Return the manifest's list of writes, without checking that none is lost.
 
-    Raises StoreError where there is no store, or its manifest cannot be read.
+    Raises StoreError without a store or a readable manifest.
     """
     noted = noted_numbers(delta.store)
     manifest = read_shared(
@@ -181,15 +184,16 @@ def read_listed(delta: StoreTables[Rows]) -> ManifestRead:
 
 
 def complete(seen: ManifestRead) -> list[ManifestRow]:
-    """The versions that can be read, oldest first."""
+    """Return the readable versions, oldest first."""
     completed = (listed for listed in seen.listed if listed.state == VersionState.COMPLETE)
     return sorted(completed, key=lambda listed: (listed.version or 0, listed.write_id))
 
 
 def versions_with(delta: StoreTables[Rows], seen: ManifestRead, table: str) -> list[ManifestRow]:
-    """The versions that can be read and may have that table, oldest first.
+    """Return the readable versions that may have that table, oldest first.
 
-    All rows of the manifest are read, but not compared with their notes. Raises StoreError if they cannot be.
+    All rows of the manifest are read, but not compared with their notes. Raises StoreError if they cannot be
+    read.
     """
     with _manifest_errors(delta):
         rows = seen.rows(None)
@@ -198,7 +202,7 @@ def versions_with(delta: StoreTables[Rows], seen: ManifestRead, table: str) -> l
 
 
 def is_store(delta: StoreTables[Rows]) -> bool:
-    """Whether a plan was ever written to this path. Raises StoreError if its manifest cannot be opened."""
+    """Return whether a plan was ever written here. Raises StoreError if the manifest cannot be opened."""
     try:
         return delta.has(MANIFEST)
     except delta.errors as error:
@@ -206,17 +210,17 @@ def is_store(delta: StoreTables[Rows]) -> bool:
 
 
 def start_manifest(delta: StoreTables[Rows]) -> None:
-    """Make the manifest, if there is none, before anything else is written.
+    """Create the manifest, if there is none, before anything else is written.
 
-    So plans without a manifest have lost it. They are left alone: a new manifest would hide their versions
-    and use their numbers again. Raises StoreError for such a store.
+    So plans without a manifest must have lost it. They are not touched: a new manifest would hide their
+    versions and reuse their numbers. Raises StoreError for such a store.
     """
     require_not_lost(delta)
     delta.create(MANIFEST)
 
 
 def require_not_lost(delta: StoreTables[Rows]) -> None:
-    """StoreError if there are plans, but no manifest."""
+    """Raise StoreError if there are plans, but no manifest."""
     if is_store(delta) or not any(delta.write_ids(table) for table in TABLES):
         return
     if not is_store(delta):  # another first writer may have made it meanwhile
@@ -224,7 +228,7 @@ def require_not_lost(delta: StoreTables[Rows]) -> None:
 
 
 def is_published(delta: StoreTables[Rows], write_id: str) -> bool:
-    """Whether the manifest has a version of this write. Raises StoreError if it cannot be read."""
+    """Return whether the manifest has a version of this write. Raises StoreError if it cannot be read."""
     manifest = _read(delta)
     return manifest is not None and any(
         v.write_id == write_id and v.version is not None for v in manifest.listed
@@ -232,11 +236,11 @@ def is_published(delta: StoreTables[Rows], write_id: str) -> bool:
 
 
 def publish(delta: StoreTables[Rows], candidate: PlanVersion) -> int:
-    """Make a finished write readable under the next free version number, which is returned.
+    """Make a finished write readable under the next free version number, and return the number.
 
-    The row is inserted only if neither its number nor its write_id came into the manifest after that was
+    The row is inserted only if neither its number nor its write_id entered the manifest after it was
     read, and the number is returned only once the row is seen there. Raises StoreError if `remove_unfinished`
-    has given the write up.
+    has abandoned the write.
     """
     delta.create(MANIFEST)
 
@@ -254,7 +258,7 @@ def publish(delta: StoreTables[Rows], candidate: PlanVersion) -> int:
 
 
 def abandon(delta: StoreTables[Rows], write_id: str) -> None:
-    """Note that a write is given up, unless it has been published meanwhile: it never will be."""
+    """Mark a write as abandoned, so that it is never published, unless it has been published meanwhile."""
     tombstone = PlanVersion(None, write_id, VersionState.ABANDONED, datetime.now(UTC), None, {}, (), 0, 0)
 
     def insert(seen: ManifestRead) -> None:
@@ -265,7 +269,7 @@ def abandon(delta: StoreTables[Rows], write_id: str) -> None:
 
 
 def mark_dropped(delta: StoreTables[Rows], version: PlanVersion) -> None:
-    """No reader that starts now sees the version."""
+    """Hide a version from all readers that start from now on."""
     renew_notes(delta.store, [replace(version, state=VersionState.DROPPED)])
     retry_conflicts(
         delta,
@@ -280,7 +284,7 @@ def _inserted(
     insert: Callable[[ManifestRead], None],
     doing: str,
 ) -> PlanVersion:
-    """The row of a write in the manifest, which `insert` puts there unless it is there already."""
+    """Return the row of a write in the manifest; `insert` adds it unless it is already there."""
 
     def insert_unless_there() -> PlanVersion | None:
         seen = _read(delta)
@@ -292,7 +296,7 @@ def _inserted(
         return _versions(delta, seen, [write_id])[-1]
 
     inserted = None
-    while inserted is None:  # ends: in every round that is lost, another writer has published a version
+    while inserted is None:  # ends, because another writer has published a version in every lost round
         inserted = retry_conflicts(delta, insert_unless_there, doing)
     return inserted
 
@@ -326,13 +330,13 @@ def _has_tables(store: str) -> bool:
 def _versions(
     delta: StoreTables[Rows], seen: ManifestRead, write_ids: Collection[str] | None
 ) -> list[PlanVersion]:
-    """The whole rows of these writes, or of all."""
+    """Return the whole rows of these writes, or of all."""
     with _manifest_errors(delta):
         rows = seen.rows(write_ids)
     try:
         return versions_of(delta.store, rows)
     except StoreError as error:
-        raise StoreError(error.message, how_to_mend(delta.store)) from error
+        raise StoreError(error.message, repair_hint(delta.store)) from error
 
 
 def _unreadable(store: str, error: Exception) -> PenstockError:
@@ -340,10 +344,10 @@ def _unreadable(store: str, error: Exception) -> PenstockError:
     if refused is None and not is_local(store):
         return StoreError(
             f"{store}: table {MANIFEST} cannot be read: {first_line(error)}",
-            "check the path, and that Spark reaches its file system",
+            "check the path, and that Spark can reach its file system",
         )
     return refused or _damaged(store, f"which lists its versions, cannot be read: {first_line(error)}")
 
 
 def _damaged(store: str, problem: str) -> StoreError:
-    return StoreError(f"{store} is damaged: table {MANIFEST}, {problem}", how_to_mend(store))
+    return StoreError(f"{store} is damaged: table {MANIFEST}, {problem}", repair_hint(store))

@@ -1,4 +1,4 @@
-"""Making the manifest of a local store again, from the notes beside it."""
+"""Find damage in versions, and restore the manifest of a local store from its notes."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -38,22 +38,22 @@ from penstock.engine.store.version_notes import (
 )
 from penstock.plans.errors import StoreError
 
-# Where tables of a version are not as they were written.
+# Find damaged tables of a version.
 
 
 PARALLEL_CHECKS = 4
 
 
 def find_damage(delta: StoreTables[Rows], version: PlanVersion, tables: Sequence[str]) -> list[Damage]:
-    """Where these tables of a version are not as they were written: rows, files and, if local, bytes.
+    """Find damage in rows, files and, if local, bytes of these tables of a version.
 
     Other file systems have checksums of their own. If the version was written before the manifest recorded
-    files, only what can be seen without that is found. Raises OSError where the machine refuses to read.
+    files, only damage visible without these records is found. Raises OSError if the machine refuses to read.
     """
     logs = log_reader(delta)
     with ThreadPoolExecutor(PARALLEL_CHECKS, thread_name_prefix="penstock-check") as pool:
         damage_by_table = pool.map(lambda table: _damage_of_table(logs, version, table), tables)
-        return [damage for of_table in damage_by_table for damage in of_table]
+        return [damage for table_damage in damage_by_table for damage in table_damage]
 
 
 def _damage_of_table(delta: StoreTables[Rows], version: PlanVersion, table: str) -> list[Damage]:
@@ -61,7 +61,7 @@ def _damage_of_table(delta: StoreTables[Rows], version: PlanVersion, table: str)
     local = is_local(store)
     if local:
         with suppress(FileNotFoundError, NotADirectoryError):
-            os.listdir(local_folder(store, table))  # delta-rs takes what may not be read for missing
+            os.listdir(local_folder(store, table))  # delta-rs reports an unreadable folder as missing
     try:
         listed = delta.listed_files(table, version.write_id)
     except (DeltaError, OSError) as error:
@@ -84,15 +84,15 @@ def _damage_of_file(store: str, file: DataFile) -> Iterator[Damage]:
     try:
         size = os.stat(path).st_size
         if size != file.bytes:
-            yield Damage(file.table, file.path, f"found {size} bytes, written {file.bytes}")
+            yield Damage(file.table, file.path, f"must have {file.bytes} bytes, got {size}")
         elif file.checksum is None:
-            # Decoded as a whole: where polars meets what it cannot decode, it may print a Rust panic.
+            # Decode the whole file here: if polars cannot decode it, it may print a Rust panic.
             with pq.ParquetFile(path) as parquet:
                 rows = sum(len(batch) for batch in parquet.iter_batches())
             if file.rows is not None and rows != file.rows:
-                yield Damage(file.table, file.path, f"found {rows} rows, written {file.rows}")
+                yield Damage(file.table, file.path, f"must have {file.rows} rows, got {rows}")
         elif checksum(path) != file.checksum:
-            yield Damage(file.table, file.path, "its bytes are not those that were written")
+            yield Damage(file.table, file.path, "its bytes have changed since it was written")
     except FileNotFoundError:
         yield Damage(file.table, file.path, "the file is missing")
     except (pa.ArrowException, OSError) as error:
@@ -102,15 +102,15 @@ def _damage_of_file(store: str, file: DataFile) -> Iterator[Damage]:
 
 
 _ASIDE = "_damaged"
-"""Folders of the manifest's that Delta leaves alone, as their names start with `_`."""
+"""Prefix of folders in the manifest's that Delta ignores, because their names start with `_`."""
 
 
 def repair_manifest(store: str) -> list[str]:
-    """Bring the manifest back to what was published; what was done, one sentence for people each.
+    """Restore the manifest to everything that was published; return a sentence for users about each repair.
 
-    A manifest that cannot be read is set aside and made again; rows that it has lost are put back. Stopped
-    at any point, it can be called again. Raises StoreError if it cannot be read and nothing is noted, and
-    MachineError where the machine refuses.
+    A manifest that cannot be read is set aside and made again; lost rows are put back. Interrupted at any
+    point, it can be called again. Raises StoreError if the manifest cannot be read and nothing is noted, and
+    MachineError if the machine refuses.
     """
     if not is_local(store):
         return []
@@ -130,12 +130,12 @@ def repair_manifest(store: str) -> list[str]:
     return done
 
 
-def mend_manifest(store: str) -> list[str]:
-    """repair_manifest where something is wrong at a look that takes no longer for many versions.
+def repair_if_damaged(store: str) -> list[str]:
+    """Call repair_manifest if a check shows damage; the check takes no longer for many versions.
 
-    That is: the manifest lacks versions that are noted, or says something else of the newest. Versions that
-    only the manifest has, as their writers were killed while they published, are noted and no reason to look
-    at all others.
+    Damage means that the manifest lacks noted versions, or differs from the note of the newest. Versions that
+    only the manifest has, because their writers were killed while they published, are noted, and are not a
+    reason to check all others.
     """
     if not is_local(store):
         return []
@@ -162,7 +162,7 @@ def mend_manifest(store: str) -> list[str]:
 
 
 def make_again_if_unreadable(store: str) -> list[str]:
-    """The first half of repair_manifest: nothing but a manifest that cannot be read is touched."""
+    """Restore only a manifest that cannot be read, the first half of repair_manifest."""
     if not is_local(store) or not noted_versions(store):
         return []
     with alone(local_folder(store)):
@@ -174,28 +174,29 @@ def make_again_if_unreadable(store: str) -> list[str]:
         else:
             return []
         delta.create(MANIFEST)
-        _settle_staged(delta)
+        _resolve_staged(delta)
         restored = noted_versions(store)
         _insert(delta, restored)
     gone = sorted(noted_numbers(store) - {v.version for v in restored})
-    unknown = f"; nothing is known of {', '.join(map(str, gone))}" if gone else ""
-    return [f"{store}: table {MANIFEST} was damaged, and is made again with {_named(restored)}{unknown}"]
+    unknown = f"; {', '.join(map(str, gone))} cannot be restored" if gone else ""
+    return [f"{store}: table {MANIFEST} was damaged, and is restored with {_named(restored)}{unknown}"]
 
 
 def _set_aside(folder: str) -> None:
-    """Move what Delta knows of the manifest into a folder of its own; the notes stay."""
+    """Move the manifest's Delta files into a new folder; the notes stay."""
     free = next(n for n in range(1, 10_000) if not os.path.lexists(os.path.join(folder, f"{_ASIDE}-{n}")))
-    aside = os.path.join(folder, f"{_ASIDE}-{free}")
-    os.mkdir(aside)
+    damaged_folder = os.path.join(folder, f"{_ASIDE}-{free}")
+    os.mkdir(damaged_folder)
     for name in sorted(os.listdir(folder)):  # the log first: `_delta_log` sorts before names of files
         if name == "_delta_log" or not name.startswith("_"):
-            os.rename(os.path.join(folder, name), os.path.join(aside, name))
+            os.rename(os.path.join(folder, name), os.path.join(damaged_folder, name))
 
 
-def _settle_staged(delta: DeltaRsTables) -> None:
-    """Versions of which only the manifest knew whether they were published: if all of it is there, they are.
+def _resolve_staged(delta: DeltaRsTables) -> None:
+    """Note staged versions that are complete as published, and drop the others.
 
-    Their writers were killed while they published, or their notes would be there.
+    Only the manifest knew whether they were published: their writers were killed while they published, or
+    their notes would exist.
     """
     taken: set[int | None] = {*noted_numbers(delta.store)}
     for staged in staged_versions(delta.store):

@@ -1,4 +1,4 @@
-"""Whether a store can be written to a path: asked before the work starts."""
+"""Check before the work starts that a store can be written to a path."""
 
 import os
 import tempfile
@@ -13,20 +13,20 @@ from penstock.engine.store.delta_rs_table import delta_rs_schema, open_log_tail,
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.is_local import is_local, local_folder, table_path
 from penstock.engine.store.plan_versions import is_store, read_listed, require_not_lost
-from penstock.engine.store.repair_manifest import mend_manifest
+from penstock.engine.store.repair_manifest import repair_if_damaged
 from penstock.engine.store.store_tables import WRITE_ID
 from penstock.engine.store.version_notes import MANIFEST
-from penstock.operators.connectors.delta.table_columns import WRITABLE_FEATURES, reasons_against
+from penstock.operators.connectors.delta_columns import WRITABLE_FEATURES, reasons_against
 from penstock.plans.errors import MachineError, StoreError
 from penstock.plans.tables import TABLES
 
-# Whether the tables of a store have the columns that this version of Penstock writes and reads.
+# Check that the tables of a store have the columns that this version of Penstock writes and reads.
 
 
 def _require_columns_to_write(store: str, tables: Iterable[str]) -> None:
-    """StoreError if a table that is there has other columns, or other types, than those declared.
+    """Raise StoreError if an existing table has other columns, or other types, than those declared.
 
-    Tables that cannot be opened are passed over; see set_aside_unreadable.
+    Tables that cannot be opened are skipped; see set_aside_unreadable.
     """
     differing = []
     for table in tables:
@@ -41,18 +41,18 @@ def _require_columns_to_write(store: str, tables: Iterable[str]) -> None:
 
 
 _WRITABLE_FEATURES = WRITABLE_FEATURES - {"columnMapping", "deletionVectors"}
-"""Delta's writer features of tables that a store may have: its files have the columns' own names."""
+"""Delta's writer features that tables of a store may have: its files have the columns' own names."""
 
 
 def features_against_writes(table: DeltaTable) -> list[str]:
-    """Features, constraints and properties that somebody gave a table, and that a write would break."""
+    """Return features, constraints and properties, added by others, that a write would violate."""
     return reasons_against(table, "overwrite", _WRITABLE_FEATURES)
 
 
 def _require_features_to_write(store: str, tables: Iterable[str]) -> None:
-    """StoreError if somebody gave a table a feature, constraint or property that a write would break.
+    """Raise StoreError if a table has a feature, constraint or property that a write would violate.
 
-    Tables that cannot be opened are passed over; see set_aside_unreadable.
+    Tables that cannot be opened are skipped; see set_aside_unreadable.
     """
     refused = []
     for table in tables:
@@ -76,7 +76,7 @@ def _require_features_to_write(store: str, tables: Iterable[str]) -> None:
 
 
 def require_columns_to_read(store: str, tables: Iterable[str]) -> None:
-    """StoreError if a table lacks columns that are declared, or has them with other types."""
+    """Raise StoreError if a table lacks declared columns, or has them with other types."""
     lacking = []
     for table in tables:
         stored, declared = _stored(store, table), _declared(table)
@@ -115,20 +115,20 @@ def _difference(stored: dict[str, str], declared: dict[str, str]) -> str:
     has = sorted(set(stored) - set(declared))
     differ = sorted(name for name in set(stored) & set(declared) if stored[name] != declared[name])
     parts = (("it lacks", lacks), ("it also has", has), ("of another type", differ))
-    return ", ".join(f"{said} {', '.join(names)}" for said, names in parts if names)
+    return ", ".join(f"{relation} {', '.join(names)}" for relation, names in parts if names)
 
 
 _LEFT_BY_FILE_SYSTEMS = ("lost+found",)
-_NAMES_SAID = 5
+_MOST_NAMES = 5
 
 
 def require_target(store: str) -> list[str]:
-    """StoreError unless `store` is a path that Delta can have, of nothing, an empty folder or a store.
+    """Raise StoreError unless `store` is a path that Delta can have, and new, an empty folder, or a store.
 
-    The store must have tables with the columns of this version of Penstock, without features of Delta that a
-    write would break, and a manifest that can be read, or made again: what was done to it, in sentences for
-    people. Raises MachineError if the folder cannot be made or written to. Only local file systems are looked
-    at.
+    The store must have tables with the columns of this version of Penstock, without Delta features that a
+    write would violate, and a manifest that can be read or restored. Returns sentences about repairs, for
+    users. Raises MachineError if the folder cannot be created or written to. Only local file systems are
+    checked.
     """
     table_path(store, MANIFEST)
     if not is_local(store):
@@ -140,7 +140,7 @@ def require_target(store: str) -> list[str]:
             obstacle = "a link to nothing" if os.path.islink(existing) else "a file"
             where = "" if existing == folder else f"{existing} is "
             raise StoreError(f"cannot write a store to {store}: {where or 'it is '}{obstacle}, not a folder")
-        repaired = mend_manifest(store)
+        repaired = repair_if_damaged(store)
         if existing == folder:
             _require_empty_or_store(store, folder)
         _require_new_files(existing, store)
@@ -159,7 +159,7 @@ def _require_new_files(folder: str, store: str) -> None:
 
 
 def _require_links_and_sync(folder: str, store: str) -> None:
-    """MachineError unless files of `folder` can have a second name, as commits need, and reach the disk."""
+    """Raise MachineError unless `folder` supports hard links, which commits need, and fsync."""
     with tempfile.NamedTemporaryFile(prefix=_PROBE, dir=folder) as file:
         second = f"{file.name}.link"
         try:
@@ -178,11 +178,11 @@ def _require_links_and_sync(folder: str, store: str) -> None:
 
 
 _PROBE = ".penstock-"
-"""How the names of files begin that are made and removed to see what a folder can do."""
+"""Prefix of temporary files that test the abilities of a folder."""
 
 
 def _existing(path: str) -> str:
-    """The path itself, or the nearest above it that is there."""
+    """Return the path itself, or its nearest parent that exists."""
     while not os.path.lexists(path):
         path = os.path.dirname(path)
     return path
@@ -201,17 +201,17 @@ def _require_empty_or_store(store: str, folder: str) -> None:
         return
     others = [name for name in names if name not in TABLES or not _is_table_of_store(folder, name)]
     if others:
-        more = f" and {len(others) - _NAMES_SAID:,} more" if len(others) > _NAMES_SAID else ""
+        more = f" and {len(others) - _MOST_NAMES:,} more" if len(others) > _MOST_NAMES else ""
         raise StoreError(
             f"cannot write a store to {store}: the folder is neither empty nor a store; "
-            f"it holds {', '.join(map(repr, others[:_NAMES_SAID]))}{more}",
+            f"it contains {', '.join(map(repr, others[:_MOST_NAMES]))}{more}",
             "name a new folder, an empty one, or a store that penstock has written",
         )
     require_not_lost(DeltaRsTables(store))
 
 
 def _is_table_of_store(folder: str, name: str) -> bool:
-    """Whether this is a table of a store, perhaps one that was not finished."""
+    """Return whether this is a table of a store, perhaps an unfinished one."""
     path = os.path.join(folder, name)
     try:
         fields = DeltaTable(path).schema().fields

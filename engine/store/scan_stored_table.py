@@ -1,4 +1,4 @@
-"""A stored table as a lazy frame of polars, which reads the columns it needs when it is collected."""
+"""Scan a stored table as a lazy frame of polars, which reads the columns it needs when it is collected."""
 
 import os
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.topologies_of_lines import topology_id
 
 BY_NAME = ("topologies", "rejected")
-"""Tables that know topologies by name; in `rejected` the key may be null."""
+"""Tables in which topologies are found by name; in `rejected` the key may be null."""
 
 
 def scan_stored_table(
     store: str, table: str, files: Sequence[DataFile], topology: str | None
 ) -> pl.LazyFrame:
-    """The declared columns of these files of a local store; only the rows of `topology` if one is named."""
+    """Scan the declared columns of these files of a local store; only rows of `topology`, if given."""
     paths = [os.path.join(local_folder(store, table), file.path) for file in files]
     columns = TABLES[table].names
     rows = pl.scan_parquet(paths, glob=False).select(columns) if paths else empty(table).lazy()

@@ -1,4 +1,4 @@
-"""DataFrames as the rows of a store."""
+"""Use DataFrames as the rows of a store."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -23,27 +23,27 @@ class SparkRows:
     spark: SparkSession
 
     def in_thread(self, action: Callable[..., Result]) -> Callable[..., Result]:
-        """`action`, to be called in another thread with this thread's job group and local properties."""
+        """Return `action` for another thread, with this thread's job group and local properties."""
         inherit: Any = inheritable_thread_target(self.spark)
         inherited: Callable[..., Result] = inherit(action)
         return inherited
 
     def count(self, rows: DataFrame) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return rows.count()
 
     def among(self, rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:
-        """The part of `rows` whose key occurs in `others`."""
+        """Return the part of `rows` whose key occurs in `others`."""
         return rows.join(others.select(*key), list(key), "left_semi")
 
     def same(self, rows: DataFrame, others: DataFrame, columns: Sequence[str]) -> bool:
-        """Whether both have the same values in these columns, each as many times."""
+        """Return whether both have the same values in these columns, each equally often."""
         chosen, other = rows.select(*columns), others.select(*columns)
         return chosen.exceptAll(other).isEmpty() and other.exceptAll(chosen).isEmpty()
 
 
 def files_for(spark: SparkSession, rows: int) -> int:
-    """How many files that many rows go to: if each core writes several, all of them write as many."""
+    """Return the number of files for that many rows, a multiple of the cores if it exceeds them."""
     files, cores = -(-rows // ROWS_PER_FILE) or 1, spark.sparkContext.defaultParallelism
     return files if files <= cores else -(-files // cores) * cores
 
@@ -51,11 +51,11 @@ def files_for(spark: SparkSession, rows: int) -> int:
 ROWS_PER_FILE = 250_000
 
 
-# Rows that Spark reads, as a lazy frame of polars, which reads the columns it needs when it is collected.
+# Scan rows of Spark as a lazy frame of polars, which reads the columns it needs when it is collected.
 
 
 def scan_spark_rows(rows: DataFrame, table: str, topology: str | None) -> pl.LazyFrame:
-    """`rows` of a table; only those of `topology` if one is named."""
+    """Scan `rows` of a table; only rows of `topology`, if given."""
     if topology is not None:
         by_name = F.col("name") == topology
         rows = rows.where(by_name if table in BY_NAME else F.col(TOPOLOGY) == topology_id(topology))

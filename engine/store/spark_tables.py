@@ -1,4 +1,4 @@
-"""The Delta tables of a store through Spark: DataFrames, on any file system that Spark reaches."""
+"""Access the Delta tables of a store as DataFrames, on any file system that Spark can reach."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -44,23 +44,23 @@ from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.tables import TABLES
 
-# The Delta tables of a local store with DataFrames: workers write the files, this process commits them.
+# Delta tables of a local store, from DataFrames: workers write the files, this process commits them.
 
 
 _ROWS_TO_WORKERS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
-"""With any other limit of bytes, Spark adds up the bytes of a batch again for each row, which takes longer
-than putting the row into it. A batch of so few rows does not come near Arrow's limit of 2 GiB."""
+"""With any other limit of bytes, Spark sums the bytes of a batch again for each row, which takes longer
+than adding the row. A batch of this few rows stays far below Arrow's limit of 2 GiB."""
 
 
 @dataclass(frozen=True)
 class LocalSparkTables(DeltaRsLogs, SparkRows):
-    """StoreTables of DataFrames of `spark`, on a file system that its workers and this process share.
+    """StoreTables of DataFrames of `spark`, on a file system shared by its workers and this process.
 
-    Commits and all that concerns logs take no Spark. `packed`: tables of the plan to be written that come out
-    of workers; they are written there, without becoming Spark's rows.
+    Commits and all operations on logs run without Spark. `packed`: tables of the plan to write that workers
+    produce; they are written there, without becoming Spark's rows.
     """
 
     spark: SparkSession = field(kw_only=True)
@@ -86,7 +86,7 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
     def append(self, table: str, rows: DataFrame, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows` under `write_id` in one transaction. Raises SchemaError.
 
-        `about_rows` decides how many files there are at most.
+        `about_rows` limits the number of files.
         """
         since, is_written = self.before_write(table, write_id)
         few = rows if about_rows is None else rows.coalesce(files_for(self.spark, about_rows))
@@ -98,7 +98,7 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         self.commit_written(since, table, {row.path: row.rows for row in written.collect()}, write_id)
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
-        """The rows of one write, with the declared columns or some of them."""
+        """Return the rows of one write, with the declared columns or some of them."""
         rows = self.spark.read.format("delta").load(local_folder(self.store, table))
         return rows.where(F.col(WRITE_ID) == write_id).select(list(columns or TABLES[table].names))
 
@@ -133,7 +133,7 @@ def folder_of_write(write_id: str) -> str:
 
 
 def _remove_others(folder: str, inside: str, files: Mapping[str, int]) -> None:
-    """Remove what tasks that were run again have left, and the subfolder where there are no files."""
+    """Remove leftover files of repeated tasks, and the subfolder if it is empty."""
     for name in os.listdir(os.path.join(folder, inside)):
         if os.path.join(inside, name) not in files:
             os.unlink(os.path.join(folder, inside, name))
@@ -146,7 +146,7 @@ _ENCODINGS = {
     for name in {name for columns in TABLES.values() for name in without_dictionary(columns)}
     - {path for columns in TABLES.values() for path in with_dictionary(columns)}
 }
-"""Settings of a session hold for all tables: a name keeps its dictionary if one table wants it."""
+"""Settings of a session apply to all tables: a name has a dictionary if any table wants one for it."""
 
 _CONFLICTS = (
     "ConcurrentModificationException",
@@ -172,19 +172,19 @@ class SparkTables(SparkRows):
     errors: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError, OSError)
 
     def is_conflict(self, error: Exception) -> bool:
-        """Whether Delta says that a concurrent transaction was committed first."""
+        """Return whether Delta reports that a concurrent transaction was committed first."""
         text = f"{type(error).__name__} {error}"
         return any(name in text for name in _CONFLICTS)
 
     def has(self, table: str) -> bool:
-        """Whether there is such a table."""
+        """Return whether the table exists."""
         return DeltaTable.isDeltaTable(self.spark, table_path(self.store, table))
 
     def create(self, table: str) -> None:
-        """Make the table empty unless it is there, and add to the manifest the columns that it lacks."""
+        """Create the table, empty, if it does not exist, and add missing columns to the manifest."""
         path = table_path(self.store, table)
         if is_local(self.store):
-            # Spark cannot make one where a creation was cut off, such as by a full disk.
+            # Spark cannot create a table where an earlier creation was cut off, such as by a full disk.
             create_table(path, table)
         elif not self.has(table):
             builder = DeltaTable.createIfNotExists(self.spark).location(path).addColumns(_schema(table))
@@ -193,7 +193,7 @@ class SparkTables(SparkRows):
                 builder = builder.partitionedBy(partition)
             for key, value in properties_of(table).items():
                 builder = builder.property(key, value)
-            # While another writer makes the table, Delta may find its folder and not yet the table in it.
+            # While another writer creates the table, Delta may find its folder, but no table in it yet.
             retry(
                 builder.execute,
                 f"creating {path}",
@@ -214,7 +214,7 @@ class SparkTables(SparkRows):
     def append(self, table: str, rows: DataFrame, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows` under `write_id` in one transaction. Raises SchemaError.
 
-        `about_rows` decides how many files there are at most.
+        `about_rows` limits the number of files.
         """
         path, checked = table_path(self.store, table), conform(rows, table)
         with durable_commits(self.store, table):
@@ -232,12 +232,12 @@ class SparkTables(SparkRows):
             retry_conflicts(self, lambda: writer.save(path), f"writing {path}")
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
-        """The rows of one write, with the declared columns or some of them."""
+        """Return the rows of one write, with the declared columns or some of them."""
         rows = self._table(table).toDF()
         return rows.where(F.col(WRITE_ID) == write_id).select(list(columns or TABLES[table].names))
 
     def delete(self, table: str, write_ids: Collection[str]) -> None:
-        """Delete what these writes left in `table`."""
+        """Delete the rows of these writes in `table`."""
         if write_ids and self.has(table):
             target = self._table(table)
             with durable_commits(self.store, table):
@@ -248,14 +248,14 @@ class SparkTables(SparkRows):
                 )
 
     def write_ids(self, table: str) -> set[str]:
-        """The writes that have files in `table`, by its log: files may be gone that it lists."""
+        """Return the writes that have files in `table` by its log; the files may no longer exist."""
         if not self.has(table):
             return set()
         written = self._log(table).select(F.col("partitionValues")[WRITE_ID].alias(WRITE_ID))
         return {row[WRITE_ID] for row in written.distinct().collect()}
 
     def listed_files(self, table: str, write_id: str) -> list[DataFile] | None:
-        """The files of a write that the table's log lists; None if there is no table."""
+        """Return a write's files in the table's log; None without a table."""
         if not self.has(table):
             return None
         rows = (
@@ -267,7 +267,7 @@ class SparkTables(SparkRows):
         return [DataFile(table, unquote(path), count, size) for path, count, size in rows]
 
     def read_manifest(self) -> ManifestRead | None:
-        """The manifest as it is now; None if there is none."""
+        """Return the current manifest; None if there is none."""
         if not self.has(MANIFEST):
             return None
         rows = self._table(MANIFEST).toDF()
@@ -281,7 +281,7 @@ class SparkTables(SparkRows):
         return ManifestRead(listed, chosen, None)
 
     def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
-        """Merge a row into the manifest; Delta's isolation finds what came after it was `seen`."""
+        """Merge a row into the manifest; Delta's isolation detects rows added after it was `seen`."""
         version_row = pa.Table.from_pylist([dict(row)], stored_columns(MANIFEST))
         source = self.spark.createDataFrame(version_row, _schema(MANIFEST))
         target = self._table(MANIFEST)
@@ -298,7 +298,7 @@ class SparkTables(SparkRows):
         return DeltaTable.forPath(self.spark, table_path(self.store, table))
 
     def _log(self, table: str) -> DataFrame:
-        """The files that are part of a table now, one row for each, with the columns of Delta's AddFile."""
+        """Return the current files of a table, one row each, with the columns of Delta's AddFile."""
         jvm: Any = self.spark._jvm
         log = jvm.org.apache.spark.sql.delta.DeltaLog
         snapshot = log.forTableWithSnapshot(self.spark._jsparkSession, table_path(self.store, table))
@@ -319,12 +319,12 @@ def _schema(table: str) -> StructType:
     return StructType.fromJson(delta_schema(stored_columns(table)))
 
 
-# Commits of another process, such as the JVM, that last once they are made.
+# Durable commits of another process, such as the JVM.
 
 
 @contextmanager
 def durable_commits(store: str, table: str) -> Iterator[None]:
-    """Sync what is put into a local table within: first the files of data, then the log that names them."""
+    """Sync files added to a local table inside the block, and then the log that names them."""
     if not is_local(store):
         yield
         return
@@ -332,14 +332,14 @@ def durable_commits(store: str, table: str) -> Iterator[None]:
     yield
     folder = local_folder(store, table)
     files = [os.path.join(folder, path) for path in _files(store, table)[1] - before]
-    # Hadoop refuses a file whose own checksums, in a file beside it, are not whole.
+    # Hadoop refuses a file whose checksums, in a .crc file next to it, are incomplete.
     sums = [os.path.join(os.path.dirname(file), f".{os.path.basename(file)}.crc") for file in files]
     make_durable([*files, *sums], below=folder)
     make_log_durable(folder, since)
 
 
 def _files(store: str, table: str) -> tuple[int, set[str]]:
-    """The version of a table's log and the files that it lists; version 0 and none if there is no table."""
+    """Return the version and files of a table's log; version 0 and no files without a table."""
     delta_table = open_table(table_path(store, table))
     if delta_table is None:
         return 0, set()
@@ -348,13 +348,13 @@ def _files(store: str, table: str) -> tuple[int, set[str]]:
     return delta_table.version(), {unquote(path) for path in paths}
 
 
-# How DataFrames get into a store.
+# Choose how DataFrames are written to a store.
 
 
 def tables_of_spark(
     spark: SparkSession, store: str, packed: Sequence[PackedTables] = ()
 ) -> LocalSparkTables | SparkTables:
-    """The tables of `store` for DataFrames: by way of Spark's workers where it is local.
+    """Return the tables of `store` for DataFrames; if it is local, Spark's workers write the files.
 
     `packed`: see LocalSparkTables.
     """

@@ -1,4 +1,4 @@
-"""What delta-rs, Arrow, polars and the system raise at a store, as errors that a user can read."""
+"""Turn errors of delta-rs, Arrow, polars and the system into errors that a user can read."""
 
 import errno
 import re
@@ -20,9 +20,9 @@ _UNKNOWN_SCHEME = re.compile(
 
 @contextmanager
 def store_errors(store: str, doing: str) -> Iterator[None]:
-    """Raise MachineError where the machine refuses, StoreError for other errors of what lies below a store.
+    """Raise MachineError if the machine refuses, and StoreError for other errors of the libraries below.
 
-    `doing`: "reading" or "writing". Errors of Penstock come through as they are, and so do others of Spark
+    `doing`: "reading" or "writing". Errors of Penstock pass unchanged, and so do other errors of Spark
     while it writes.
     """
     try:
@@ -30,35 +30,35 @@ def store_errors(store: str, doing: str) -> Iterator[None]:
     except PenstockError:
         raise
     except BaseException as error:
-        of_spark = _is_from_spark(error)
-        if not (of_spark or _is_from_below(error)) or (doing == "reading" and _comes_from_output(error)):
+        is_from_spark = _is_from_spark(error)
+        if not (is_from_spark or _is_from_below(error)) or (doing == "reading" and _comes_from_output(error)):
             raise
         if scheme := _UNKNOWN_SCHEME.search(str(error)):
             raise StoreError(
-                f"{doing} {store}: found the URI scheme {scheme[1]!r}; allowed: a path of this machine, "
-                f"file:///PATH, or SCHEME://HOST/PATH of {FILE_SYSTEMS}"
+                f"{doing} {store}: a store must be a path of this machine, file:///PATH, or "
+                f"SCHEME://HOST/PATH of {FILE_SYSTEMS}, got the URI scheme {scheme[1]!r}"
             ) from error
-        refused = _refused_to_spark(error, store) if of_spark else None
+        refused = _refused_to_spark(error, store) if is_from_spark else None
         refused = refused or machine_error_in_text(error, f"{doing} {store}")
         if refused is not None:
             raise refused from error
-        if of_spark and doing != "reading":  # what is written is planned at that moment
+        if is_from_spark and doing != "reading":  # the rows being written are also computed at that moment
             raise
         raise StoreError(
             f"{doing} {store} failed: {first_line(error)}",
-            f"penstock verify {store} lists damage, if there is any",
+            f"penstock verify {store} lists any damage",
         ) from error
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's message, or its name if it has none; of Spark's without stacks."""
+    """Return the first line of an exception's message (Spark's without stacks), or its class name."""
     if _is_from_spark(error):
         from penstock.engine.spark.describe_spark_error import describe_spark_error
 
-        said = describe_spark_error(error)
+        message = describe_spark_error(error)
     else:
-        said = str(error).strip()
-    return (said.splitlines() or [type(error).__name__])[0]
+        message = str(error).strip()
+    return (message.splitlines() or [type(error).__name__])[0]
 
 
 def _refused_to_spark(error: BaseException, store: str) -> PenstockError | None:
@@ -68,14 +68,14 @@ def _refused_to_spark(error: BaseException, store: str) -> PenstockError | None:
 
 
 def _is_from_below(error: BaseException) -> bool:
-    # Panics of Rust are no Exceptions, and each library has a class of its own for them.
+    # Rust panics are not Exceptions, and each library has a class of its own for them.
     is_panic = type(error).__name__ == "PanicException"
     polars = type(error).__module__.startswith("polars")
     return is_panic or polars or isinstance(error, DeltaError | pa.ArrowException | OSError)
 
 
 def _comes_from_output(error: BaseException) -> bool:
-    """Whether this is what becomes of a command's output that finds no reader or no space."""
+    """Return whether a command's output found no reader or no space."""
     full = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return isinstance(error, OSError) and error.errno in full
 

@@ -1,4 +1,4 @@
-"""The operations that a store needs of a library that reads and writes Delta tables."""
+"""The operations that a store needs from a library that reads and writes Delta tables."""
 
 import random
 import time
@@ -15,13 +15,13 @@ from penstock.plans.errors import SchemaError, StoreError
 from penstock.plans.tables import TABLES, require_schema
 from penstock.plans.tables.column_types import BOOL, COMMENT, DOUBLE, INT, LONG, STR, TIMESTAMP, type_name
 
-# The tables of a store as Delta keeps them: columns, partitioning and table properties.
+# The tables of a store in Delta: columns, partitioning and table properties.
 #
-# Delta and Spark write a schema down as the same JSON, so both adapters make their schemas from it.
+# Delta and Spark serialise a schema to the same JSON, so both adapters make their schemas from it.
 
 
 WRITE_ID = "write_id"
-"""The column by which tables of plans are partitioned: which write made a row."""
+"""The column by which tables of plans are partitioned: the write that made a row."""
 
 WRITE_ID_COMMENT = "the write that made the row; see plan_versions"
 
@@ -37,14 +37,14 @@ _SIMPLE = {
 
 @cache
 def stored_columns(table: str) -> pa.Schema:
-    """The declared columns of a table, and `write_id` of those of a plan; NOT NULL at the top level only."""
+    """Return a table's declared columns, and `write_id` in tables of plans; NOT NULL at top level only."""
     if table == MANIFEST:
         return PLAN_VERSIONS
     return TABLES[table].append(pa.field(WRITE_ID, STR, False, {COMMENT: WRITE_ID_COMMENT.encode()}))
 
 
 def delta_schema(columns: pa.Schema) -> dict[str, Any]:
-    """Columns as Delta's and Spark's JSON. Source: Delta's protocol, "Schema Serialization Format"."""
+    """Return columns as Delta's and Spark's JSON. Source: Delta's protocol, "Schema Serialization Format"."""
     return {
         "type": "struct",
         "fields": [
@@ -75,38 +75,38 @@ def _delta_type(kind: pa.DataType) -> str | dict[str, Any]:
 
 
 def partition_of(table: str) -> str | None:
-    """The column by which a table is partitioned."""
+    """Return the column by which a table is partitioned."""
     return None if table == MANIFEST else WRITE_ID
 
 
 def properties_of(table: str) -> dict[str, str]:
-    """The Delta properties that a table is made with."""
+    """Return the Delta properties of a new table."""
     if table == MANIFEST:
-        # Only with Serializable does Delta let two inserts of the same number collide.
+        # Only with Serializable do two inserts of the same number conflict in Delta.
         return {"delta.isolationLevel": "Serializable"}
-    # A write_id is retried for as long as its run lives; Delta need not remember it longer.
+    # A write_id is retried only while its run lives; Delta need not remember it longer.
     return {"delta.setTransactionRetentionDuration": "interval 7 days"}
 
 
 def in_files(table: str, names: Sequence[str] | None = None) -> pa.Schema:
-    """Columns as Parquet files have them: without comments, and without write_id, which is in their paths."""
+    """Return the columns of Parquet files, without comments and write_id, which is in their paths."""
     columns = PLAN_VERSIONS if table == MANIFEST else TABLES[table]
     return pa.schema([columns.field(name).remove_metadata() for name in names or columns.names])
 
 
 ATTEMPTS = 30
 TRANSACTION_VERSION = 1
-"""The version of a write's transaction under `application_id`: each write has one in each table."""
+"""The version of a write's transaction under `application_id`: each write has one per table."""
 
 Rows = TypeVar("Rows")
 Result = TypeVar("Result")
 
 
 class ManifestRead(NamedTuple):
-    """The writes that a manifest lists, and the state of the table that they were read from.
+    """The writes that a manifest lists, and the state of the table from which they were read.
 
-    `rows` reads whole rows, with the columns that the manifest has: those of some write_ids, or of all
-    (None). A row names the files of its version, so all of them are much in a store of many versions.
+    `rows` reads whole rows, with the columns that the manifest has: rows of some write_ids, or all
+    (None). A row names the files of its version, so reading all of them is slow in a store of many versions.
     """
 
     listed: list[ManifestRow]
@@ -115,92 +115,92 @@ class ManifestRead(NamedTuple):
 
 
 class Commits(Protocol):
-    """How a library says that it could not commit."""
+    """How a library reports that it could not commit."""
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """The exceptions of the library."""
+        """Return the exceptions of the library."""
 
     def is_conflict(self, error: Exception) -> bool:
-        """Whether one of `errors` says that another transaction was committed first."""
+        """Return whether one of `errors` reports that another transaction was committed first."""
 
 
 class StoreTables(Commits, Protocol[Rows]):
     """The Delta tables of one store, whose rows are of the type Rows.
 
     `DeltaRsTables` reads and writes Arrow tables in this process, `SparkTables` DataFrames anywhere, and
-    `LocalSparkTables` DataFrames on a file system that Spark's workers and this process share.
-    Whatever either one writes, both read. A commit to a local store is on disk when a method returns.
+    `LocalSparkTables` DataFrames on a file system shared by Spark's workers and this process.
+    Each reads data written by the others. A commit to a local store is on disk when a method returns.
     """
 
     @property
     def store(self) -> str:
-        """The path or URI of the store."""
+        """Return the path or URI of the store."""
 
     def has(self, table: str) -> bool:
-        """Whether there is such a Delta table."""
+        """Return whether there is such a Delta table."""
 
     def create(self, table: str) -> None:
-        """Make the table empty unless it is there, and add to the manifest the columns that it lacks.
+        """Create the table, empty, if it does not exist, and add missing columns to the manifest.
 
-        Another writer may do the same at this moment.
+        Another writer may do the same at the same time.
         """
 
     def append(self, table: str, rows: Rows, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows`, which must have the declared columns, under `write_id` in one transaction.
 
-        Appending the same write_id again does nothing. No rows leave a table without rows of this write.
-        `about_rows`: how many there are, if the caller knows. Raises SchemaError if columns are not those
-        declared.
+        Appending the same write_id again does nothing. If `rows` are empty, the table stays without rows of
+        this write. `about_rows`: their estimated number, if the caller knows. Raises SchemaError if the
+        columns differ from the declared ones.
         """
 
     def append_all(self, tables: Mapping[str, Rows], write_id: str, rows: Mapping[str, int]) -> None:
-        """`append` for all tables of a plan; `rows`: about how many a table has, of those that are known."""
+        """`append` all tables of a plan, with estimated `rows` of some of them."""
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> Rows:
-        """The rows of one write, with the declared columns or some of them."""
+        """Return the rows of one write, with the declared columns or some of them."""
 
     def delete(self, table: str, write_ids: Collection[str]) -> None:
-        """Delete what these writes left in `table`: whole partitions, so no file is rewritten."""
+        """Delete the rows of these writes in `table`, as whole partitions, so that no file is rewritten."""
 
     def write_ids(self, table: str) -> set[str]:
-        """The writes that have files in `table`, by its log; none if there is no table."""
+        """Return the writes that have files in `table`, according to its log; none without a table."""
 
     def listed_files(self, table: str, write_id: str) -> list[DataFile] | None:
-        """The files of a write that the table's log lists, without checksums; None if there is no table."""
+        """Return a write's files in the table's log, without checksums; None without a table."""
 
     def read_manifest(self) -> ManifestRead | None:
-        """The manifest as it is now; None if there is none."""
+        """Return the current manifest; None if there is none."""
 
     def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
-        """Insert a row of the manifest, unless another has its write_id or its version number.
+        """Insert a row of the manifest, unless another row has its write_id or its version number.
 
-        May raise a conflict if the manifest is no longer as `seen`.
+        May raise a conflict if the manifest has changed since it was `seen`.
         """
 
     def set_state(self, write_id: str, state: str) -> None:
         """Change the state of one write in the manifest. May raise a conflict."""
 
     def in_thread(self, action: Callable[..., Result]) -> Callable[..., Result]:
-        """`action` as a thread of its own is to call it."""
+        """Return `action` prepared to be called in another thread."""
 
     def count(self, rows: Rows) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
 
     def among(self, rows: Rows, others: Rows, key: Sequence[str]) -> Rows:
-        """The part of `rows` whose key occurs in `others`."""
+        """Return the part of `rows` whose key occurs in `others`."""
 
     def same(self, rows: Rows, others: Rows, columns: Sequence[str]) -> bool:
-        """Whether both have the same values in these columns, each as many times."""
+        """Return whether both have the same values in these columns, each equally often."""
 
 
 def application_id(write_id: str) -> str:
-    """The id under which Delta remembers a table's part of a write."""
+    """Return the id under which Delta remembers a table's part of a write."""
     return f"penstock-{write_id}"
 
 
 def retry_conflicts(tables: Commits, action: Callable[[], Result], doing: str) -> Result:
-    """`action`, again while a concurrent transaction wins; StoreError after ATTEMPTS."""
+    """Call `action`, repeatedly while a concurrent transaction wins; StoreError after ATTEMPTS."""
     return retry(action, doing, tables.errors, tables.is_conflict)
 
 
@@ -210,7 +210,7 @@ def retry(
     errors: tuple[type[Exception], ...],
     passes: Callable[[Exception], bool],
 ) -> Result:
-    """`action`, again after each of `errors` that `passes`; StoreError after ATTEMPTS."""
+    """Call `action`, again after each of `errors` for which `passes` is true; StoreError after ATTEMPTS."""
     for attempt in range(ATTEMPTS):
         try:
             return action()
@@ -219,37 +219,37 @@ def retry(
                 raise
             time.sleep(random.uniform(0.005, 0.03) * min(attempt + 1, 10))
     raise StoreError(
-        f"{doing}: {ATTEMPTS} times another writer was quicker",
+        f"{doing}: another writer was quicker {ATTEMPTS} times",
         "try again when fewer runs write to this store",
     )
 
 
-# Several tables of a write at a time.
+# Append several tables of a write at a time.
 
 
 PARALLEL_WRITES = 4
-"""Tables written side by side: the commits of small tables wait for the file system, not for the cores."""
+"""Tables written in parallel: commits of small tables wait for the file system, not for the cores."""
 
 
 def append_side_by_side(
     delta: StoreTables[Rows], tables: Mapping[str, Rows], write_id: str, rows: Mapping[str, int]
 ) -> None:
-    """`delta.append` for all tables; the first error of any, after all have ended."""
+    """`delta.append` all tables; raise the first error after all have ended."""
     with ThreadPoolExecutor(PARALLEL_WRITES, thread_name_prefix="penstock-store") as pool:
         writes = [
-            pool.submit(delta.in_thread(delta.append), table, of_table, write_id, rows.get(table))
-            for table, of_table in tables.items()
+            pool.submit(delta.in_thread(delta.append), table, table_rows, write_id, rows.get(table))
+            for table, table_rows in tables.items()
         ]
     for write in writes:
         write.result()
 
 
-# Rows that a table of a store takes.
+# Check rows for a table of a store.
 
 
 def require_rows(rows: pa.Table, table: str) -> None:
-    """SchemaError unless `rows` have the declared columns of `table`, and values where they must."""
+    """Raise SchemaError unless `rows` have the columns of `table`, and no null in NOT NULL columns."""
     require_schema({field.name: type_name(field.type) for field in rows.schema}, table)
     without = [f.name for f in TABLES[table] if not f.nullable and rows[f.name].null_count]
     if without:
-        raise SchemaError(f"table {table}: found null in {', '.join(without)}, which are declared NOT NULL")
+        raise SchemaError(f"table {table}: {', '.join(without)} must not be null")

@@ -1,4 +1,4 @@
-"""Giving back the disk space of versions that were dropped, and of writes that were given up."""
+"""Free the disk space of versions that were dropped, and of writes that were abandoned."""
 
 import fcntl
 import os
@@ -40,17 +40,17 @@ from penstock.engine.store.version_notes import (
 from penstock.plans.errors import PenstockError
 from penstock.plans.tables import TABLES
 
-# Taking out of a store what cannot be used: a write that failed, tables that can no longer be read.
+# Remove unusable data from a store: failed writes, and tables that can no longer be read.
 
 
 _TIMES_TO_REMOVE = 5
 
 
 def discard(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> None:
-    """Delete what a write has left, unless it was published: an error may follow the commit that does so.
+    """Delete the data of a write, unless it was published before the error.
 
-    Files first, which makes room on a full disk for what the logs are to say. A local store is tidied up
-    without Spark, which may be what failed.
+    Files go first, which makes room on a full disk for the entries in the logs. A local store is cleaned up
+    without Spark, because Spark may have caused the failure.
     """
     logs = log_reader(delta)
     with suppress(PenstockError, *logs.errors):
@@ -63,10 +63,10 @@ def discard(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> N
 
 
 def remove_files(store: str, tables: Iterable[str], write_id: str) -> None:
-    """Remove the files of a write that nobody reads from a local store, committed or not.
+    """Remove the files of a write without readers from a local store, committed or not.
 
-    Tasks that have been cancelled go on for a moment: one may add a file to a folder while it is removed, but
-    makes none in a folder that is gone. Nothing is removed for what is no id of a write, nor through a link.
+    Cancelled tasks run on for a moment: one may add a file to a folder while it is removed, but
+    cannot create one in a folder that is gone. Ids that are not write_ids, and links, are skipped.
     """
     if is_local(store) and is_write_id(write_id):
         for table in tables:
@@ -80,21 +80,21 @@ def remove_files(store: str, tables: Iterable[str], write_id: str) -> None:
 
 
 def writes_in_folders(store: str, tables: Iterable[str]) -> set[str]:
-    """The writes that have files in a local store, whether a log lists them or not; none of another one."""
-    writes_there: set[str] = set()
+    """Return the writes that have files in a local store, listed in a log or not; none for other stores."""
+    write_ids: set[str] = set()
     for table in tables if is_local(store) else ():
         with suppress(FileNotFoundError, NotADirectoryError):
             names = os.listdir(local_folder(store, table))
             writes = (name.removeprefix(f"{WRITE_ID}=") for name in names if name.startswith(f"{WRITE_ID}="))
-            writes_there.update(filter(is_write_id, writes))
-    return writes_there
+            write_ids.update(filter(is_write_id, writes))
+    return write_ids
 
 
 def set_aside_unreadable(store: str, tables: Iterable[str]) -> list[str]:
-    """Rename tables of a local store that no longer open, so that new ones can be made; the folders they are
-    now in.
+    """Rename tables of a local store that no longer open, and return their new folders.
 
-    Only versions that cannot be read any more are in them. What the machine refuses to open is left alone.
+    New tables can then be created in their place. The renamed ones contain only versions that can no longer
+    be read. A table that the machine refuses to open stays.
     """
     if not is_local(store) or not os.path.isdir(local_folder(store)):
         return []
@@ -126,13 +126,13 @@ def _is_unreadable(store: str, table: str) -> bool:
         return False
     except (DeltaError, OSError) as error:  # delta-rs raises both
         return machine_error_in_text(error, "") is None
-    # A folder of that name, say, would keep the table from ever having that version.
+    # For example, a folder with a commit's name would block that version of the table forever.
     return any(entry.name.endswith(".json") and not entry.is_file() for entry in entries)
 
 
 @contextmanager
 def alone(folder: str) -> Iterator[None]:
-    """One writer at a time; the kernel lets go of the lock of one that is killed."""
+    """Lock `folder` for one writer at a time; the kernel releases the lock of a killed writer."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -141,10 +141,10 @@ def alone(folder: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-class Vacuumed(NamedTuple):
-    """A write whose files are no part of any version: its version if it had one, and what they take.
+class VacuumedWrite(NamedTuple):
+    """A write without a readable version, with its former version, if any, and the size of its files.
 
-    `waits`: it was dropped so lately that somebody may still read it; its files stay.
+    `waits`: it was dropped so recently that a reader may still use it; its files stay.
     """
 
     version: int | None
@@ -156,16 +156,16 @@ class Vacuumed(NamedTuple):
 
 def vacuum_store(
     delta: StoreTables[Rows], retain_seconds: float, *, remove: bool = True
-) -> Iterator[Vacuumed]:
-    """Remove the files of writes that were dropped or given up at least that long ago, one write at a time.
+) -> Iterator[VacuumedWrite]:
+    """Remove the files of writes dropped or abandoned at least `retain_seconds` ago, one write at a time.
 
-    Nobody who opens the store after a drop finds the version, so its files are read only by those who had
-    begun before: they have `retain_seconds` to end. Writes that go on, or whose end nobody has noted, are
-    left alone (`penstock recover` gives up those of processes that are gone). A kill leaves some files, which
-    the next call removes. `remove`: else it only tells. For a local store.
+    Readers that open the store after a drop do not find the version, so only readers that started before use
+    its files; they have `retain_seconds` to finish. Writes that are running, or whose end is not recorded,
+    are left alone (`penstock recover` abandons writes of processes that have ended). A kill leaves some
+    files, which the next call removes. Without `remove`, writes are only listed. The store must be local.
     """
     with_files = writes_in_folders(delta.store, TABLES)
-    for write in sorted(all_writes(delta), key=lambda state_of_write: state_of_write.write_id):
+    for write in sorted(all_writes(delta), key=lambda version: version.write_id):
         gone = write.state in (VersionState.DROPPED, VersionState.ABANDONED)
         if not gone or write.write_id not in with_files or not is_write_id(write.write_id):
             continue
@@ -176,13 +176,14 @@ def vacuum_store(
                 if write.write_id in delta.write_ids(table):
                     delta.delete(table, [write.write_id])
             remove_files(delta.store, TABLES, write.write_id)
-        yield Vacuumed(write.version, write.write_id, files, size, waits)
+        yield VacuumedWrite(write.version, write.write_id, files, size, waits)
 
 
 def _since(store: str, write: PlanVersion) -> float:
-    """The latest time at which it can have been dropped: its note was rewritten then, as was the manifest.
+    """Return the latest time at which the write can have been dropped or abandoned.
 
-    What never was a version has been read by nobody: it is as old as its giving up.
+    A drop rewrites the note and the manifest, so their times count. A write that never became a version was
+    never read: it is as old as its abandonment.
     """
     if write.version is None:
         return write.published_at.timestamp()
@@ -205,20 +206,20 @@ def _size(store: str, write_id: str) -> tuple[int, int]:
     return files, size
 
 
-# Delete what killed writes and interrupted drops have left in a store.
+# Delete data of killed writes and interrupted drops.
 
 
 OLD = timedelta(days=7)
 
 
 def remove_unfinished(delta: StoreTables[Rows], older_than: timedelta = OLD) -> list[str]:
-    """The write_ids whose rows were deleted: dropped versions, and writes begun before `older_than` ago.
+    """Delete rows of dropped versions, and of writes older than `older_than`; return their write_ids.
 
-    A write that is still running is never half-deleted: it is first marked abandoned in the manifest, and if
-    it finishes after all, it is told so (StoreError) instead of being published. A write that publishes
-    first is left alone. Younger writes are not touched. In a local store, files are found that no log lists
-    yet. Raises StoreError where there is no store, or its manifest has lost a version, whose rows would be
-    taken for unfinished.
+    A write that is still running is never half-deleted: it is first marked as abandoned in the manifest, and
+    if it finishes after all, it gets a StoreError instead of being published. A write that publishes first is
+    left alone. Younger writes are not touched. In a local store, files that no log lists yet are found, too.
+    Raises StoreError if there is no store, or its manifest has lost a version, whose rows would seem
+    unfinished.
     """
     before = datetime.now(UTC) - older_than
     noted = noted_numbers(delta.store)
@@ -249,14 +250,14 @@ def _began_before(write_id: str, time: datetime) -> bool:
     return began is not None and began < time
 
 
-# Drop a version on purpose.
+# Drop a version.
 
 
 def drop_version(delta: StoreTables[Rows], version: int) -> None:
-    """No reader sees the version any more, then its rows are deleted; its number is not used again.
+    """Hide a version from new readers, then delete its rows; its number is not used again.
 
-    Readers that have begun go on reading: the files stay until `vacuum_store`. `remove_unfinished` finishes a
-    drop that was interrupted. Raises StoreError where there is no such version.
+    Readers that have started go on reading: the files stay until `vacuum_store`. `remove_unfinished`
+    completes an interrupted drop. Raises StoreError if there is no such version.
     """
     plan_version = find_version(delta, version)
     mark_dropped(delta, plan_version)

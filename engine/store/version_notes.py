@@ -1,7 +1,7 @@
-"""What the manifest of a local store says of each version, noted once more in files beside it.
+"""Keep copies of the manifest's rows (notes) in files next to it, for local stores.
 
-A manifest whose log has lost its last commits looks like one that never had them; the notes tell them apart,
-and a manifest that can no longer be read is made again from them (see repair_manifest).
+A manifest whose log has lost its last commits looks like one that never had them; the notes show the loss,
+and a manifest that can no longer be read is restored from them (see repair_manifest).
 """
 
 import json
@@ -26,19 +26,19 @@ from penstock.engine.store.is_local import is_local, local_folder
 from penstock.plans.errors import StoreError
 from penstock.plans.tables.column_types import INT, LONG, STR, STRINGS, TIMESTAMP, list_of, map_of, table
 
-# The number of a version, as a write gives it.
+# The number of a version, as a write returns it.
 
 
 class VersionNumber(int):
-    """The number of the version that holds what was to be written.
+    """The number of a version that was written or found unchanged.
 
-    `unchanged`: the store held it already, and nothing was written.
+    `unchanged`: the store already had this version, and nothing was written.
     """
 
     unchanged: bool
 
     def __new__(cls, number: int, unchanged: bool = False) -> Self:
-        """`number`, which stays a number in every other way."""
+        """Return `number`, which stays an int in every other way."""
         version_number = super().__new__(cls, number)
         version_number.unchanged = unchanged
         return version_number
@@ -50,19 +50,19 @@ class VersionNumber(int):
         return f"{int(self)} (unchanged)" if self.unchanged else str(int(self))
 
 
-# Ids of writes, which become parts of paths: a store that others have written may say anything.
+# Ids of writes become parts of paths, so they are checked: a foreign store may contain anything.
 
 
 _WRITE_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{12}")
 
 
 def is_write_id(text: str) -> bool:
-    """Whether it has the form of `write_plan.new_write_id`."""
+    """Return whether it has the form of `write_plan.new_write_id`."""
     return _WRITE_ID.fullmatch(text) is not None
 
 
 def began_at(write_id: str) -> datetime | None:
-    """When a write began; None where this is no id of one."""
+    """Return the start time of a write; None if this is not the id of a write."""
     if not is_write_id(write_id):
         return None
     try:
@@ -108,7 +108,7 @@ class VersionState(StrEnum):
 
 
 class ManifestRow(NamedTuple):
-    """What the manifest has to say of every write before a version is chosen."""
+    """The part of a manifest's row that is read for every write, before a version is chosen."""
 
     version: int | None
     write_id: str
@@ -117,7 +117,7 @@ class ManifestRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanVersion:
-    """One row of the manifest; `version` is None only where the state is abandoned."""
+    """One row of the manifest; `version` is None only if the state is abandoned."""
 
     version: int | None
     write_id: str
@@ -129,14 +129,14 @@ class PlanVersion:
     topologies: int
     rejected: int
     files: tuple[DataFile, ...] | None = None
-    """None: written by a Penstock that did not record them."""
+    """None if written by a version of Penstock that did not record them."""
 
     def files_of(self, table: str) -> list[DataFile] | None:
-        """The files of one table; None if they are not recorded."""
+        """Return the files of one table; None if they are not recorded."""
         return None if self.files is None else [file for file in self.files if file.table == table]
 
     def rows_of(self, table: str) -> int | None:
-        """How many rows a table has; None if that is not recorded."""
+        """Return the number of rows of a table; None if it is not recorded."""
         files = self.files_of(table)
         if files is None:
             return {"topologies": self.topologies, "rejected": self.rejected}.get(table)
@@ -144,8 +144,8 @@ class PlanVersion:
 
 
 def _row_checksum(version: PlanVersion) -> str:
-    """XXH3-128 of what a row of the manifest says, in hex digits; not of its state, which changes."""
-    said = [
+    """Return the XXH3-128 of a manifest row in hex digits, without its state, which changes."""
+    values = [
         version.version,
         version.write_id,
         round(version.published_at.astimezone(UTC).timestamp() * 1_000_000),
@@ -156,11 +156,11 @@ def _row_checksum(version: PlanVersion) -> str:
         version.rejected,
         version.files,
     ]
-    return xxh3_128_hexdigest(json.dumps(said).encode())
+    return xxh3_128_hexdigest(json.dumps(values).encode())
 
 
 def manifest_row(version: PlanVersion) -> dict[str, Any]:
-    """The version as a row of PLAN_VERSIONS; the map is a dict, each file a dict."""
+    """Return the version as a row of PLAN_VERSIONS; the map is a dict, each file a dict."""
     return {
         "version": version.version,
         "write_id": version.write_id,
@@ -177,7 +177,7 @@ def manifest_row(version: PlanVersion) -> dict[str, Any]:
 
 
 def versions_of(store: str, rows: Sequence[Mapping[str, Any]]) -> list[PlanVersion]:
-    """Rows of the manifest as values, oldest version first. StoreError if one is not as it was written."""
+    """Convert rows of the manifest, oldest version first. Raises StoreError if a row was altered."""
     versions = [
         PlanVersion(
             version=r["version"],
@@ -196,8 +196,8 @@ def versions_of(store: str, rows: Sequence[Mapping[str, Any]]) -> list[PlanVersi
     for row, version in zip(rows, versions, strict=True):
         if row.get("checksum") not in (None, _row_checksum(version)):
             raise StoreError(
-                f"{store} is damaged: the row of version {version.version} in table {MANIFEST} is not as it "
-                "was written"
+                f"{store} is damaged: the row of version {version.version} in table {MANIFEST} has changed "
+                "since it was written"
             )
     return sorted(versions, key=lambda v: (v.version or 0, v.write_id))
 
@@ -209,7 +209,7 @@ def _files(rows: Iterable[Mapping[str, Any]] | None) -> tuple[DataFile, ...] | N
 
 
 def not_a_store(store: str, *, has_tables: bool = False) -> StoreError:
-    """No plan was ever written to this path, or, if it has tables of plans, what lists them is lost."""
+    """Return the error for a path without a plan, or with tables of plans whose manifest is lost."""
     if has_tables:
         return StoreError(
             f"{store} is damaged: it holds plans, but table {MANIFEST}, which lists its versions, is lost",
@@ -219,33 +219,33 @@ def not_a_store(store: str, *, has_tables: bool = False) -> StoreError:
 
 
 def given_up(store: str, write_id: str) -> StoreError:
-    """`remove_unfinished` took a write that was still running for dead."""
+    """Return the error of a write that `remove_unfinished` removed while it was still running."""
     return StoreError(
         f"write {write_id} to {store} was removed as unfinished while it ran; nothing was published",
-        "plan again; remove_unfinished takes the age from which a write counts as dead",
+        "plan again; `older_than` of remove_unfinished is the age from which a write counts as dead",
     )
 
 
 _NOTES = "_versions"
-"""A folder that Delta leaves alone, as its name starts with `_`: notes are named by the version's number,
-and by `.` and its write_id while it is published."""
+"""A folder that Delta ignores, because its name starts with `_`. A note's name is the version's number, or,
+while it is being published, `.` and its write_id (a staged note)."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _NANOSECONDS_OF_A_TICK = 100_000_000
-"""File systems note times coarsely: a folder that has just changed may change again and look the same."""
+"""Time stamps of file systems are coarse: a folder may change twice within one tick and look the same."""
 
 
 Row = PlanVersion | ManifestRow
 
 
 def newest_version(store: str, versions: Iterable[Row] = ()) -> int:
-    """The highest number ever published, by the notes and by these rows of the manifest; 0 if none."""
+    """Return the highest number ever published, from the notes and these rows of the manifest; 0 if none."""
     return max([0, *noted_numbers(store), *(v.version or 0 for v in versions)])
 
 
 def noted_numbers(store: str) -> Set[int]:
-    """The versions that have a note, whether that can be read or not."""
+    """Return the versions that have a note, readable or not."""
     if not is_local(store):
         return frozenset()
     folder = _folder(store)
@@ -260,7 +260,7 @@ def noted_numbers(store: str) -> Set[int]:
 
 @lru_cache(maxsize=16)
 def _numbers_at(folder: str, identity: tuple[int, ...]) -> frozenset[int]:
-    """The numbers noted in a folder; `identity` differs once a note is added or removed."""
+    """Return the numbers noted in a folder; `identity` differs once a note is added or removed."""
     return _numbers(folder)
 
 
@@ -272,31 +272,31 @@ def _numbers(folder: str) -> frozenset[int]:
 
 
 def noted_versions(store: str) -> list[PlanVersion]:
-    """The versions in notes, oldest first; without those that are not as they were written."""
+    """Return the versions in intact notes, oldest first."""
     noted = (_read(store, name) for name in sorted(_names(store)) if name.isdecimal())
     return [version for version in noted if version is not None]
 
 
 def staged_versions(store: str) -> list[PlanVersion]:
-    """Versions that were about to be published, or had just been, when their writer ended or was killed."""
+    """Return versions whose writer ended or was killed shortly before or after publishing them."""
     names = [name for name in sorted(_names(store)) if name.startswith(".") and is_write_id(name[1:])]
     staged = ((name, _read(store, name)) for name in names)
     return [version for name, version in staged if version is not None and name == f".{version.write_id}"]
 
 
 def stage_note(store: str, version: PlanVersion) -> None:
-    """Write the note of a version that is about to be published: where there is no space, nothing is."""
+    """Write the note of a version before it is published, so that a full disk prevents publishing."""
     if is_local(store):
         _write(store, f".{version.write_id}", version)
 
 
 def note_version(store: str, version: PlanVersion) -> None:
-    """Note that a version, whose note is staged, is published."""
+    """Turn the staged note of a version into its note, once it is published."""
     if not is_local(store):
         return
     staged = _read(store, f".{version.write_id}")
     if staged is not None and _same(staged, version):
-        # another writer that has read the manifest meanwhile may note the version and remove what is staged
+        # Another writer that has read the manifest meanwhile may note the version and remove the staged note.
         with suppress(FileNotFoundError):
             _name_if_free(_path(store, f".{version.write_id}"), _path(store, _name(version)))
             sync_folder(_folder(store))
@@ -305,9 +305,9 @@ def note_version(store: str, version: PlanVersion) -> None:
 
 
 def _name_if_free(path: str, name: str) -> None:
-    """Rename a file, unless there is one of that name: then it is removed.
+    """Rename a file; if the name is taken, remove the file instead.
 
-    Where the file system has no hard links, the new file is written under its name; half of one, which a kill
+    If the file system has no hard links, the new file is written under its name; a partial one, which a kill
     leaves, is rewritten by `renew_notes`.
     """
     try:
@@ -326,9 +326,9 @@ def _name_if_free(path: str, name: str) -> None:
 
 
 def renew_notes(store: str, versions: Iterable[PlanVersion]) -> None:
-    """Write the notes of these rows of the manifest that are missing or not as they were written.
+    """Write the notes of these rows of the manifest that are missing or damaged.
 
-    A version that is noted as dropped stays so: the rows may have been read before it was.
+    A version that is noted as dropped stays so: the rows may have been read before the drop.
     """
     if not is_local(store):
         return
@@ -338,7 +338,7 @@ def renew_notes(store: str, versions: Iterable[PlanVersion]) -> None:
             continue
         known = noted_version(store, version.version)
         if known is None or not _is_as_noted(version, known):
-            # Where there was no note, one that has come meanwhile may say that the version is dropped.
+            # If there was no note, one written meanwhile may record that the version is dropped.
             _write(
                 store, _name(version), version, replacing=version.version in numbers or _is_dropped(version)
             )
@@ -353,36 +353,36 @@ def drop_staged(store: str, write_id: str) -> None:
 
 
 def lost_versions(noted: Set[int], versions: Iterable[Row]) -> list[int]:
-    """Numbers that were published and that these, all rows of the manifest, do not have.
+    """Return numbers that were published but are missing in `versions`, all rows of the manifest.
 
-    `noted`: noted_numbers before the manifest was read, as a version that another writer publishes is in the
-    manifest first.
+    `noted`: noted_numbers from before the manifest was read, because a version that another writer publishes
+    is in the manifest first.
     """
     return sorted(noted - {v.version for v in versions})
 
 
 def has_lost_newest(noted: Set[int], versions: Iterable[Row]) -> bool:
-    """Whether the newest version that was published is among `lost_versions`."""
+    """Return whether the newest published version is among `lost_versions`."""
     return max(noted, default=0) > max((v.version or 0 for v in versions), default=0)
 
 
 def require_whole(store: str, noted: Set[int], versions: Iterable[Row]) -> None:
-    """StoreError if the manifest, of which these are all rows, has lost the newest (see lost_versions)."""
+    """Raise StoreError if the manifest, all of whose rows these are, has lost the newest version."""
     if has_lost_newest(noted, versions):
         raise lost(store, max(noted))
 
 
 def lost(store: str, number: int) -> StoreError:
-    """That a version was published that the manifest no longer has."""
+    """Return the error for a published version that the manifest no longer has."""
     return StoreError(
         f"{store} is damaged: version {number} was published, but table {MANIFEST} has lost it",
         f"penstock verify {store} --repair restores it, and so does penstock plan --out {store}; --version "
-        "shows older ones",
+        "selects an older one",
     )
 
 
 def require_as_noted(store: str, versions: list[PlanVersion]) -> list[PlanVersion]:
-    """These rows of the manifest as they are; StoreError if one is not as it was noted."""
+    """Return these rows of the manifest; raise StoreError if one differs from its note."""
     for version in versions:
         noted = noted_version(store, version.version)
         if noted is not None and not _is_as_noted(version, noted):
@@ -391,14 +391,14 @@ def require_as_noted(store: str, versions: list[PlanVersion]) -> list[PlanVersio
 
 
 def noted_version(store: str, number: int | None) -> PlanVersion | None:
-    """The note of that version; None if it has none, or the note is not as it was written."""
+    """Return the note of a version; None if it has none, or a damaged one."""
     return None if number is None or not is_local(store) else _read(store, f"{number:020}")
 
 
 def time_of_note(store: str, number: int | None) -> float | None:
-    """When the note of a version was written last, in seconds since 1970; None if there is none.
+    """Return when the note of a version was last written, in seconds since 1970; None if there is none.
 
-    That is when the version was published, or when it was dropped.
+    That is when the version was published or dropped.
     """
     if number is None or not is_local(store):
         return None
@@ -409,18 +409,19 @@ def time_of_note(store: str, number: int | None) -> float | None:
 
 
 def not_as_written(store: str, number: int | None) -> StoreError:
-    """That a row of the manifest is damaged."""
+    """Return the error for a damaged row of the manifest."""
     return StoreError(
-        f"{store} is damaged: the row of version {number} in table {MANIFEST} is not as it was written",
-        how_to_mend(store),
+        f"{store} is damaged: the row of version {number} in table {MANIFEST} has changed since it was "
+        "written",
+        repair_hint(store),
     )
 
 
-def how_to_mend(store: str) -> str:
-    """The hint for a damaged manifest."""
+def repair_hint(store: str) -> str:
+    """Return the hint for a damaged manifest."""
     if not noted_versions(store):
         return "restore that table from a backup, or plan into another store"
-    return f"penstock verify {store} --repair makes the table again; so does penstock plan --out {store}"
+    return f"penstock verify {store} --repair restores the table; so does penstock plan --out {store}"
 
 
 def _read(store: str, name: str) -> PlanVersion | None:
@@ -465,7 +466,7 @@ def _write(store: str, name: str, version: PlanVersion, *, replacing: bool = Tru
 
 
 def _is_as_noted(row: PlanVersion, noted: PlanVersion) -> bool:
-    """A version that is being dropped is noted as dropped first."""
+    """Compare a row with its note; a version that is being dropped is noted as dropped first."""
     dropping = noted.state == VersionState.DROPPED and row.state == VersionState.COMPLETE
     return _same(row, replace(noted, state=row.state) if dropping else noted)
 

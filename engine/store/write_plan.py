@@ -24,7 +24,7 @@ from penstock.engine.store.plan_versions import (
     start_manifest,
     version_of,
 )
-from penstock.engine.store.repair_manifest import find_damage, mend_manifest
+from penstock.engine.store.repair_manifest import find_damage, repair_if_damaged
 from penstock.engine.store.require_target import require_target
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import (
@@ -51,7 +51,7 @@ from penstock.plans.tables.column_types import TOPOLOGY
 
 
 class WriteInProgress(NamedTuple):
-    """A write in which `tables` have their rows already, in `files`."""
+    """A write that has already added the rows of `tables`, in `files`."""
 
     write_id: str
     tables: Collection[str] = ()
@@ -68,20 +68,20 @@ def write_plan(
     rows: Mapping[str, int] | None = None,
     begun: WriteInProgress | None = None,
 ) -> VersionNumber:
-    """The number of the version that holds `tables` (names of plans.tables.TABLES to their rows).
+    """Write `tables` (names of plans.tables.TABLES to their rows) and return the number of their version.
 
     `delta`: the store, as DeltaRsTables (Arrow tables) or tables_of_spark (DataFrames). If the newest version
     was written by the same planner with the same options from the same topologies (by fingerprint) and has
     the same refusals, nothing is written and its number is returned, as `unchanged`. Else each table gets its
-    rows in one transaction, and a row of the manifest makes all of them visible at once. `options`: what the
-    plan depends on besides its input. `rows`: about how many rows a table has, if the caller knows; Spark
-    divides large tables into files by that, unless they are packed. `begun`: the write that this one goes on
-    with; it is published or, unless an error comes before that, deleted.
+    rows in one transaction, and a row of the manifest makes all of them visible at once. `options`: the
+    options that the plan depends on, besides its input. `rows`: estimated rows of each table, if the caller
+    knows; Spark divides large tables into files by them, unless they are packed. `begun`: a write to
+    continue; it is published or, unless an error comes before that, deleted.
 
-    What was written to a local store is on disk before its version can be seen. A write that fails deletes
-    its rows and files; one that is killed leaves rows that nobody reads and that `remove_unfinished` deletes.
-    Raises StoreError (unknown table, no table topologies, given up while it ran, a path that is no place for
-    a store, plans whose manifest is lost), MachineError (no space, no permission) and SchemaError.
+    Data in a local store is on disk before its version is visible. A write that fails deletes its rows and
+    files; one that is killed leaves rows that are never read and that `remove_unfinished` deletes. Raises
+    StoreError (unknown table, no table topologies, write removed as unfinished while it ran, a path that
+    cannot be a store, plans whose manifest is lost), MachineError (no space, no permission) and SchemaError.
     """
     _require_plan(tables)
     require_target(delta.store)
@@ -106,11 +106,11 @@ def write_version(
     rows: Mapping[str, int] | None = None,
     begun: WriteInProgress | None = None,
 ) -> VersionNumber:
-    """As write_plan, but a new version in any case: a run is one even where its plan is not new."""
+    """Write a new version like write_plan, even if nothing has changed: every run is a version of its own."""
     _require_plan(tables)
     require_target(delta.store)
     write_id, written, files = begun or WriteInProgress(new_write_id())
-    unwritten = {table: of_table for table, of_table in tables.items() if table not in written}
+    unwritten = {table: table_rows for table, table_rows in tables.items() if table not in written}
     with store_errors(delta.store, "writing"):
         try:
             start_manifest(delta)
@@ -124,7 +124,7 @@ def write_version(
 
 
 def _require_unchanged(delta: StoreTables[Rows], begun: WriteInProgress) -> None:
-    """StoreError unless the tables have the files that were written to them some time ago."""
+    """Raise StoreError unless the tables still list the files written to them earlier."""
     for table in begun.tables:
         written, listed = (
             [f for f in begun.files if f.table == table],
@@ -148,8 +148,8 @@ def _publish_write(
     planner_version: str,
     options: Mapping[str, str],
 ) -> VersionNumber:
-    """The number of the version that a write becomes, whose `tables` all have their rows."""
-    mend_manifest(delta.store)
+    """Publish a write whose `tables` all have their rows; return the number of its version."""
+    repair_if_damaged(delta.store)
     written = PlanVersion(
         version=None,
         write_id=write_id,
@@ -167,46 +167,46 @@ def _publish_write(
 
 
 def new_write_id() -> str:
-    """Unique, and starts with the UTC time by which `remove_unfinished` tells how old the write is."""
+    """Return a unique id that starts with the UTC time, which tells `remove_unfinished` the write's age."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{uuid4().hex[:12]}"
 
 
 def _require_plan(tables: Collection[str]) -> None:
-    """StoreError unless these are tables of a plan, with topologies among them."""
+    """Raise StoreError unless these are tables of a plan, with topologies among them."""
     unknown = sorted(set(tables) - set(TABLES))
     if unknown or "topologies" not in tables:
         raise StoreError(
             f"tables {', '.join(unknown)} are not part of a plan"
             if unknown
-            else "a plan has the table topologies",
+            else "the table topologies is required",
             f"a plan's tables are {', '.join(TABLES)}",
         )
 
 
 def _rows_of(delta: StoreTables[Rows], written: PlanVersion, table: str) -> int:
-    """How many rows a write has in a table: by its files, or counted if the log does not say."""
+    """Return the rows of a write in a table, from its files, or counted if the log does not record them."""
     if table not in written.tables:
         return 0
     rows = written.rows_of(table)
     return delta.count(delta.read(table, written.write_id)) if rows is None else rows
 
 
-# Which topologies the newest version of a store already holds, unchanged.
+# Find topologies that the newest version of a store already contains, unchanged.
 
 
 _REFUSAL = ("name", "error_stage", "error", "message")
-"""Columns of `rejected` by which a refusal is the same."""
+"""Columns of `rejected` that identify a refusal."""
 _TOPOLOGY_KEY = ("topology_id", "name", "fingerprint")
-"""Columns of `topologies` by which a topology is unchanged."""
+"""Columns of `topologies` that identify an unchanged topology."""
 
 
 def unchanged_topologies(
     delta: StoreTables[Rows], topologies: Rows, *, planner_version: str, options: Mapping[str, str]
 ) -> Rows | None:
-    """The part of `topologies` that the newest version holds with the same fingerprint.
+    """Return the part of `topologies` that the newest version has with the same fingerprint.
 
     None if that version was written by another planner or with other options, or is damaged. Raises
-    StoreError where there is no store.
+    StoreError if there is no store.
     """
     noted = noted_numbers(delta.store)
     seen = read_listed(delta)
@@ -218,9 +218,9 @@ def unchanged_topologies(
 def _nothing_changed(
     delta: StoreTables[Rows], tables: Mapping[str, Rows], *, planner_version: str, options: Mapping[str, str]
 ) -> VersionNumber | None:
-    """The number of the newest version if `tables` came from the same topologies and refusals, else None.
+    """Return the newest version if `tables` came from the same topologies and refusals, else None.
 
-    None as well if that version is damaged, or the manifest has lost it. Raises StoreError where the manifest
+    Also None if that version is damaged, or the manifest has lost it. Raises StoreError if the manifest
     cannot be read.
     """
     noted = noted_numbers(delta.store)
@@ -245,7 +245,7 @@ def _nothing_changed(
 def _comparable(
     delta: StoreTables[Rows], seen: ManifestRead, planner_version: str, options: Mapping[str, str]
 ) -> PlanVersion | None:
-    """The newest version, if the same planner with the same options wrote it."""
+    """Return the newest version, if the same planner with the same options wrote it."""
     versions = complete(seen)
     if not versions:
         return None
@@ -255,7 +255,7 @@ def _comparable(
 
 
 def _sound(delta: StoreTables[Rows], version: PlanVersion | None) -> PlanVersion | None:
-    """The version if all its tables are known to be as they were written."""
+    """Return the version if all its tables are recorded and undamaged."""
     if version is None or version.files is None:
         return None
     with store_errors(delta.store, "reading"):
@@ -275,15 +275,15 @@ _TABLES_AT_A_TIME = 2
 
 
 class WriteWhilePlanning:
-    """A write to a local store: of a fleet part by part, or of a giant table by table.
+    """Writes a fleet part by part, or a giant table by table, to a local store.
 
-    A planner hands tables over (see plans.columnar.plan_columnar.Finished). Nothing of it can be read before
-    `publish`; every other end of it is `discard`.
+    A planner passes tables to it (see plans.columnar.plan_columnar.Finished). None of it can be read before
+    `publish`; every other end is `discard`.
     """
 
     @shared_tables()
     def __init__(self, store: str) -> None:
-        """Raises StoreError and MachineError where there can be no store."""
+        """Raises StoreError and MachineError if there can be no store."""
         require_target(store)
         self._store = store
         self._delta = DeltaRsTables(store)
@@ -296,14 +296,14 @@ class WriteWhilePlanning:
             set_aside_unreadable(store, TABLES)
 
     def add_part(self, tables: Mapping[str, pa.Table]) -> None:
-        """Take a part of a fleet, all its tables. Raises StoreError, MachineError and SchemaError."""
+        """Add all tables of one part of a fleet. Raises StoreError, MachineError and SchemaError."""
         with store_errors(self._store, "writing"):
             self._append.add_all(tables, _TABLES_AT_A_TIME)
         for table, rows in tables.items():
             self._count(table, rows)
 
     def add(self, table: str, parts: Iterable[pa.Table]) -> None:
-        """As Finished: take a table of a giant. Raises StoreError, MachineError and SchemaError."""
+        """Add a table of a giant; see Finished. Raises StoreError, MachineError and SchemaError."""
         with store_errors(self._store, "writing"):
             self._append.begin(table)
             for rows in parts:
@@ -312,18 +312,18 @@ class WriteWhilePlanning:
         pa.default_memory_pool().release_unused()
 
     def clear(self) -> None:
-        """As Finished."""
+        """See Finished."""
         self._append.clear()
         self._ids, self._rejected = [], 0
 
     def planned(self) -> tuple[int, int, int]:
-        """How many topologies came planned, with how many ids, and how many rejected."""
+        """Return the numbers of planned topologies, of their distinct ids, and of rejected topologies."""
         ids = np.concatenate(self._ids) if self._ids else np.empty(0, np.int64)
         return len(ids), len(np.unique(ids)), self._rejected
 
     @shared_tables()
     def publish(self, *, planner_version: str, options: Mapping[str, str]) -> VersionNumber:
-        """The number of the version, as engine.store.write_plan: the newest one's if it has the same plan."""
+        """Publish as engine.store.write_plan; if the newest version has the same plan, return its number."""
         with store_errors(self._store, "writing"):
             rows = self._append.commit(PARALLEL_WRITES)
             _require_plan(rows)
@@ -339,7 +339,7 @@ class WriteWhilePlanning:
             )
 
     def discard(self) -> None:
-        """Delete what was written, unless it was published."""
+        """Delete the written data, unless it was published."""
         self._append.clear()
         discard(self._delta, TABLES, self._write_id)
 
@@ -351,8 +351,8 @@ class WriteWhilePlanning:
 
 
 @dataclass(slots=True)
-class _Growing:
-    """A table of the store before the write, and what the write has added to it so far."""
+class _TableWrite:
+    """A table of a write, with its log's version before the write, and the rows and file added so far."""
 
     before: int
     rows: int = 0
@@ -361,18 +361,18 @@ class _Growing:
 
 @dataclass(frozen=True)
 class StagedAppend:
-    """Appends rows to tables of a local store: no reader sees any of them before `commit`.
+    """Appends rows to tables of a local store, which no reader sees before `commit`.
 
-    Until then they are in files of the write `write_id` that no table's log lists. `clear` and
-    `discard` remove them. Tables come in any order, and again: all rows of a table go into one file.
+    Until then they are in files of the write `write_id` that no table's log lists; `clear` and
+    `discard` remove them. Tables may come in any order, and repeatedly: all rows of a table go into one file.
     """
 
     delta: DeltaRsTables
     write_id: str
-    _tables: dict[str, _Growing] = field(default_factory=dict)
+    _tables: dict[str, _TableWrite] = field(default_factory=dict)
 
     def add_all(self, tables: Mapping[str, pa.Table], threads: int) -> None:
-        """`add` for all tables, several at a time; the first error of any, after those begun have ended."""
+        """`add` all tables, several at a time; raise the first error after running writes have ended."""
         with ThreadPoolExecutor(threads, thread_name_prefix="penstock-store") as pool:
             writes = [pool.submit(self.add, table, rows) for table, rows in tables.items()]
             try:
@@ -382,43 +382,43 @@ class StagedAppend:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def begin(self, table: str) -> _Growing:
-        """The table, which is one of the write's from now on, whether rows come or not."""
+    def begin(self, table: str) -> _TableWrite:
+        """Make the table part of the write, whether it gets rows or not, and return its state."""
         if table not in self._tables:
-            self._tables[table] = _Growing(self.delta.before_write(table, self.write_id)[0])
+            self._tables[table] = _TableWrite(self.delta.before_write(table, self.write_id)[0])
         return self._tables[table]
 
     def add(self, table: str, rows: pa.Table) -> None:
         """Write `rows` to the end of the table's file. Raises SchemaError and OSError."""
         require_rows(rows, table)
-        grown = self.begin(table)
+        table_write = self.begin(table)
         for stored in as_stored(rows, table):
-            if grown.file is None:
+            if table_write.file is None:
                 folder, inside = local_folder(self.delta.store, table), f"{WRITE_ID}={self.write_id}"
                 os.makedirs(os.path.join(folder, inside), exist_ok=True)
-                grown.file = OpenFile(folder, inside, in_files(table))
-            grown.file.write(stored)
-        grown.rows += len(rows)
+                table_write.file = OpenFile(folder, inside, in_files(table))
+            table_write.file.write(stored)
+        table_write.rows += len(rows)
 
     def commit(self, threads: int) -> dict[str, int]:
-        """Make what came durable, and put it into the tables; how many rows each has got."""
+        """Make all files durable and add them to their tables; return the number of rows of each table."""
         with ThreadPoolExecutor(threads, thread_name_prefix="penstock-store") as pool:
             for done in [pool.submit(self._commit, table) for table in self._tables]:
                 done.result()
         return {table: self._tables[table].rows for table in TABLES if table in self._tables}
 
     def clear(self) -> None:
-        """Remove what was not committed; `discard` removes the rest, if that was not published."""
-        for grown in self._tables.values():
-            if (file := grown.file) is not None:
+        """Remove uncommitted files; `discard` removes the others, if the write was not published."""
+        for table_write in self._tables.values():
+            if (file := table_write.file) is not None:
                 file.abandon()
-                grown.file, grown.rows = None, 0
+                table_write.file, table_write.rows = None, 0
 
     def _commit(self, table: str) -> None:
-        grown = self._tables[table]
-        since = grown.before
-        if grown.file is not None:
-            path = grown.file.close()
-            grown.file = None  # whether it is of a version now, `discard` knows
-            self.delta.commit_files(table, {path: grown.rows}, self.write_id)
+        table_write = self._tables[table]
+        since = table_write.before
+        if table_write.file is not None:
+            path = table_write.file.close()
+            table_write.file = None  # `discard` checks whether it belongs to a version
+            self.delta.commit_files(table, {path: table_write.rows}, self.write_id)
         make_log_durable(local_folder(self.delta.store, table), since)

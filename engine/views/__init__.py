@@ -1,1 +1,1 @@
-"""Looking at plans: pictures, comparisons, explanations, sizes, SQL and pages."""
+"""Pictures, comparisons, explanations, sizes, SQL queries and pages of plans."""

@@ -1,6 +1,6 @@
-"""Why an edge is chained or not, and why its result is of its type.
+"""Explain chaining and result types of edges, ids and groups of operators, slots, and fused operators.
 
-Verdicts are those that the planner has written into its tables; nothing is decided here.
+Verdicts come from the planner's tables; nothing is decided here.
 """
 
 import re
@@ -11,14 +11,14 @@ from functools import cached_property
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.output.pieces import Styled
+from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.run.runtime.transformations import LostSetting, LoweredJob
 from penstock.engine.views.draw.drawn_plan import DrawnPlan, Row, is_chained, stream_edges_with_reasons
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.job_graph.columnar.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
-from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from penstock.plans.stream_graph.choose_partitioners import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.stream_graph.not_chainable_reasons import SET_BY_AUTHOR, EdgeFacts, NotChainableReason
 from penstock.plans.topology.rules import INT32_MAX
 from penstock.plans.vocabulary import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-# The rows of one topology's plan that explanations look up.
+# Rows of one topology's plan, for lookup.
 
 
 _NODE = (
@@ -47,19 +47,19 @@ _GIVEN = ("id", "name", "kind", "chaining", "slot_sharing_group")
 
 @dataclass(frozen=True)
 class ExplainedPlan:
-    """Tables of `plan`, read once each, by key."""
+    """Tables of `plan` by key, each read once."""
 
     plan: DrawnPlan
 
     @cached_property
     def is_translated(self) -> bool:
-        """Whether it was given as transformations, not as a StreamGraph."""
+        """Return whether the topology was given as transformations, not as a StreamGraph."""
         (form,) = self.plan.rows("topologies", "form")
         return bool(form["form"] == TopologyForm.TRANSFORMATIONS)
 
     @cached_property
     def settings(self) -> Row:
-        """The job's settings."""
+        """Return the job's settings."""
         (settings,) = self.plan.rows(
             "job_settings",
             *("job_type", "chaining_enabled", "chain_different_max_parallelism", "global_exchange_mode"),
@@ -69,33 +69,33 @@ class ExplainedPlan:
 
     @cached_property
     def nodes(self) -> dict[int, Row]:
-        """Stream nodes by id."""
+        """Return stream nodes by id."""
         rows = self.plan.rows("stream_nodes", *_NODE)
         return {row["id"]: row for row in sorted(rows, key=lambda row: int(row["id"]))}
 
     @cached_property
     def may_chain(self) -> bool:
-        """Whether state fits chains that grow: one max parallelism for all, and ids that can be set.
+        """Return whether state fits longer chains: one max parallelism for all, and ids that can be set.
 
         The operators of a chain get the max parallelism of its task, and Flink restores no state of another
-        one. Ids change with chains: those of the Table planner's operators, and of the operators that a sink
-        without a uid becomes, cannot all be set. A source that an operator with several inputs takes into its
+        max parallelism. Ids change with chains; the ids of the Table planner's operators, and of the parts of
+        a sink without a uid, cannot all be set. A source that an operator with several inputs takes into its
         chain loses its state.
         """
         nodes = self.nodes.values()
-        of_sql = any(re.match(r"\[\d+\]:", node["description"] or "") for node in nodes)
+        is_sql = any(re.match(r"\[\d+\]:", node["description"] or "") for node in nodes)
         made_of = Counter(node["transformation"] for node in nodes)
-        of_sinks = any(
+        has_unset_sinks = any(
             node["uid"] is None and node["transformation"] is not None and made_of[node["transformation"]] > 1
             for node in nodes
         )
         takes_sources = any(node["chaining"] == ChainingStrategy.HEAD_WITH_SOURCES for node in nodes)
-        unsettable = of_sql or of_sinks or takes_sources
+        unsettable = is_sql or has_unset_sinks or takes_sources
         return not unsettable and len({node["max_parallelism"] for node in nodes}) == 1
 
     @cached_property
     def given(self) -> dict[int, Row]:
-        """Transformations by id, with what sinks become; none of a StreamGraph."""
+        """Return transformations by id, with the parts of sinks; none for a StreamGraph."""
         frame = self._expanded
         if frame is None:
             return {}
@@ -110,12 +110,12 @@ class ExplainedPlan:
 
     @cached_property
     def edges(self) -> list[tuple[Row, str]]:
-        """Stream edges by target and input edge, and why they are not chained (empty where they are)."""
+        """Return stream edges by target and input edge, with sentences against chaining (empty: chained)."""
         return list(stream_edges_with_reasons(self.plan).values())
 
     @cached_property
     def inputs(self) -> dict[int, list[Row]]:
-        """The edges into each node."""
+        """Return the edges into each node."""
         edges_into: dict[int, list[Row]] = defaultdict(list)
         for edge, _ in self.edges:
             edges_into[edge["target"]].append(edge)
@@ -123,17 +123,17 @@ class ExplainedPlan:
 
     @cached_property
     def chained_outputs(self) -> Counter[int]:
-        """How many edges out of each node are chainable."""
+        """Count chainable edges out of each node."""
         return Counter(edge["source"] for edge, _ in self.edges if edge["chainable"])
 
     @cached_property
     def input_degrees(self) -> Counter[tuple[int, int]]:
-        """Edges that feed each input of each node."""
+        """Count edges that feed each input of each node."""
         return Counter((edge["target"], edge["type_number"]) for edge, _ in self.edges)
 
     @cached_property
     def operators(self) -> dict[int, Row]:
-        """Chained operators by node; none if the plan ends before the job graph."""
+        """Return chained operators by node; none if the plan ends before the job graph."""
         rows = self.plan.rows(
             *("chained_operators", "node", "vertex", "operator_id", "user_defined_operator_id"),
         )
@@ -141,13 +141,13 @@ class ExplainedPlan:
 
     @cached_property
     def vertices(self) -> dict[int, Row]:
-        """Job vertices by the node that heads them."""
+        """Return job vertices by the node that heads them."""
         rows = self.plan.rows("job_vertices", "vertex", "name", "parallelism", "slot_sharing_group")
         return {row["vertex"]: row for row in rows}
 
     @cached_property
     def job_edges(self) -> dict[tuple[int, int], Row]:
-        """(target, in_index) of a stream edge to its job edge and the type of the data set that it reads."""
+        """Map (target, in_index) of a stream edge to its job edge and the type of its data set."""
         types = {
             (row["vertex"], row["data_set_id"]): row["result_partition_type"]
             for row in self.plan.rows(
@@ -168,9 +168,9 @@ class ExplainedPlan:
 
     @cached_property
     def given_partitioners(self) -> dict[tuple[int, int], str | None]:
-        """(target, in_index) to the partitioner that a partition transformation sets there; None: none does.
+        """Map (target, in_index) to the partitioner that a partition transformation sets there, or None.
 
-        Empty for a StreamGraph, which gives the partitioners of all edges.
+        Empty for a StreamGraph, which sets the partitioners of all edges.
         """
         if not self.is_translated:
             return {}
@@ -184,16 +184,16 @@ class ExplainedPlan:
 
 
 Explanation = dict[str, Any]
-"""An explanation as `--json` writes it: texts, numbers, lists and mappings of them."""
+"""An explanation as `--json` writes it: texts, numbers, and lists and mappings of these."""
 
 _KEEP_IDS = "; operator ids change with chains, so give operators without uids theirs as uid hashes first"
 _KEYED_IN_BATCH = "Flink: it is keyed, in a BATCH job"
 
 
 def explain_edge(plan: ExplainedPlan, edge: Row, why: str) -> Explanation:
-    """An edge with all conditions of chaining, and its result; `why`: the sentence against chaining.
+    """Explain all conditions of chaining of an edge, and its result; `why` is the sentence against chaining.
 
-    It is chained if and only if all conditions are met. `result` is None where there is no job edge.
+    It is chained if and only if all conditions are met. `result` is None if there is no job edge.
     """
     source, target = plan.nodes[edge["source"]], plan.nodes[edge["target"]]
     chained, facts = is_chained(edge), _facts(plan, edge)
@@ -205,13 +205,13 @@ def explain_edge(plan: ExplainedPlan, edge: Row, why: str) -> Explanation:
         "not_chained_because": "" if chained else why,
         "partitioner": edge["partitioner"],
         "partitioner_because": facts.partitioner_because,
-        "conditions": [_condition(facts, reason) for reason in _asked(edge)],
+        "conditions": [_condition(facts, reason) for reason in _conditions(edge)],
         "result": _result(plan, edge),
     }
 
 
-def _asked(edge: Row) -> list[NotChainableReason]:
-    """The conditions of an edge: Flink's, and that of a custom planner where it keeps the edge apart."""
+def _conditions(edge: Row) -> list[NotChainableReason]:
+    """Return Flink's conditions of an edge, and a custom planner's if it keeps the edge apart."""
     decided = NotChainableReason.DECIDED_BY_PLANNER
     return [
         reason
@@ -222,7 +222,7 @@ def _asked(edge: Row) -> list[NotChainableReason]:
 
 def _condition(facts: EdgeFacts, reason: NotChainableReason) -> Explanation:
     record = reason.record
-    # The head that takes sources into its chain has several inputs: the sources are chained all the same.
+    # A head that takes sources into its chain has several inputs: the sources are chained all the same.
     waived = reason is NotChainableReason.SEVERAL_INPUTS and facts.edge["chained_source"]
     met = waived or reason.value not in facts.edge["not_chainable_reasons"]
     change = None if met or record.change is None else record.change(facts)
@@ -258,39 +258,39 @@ def _facts(plan: ExplainedPlan, edge: Row) -> EdgeFacts:
 
 
 def _may_share_slots(plan: ExplainedPlan) -> bool:
-    """Whether groups can join: nothing is co-located, and Flink can add up the weights of managed memory."""
+    """Return whether groups can join, without co-location and with weights of memory that can be added up."""
     nodes = plan.nodes.values()
     weights = sum(weight for node in nodes for _, weight in dict(node["managed_memory"] or ()).items())
     return weights <= INT32_MAX and not any(node["co_location_group"] for node in nodes)
 
 
 def _behind_legacy(plan: ExplainedPlan, source: Row) -> bool:
-    """Whether a node is a SourceFunction, or in a chain that one heads."""
+    """Return whether a node is a SourceFunction, or in a chain headed by one."""
     operator = plan.operators.get(source["id"])
     head = source if operator is None else plan.nodes[operator["vertex"]]
     return bool(source["legacy_source"] or head["legacy_source"])
 
 
 def _strategy(plan: ExplainedPlan, node: Row) -> Explanation:
-    """A node's chaining strategy, and who has set it."""
+    """Return a node's chaining strategy, and its origin."""
     strategy = node["chaining"]
     if strategy is None:
         return {"strategy": "NEVER", "set by": "Flink: the node has no operator"}
-    if (own := plan.given.get(node["id"])) is None:
+    if (given := plan.given.get(node["id"])) is None:
         return {"strategy": strategy, "set by": "the stream graph"}
     in_batch = plan.settings["job_type"] == JobType.BATCH
-    if in_batch and node["keyed"] and strategy == ChainingStrategy.HEAD:  # whatever its author sets
+    if in_batch and node["keyed"] and strategy == ChainingStrategy.HEAD:  # regardless of the author's setting
         return {"strategy": strategy, "set by": _KEYED_IN_BATCH}
-    if own["chaining"] == strategy:
+    if given["chaining"] == strategy:
         return {"strategy": strategy, "set by": SET_BY_AUTHOR}
-    if own["chaining"] is None and OPERATOR_KINDS[own["kind"]].chaining == strategy:
-        return {"strategy": strategy, "set by": f"the default of kind {own['kind']}"}
+    if given["chaining"] is None and OPERATOR_KINDS[given["kind"]].chaining == strategy:
+        return {"strategy": strategy, "set by": f"the default of kind {given['kind']}"}
     return {"strategy": strategy, "set by": _KEYED_IN_BATCH}
 
 
 def _partitioner_because(plan: ExplainedPlan, edge: Row) -> str:
     if not plan.is_translated:
-        return "the stream graph gives it"
+        return "the stream graph sets it"
     if plan.given_partitioners.get((edge["target"], edge["in_index"])) is not None:
         return "a partition transformation sets it"
     source, target = plan.nodes[edge["source"]], plan.nodes[edge["target"]]
@@ -299,9 +299,10 @@ def _partitioner_because(plan: ExplainedPlan, edge: Row) -> str:
 
 
 def _may_follow(plan: ExplainedPlan, edge: Row) -> bool:
-    """Whether the reader's chain can take the producer's parallelism without other results.
+    """Return whether the target's chain can take the source's parallelism without changing results.
 
-    Not if an author's partitioner or a key distributes its records, a subtask may be alone on purpose, it
+    It cannot if an author's partitioner or a key distributes its records, a subtask may be alone on purpose,
+    it writes to a sink, or another edge has to be FORWARD.
     writes to a sink, or another edge has to be FORWARD.
     """
     source, target = plan.nodes[edge["source"]], plan.nodes[edge["target"]]
@@ -310,28 +311,28 @@ def _may_follow(plan: ExplainedPlan, edge: Row) -> bool:
     if not plan.is_translated or given is not None or head is None or source["id"] not in plan.operators:
         return False
     chain = {node for node, row in plan.operators.items() if row["vertex"] == head["vertex"]}
-    entering = [one for one, _ in plan.edges if one["target"] in chain and one["source"] not in chain]
-    leaving = [one for one, _ in plan.edges if one["source"] in chain and one["target"] not in chain]
-    read = {one["source"] for one, _ in plan.edges}
+    entering = [other for other, _ in plan.edges if other["target"] in chain and other["source"] not in chain]
+    leaving = [other for other, _ in plan.edges if other["source"] in chain and other["target"] not in chain]
+    read = {other["source"] for other, _ in plan.edges}
     wanted = source["parallelism"]
     return (
         min(wanted, target["parallelism"]) > 1
         and len(entering) == 1
         and chain <= read
-        and all(one["partitioner"] != "FORWARD" for one in leaving)
+        and all(other["partitioner"] != "FORWARD" for other in leaving)
         and not any(_is_bound(plan.nodes[node], wanted) for node in chain)
     )
 
 
 def _is_bound(node: Row, parallelism: int) -> bool:
-    """Whether an operator may depend on its parallelism, or cannot have this one."""
+    """Return whether an operator may depend on its parallelism, or cannot have this one."""
     keyed = node["keyed"] or ManagedMemoryUseCase.STATE_BACKEND in node["slot_scope"]
     too_low = 0 < node["max_parallelism"] < parallelism
     return bool(keyed or node["coordinated"] or node["co_location_group"] or too_low)
 
 
 def _result(plan: ExplainedPlan, edge: Row) -> Explanation | None:
-    """The type of the intermediate data set that the edge reads, and what has chosen it."""
+    """Explain the type of the intermediate data set that the edge reads."""
     job_edge = plan.job_edges.get((edge["target"], edge["in_index"]))
     if job_edge is None:
         return None
@@ -347,33 +348,36 @@ def _type_because(plan: ExplainedPlan, edge: Row, job_edge: Row, partition_type:
     mode = plan.settings["global_exchange_mode"]
     pointwise = job_edge["distribution"] == DistributionPattern.POINTWISE
     place = 0 if job_edge["forward"] else 1 if pointwise else 2
-    if (own := OF_EXCHANGE_MODE.get(edge["exchange_mode"])) is not None:
-        asked, because = own, f"the edge's exchange mode is {edge['exchange_mode']}"
+    if (by_edge := OF_EXCHANGE_MODE.get(edge["exchange_mode"])) is not None:
+        requested, because = by_edge, f"the edge's exchange mode is {edge['exchange_mode']}"
     else:
         kind = ("a forward edge", "a pointwise edge that is not forward", "an all-to-all edge")[place]
-        asked = OF_GLOBAL_MODE[mode][place]
+        requested = OF_GLOBAL_MODE[mode][place]
         because = f"the {plan.settings['job_type']} job's exchange mode is {mode}, and this is {kind}"
-    if asked == partition_type:
+    if requested == partition_type:
         return because
-    if asked == ResultPartitionType.HYBRID_SELECTIVE and partition_type == ResultPartitionType.HYBRID_FULL:
-        return f"{because}; a result that is broadcast, or that several edges read, is kept in full"
-    return "the producer's chain gives nothing before the end of its input"
+    if (
+        requested == ResultPartitionType.HYBRID_SELECTIVE
+        and partition_type == ResultPartitionType.HYBRID_FULL
+    ):
+        return f"{because}; a result that is broadcast or read by several edges is stored in full"
+    return "the producer's chain emits nothing before the end of its input"
 
 
-# Which operators PyFlink fuses into one, which it does not, and what is lost by fusing.
+# Fusing in PyFlink: fused operators, operators that are not fused, and settings lost by fusing.
 #
 # Source: org.apache.flink.python.chain.PythonOperatorChainingOptimizer.
 
 
 _LOST = {
-    "uid": "state saved under it is not found: the fused operator has the uid of its first one, or none",
-    "uid_hash": "state saved under it is not found: the fused operator has the hash of its first one",
-    "name": "it is a part of the fused operator's name; metrics are by that one",
+    "uid": "state saved under it is lost: the fused operator has the uid of its first one, or none",
+    "uid_hash": "state saved under it is lost: the fused operator has the hash of its first one",
+    "name": "metrics use the fused operator's name, which contains it",
 }
 
 
 def lost_setting_text(lost: LostSetting) -> str:
-    """A setting that PyFlink forgets, as a sentence."""
+    """Describe a setting that PyFlink loses."""
     where = f" ({lost.line})" if lost.line else ""
     return (
         f"{lost.setting} {lost.value!r}{where} of {lost.name!r} is lost, because PyFlink fuses the operator "
@@ -382,10 +386,10 @@ def lost_setting_text(lost: LostSetting) -> str:
 
 
 def explain_fusing(lowered: LoweredJob) -> dict[str, Any]:
-    """Fused operators, pairs that are not fused with the reasons, and what is lost; for `--json`, too.
+    """Explain fused operators, pairs that are not fused, and lost settings; also for `--json`.
 
-    In process mode each boundary between two Python operators costs a Python process in each subtask, and the
-    second operator's records are serialised into it and out of it.
+    In process mode each boundary between two Python operators costs a Python process in each subtask, and
+    serialisation of the second operator's records in both directions.
     """
     fused = [
         operator
@@ -420,14 +424,14 @@ def explain_fusing(lowered: LoweredJob) -> dict[str, Any]:
     }
 
 
-# Why a plan is as it is: its edges, operators and slots.
+# Explanations of a plan: its edges, operators and slots.
 
 
 def explain_plan(plan: ExplainedPlan, operator: str | None, edge: tuple[str, str] | None) -> Explanation:
-    """The topology's name, and explanations of those of `edges`, `operators` and `slots` that are asked for.
+    """Explain the `edges`, `operators` and `slots` of a topology that are requested.
 
     `operator`: only this one and its edges; `edge`: only the edges between these two (see find_operator).
-    Raises ConfigurationError where there is no such operator or edge.
+    Raises ConfigurationError if they do not exist.
     """
     edges, operators, slots = plan.edges, list(plan.nodes.values()), explain_slots(plan)
     if operator is not None:
@@ -467,24 +471,23 @@ def explain_plan(plan: ExplainedPlan, operator: str | None, edge: tuple[str, str
 
 
 def _group_of(plan: ExplainedPlan, node: int) -> int | None:
-    """The number of the slot sharing group that an operator's vertex is in."""
+    """Return the number of the slot sharing group of an operator's vertex."""
     operator = plan.operators.get(node)
     return None if operator is None else int(plan.vertices[operator["vertex"]]["slot_sharing_group"])
 
 
-# Which operator `--operator` and `--edge` mean.
+# The operators chosen by `--operator` and `--edge`.
 
 
 def find_operator(plan: ExplainedPlan, named: str) -> Row:
-    """The stream node with that name, name as given (without "Source: "), uid, operator id or number, in this
-    order.
+    """Find a stream node by name, given name (without "Source: "), uid, operator id or number, in this order.
 
-    Raises ConfigurationError where there is none, or several.
+    Raises ConfigurationError if no node, or more than one, fits.
     """
     ids = {node: row["operator_id"] for node, row in plan.operators.items()}
-    own_names = {row["id"]: row["name"] for row in plan.given.values()}
+    given_names = {row["id"]: row["name"] for row in plan.given.values()}
     known = [
-        (node, (node["name"], own_names.get(node["id"]), node["uid"], ids.get(node["id"]), str(node["id"])))
+        (node, (node["name"], given_names.get(node["id"]), node["uid"], ids.get(node["id"]), str(node["id"])))
         for node in plan.nodes.values()
     ]
     for place in range(len(known[0][1]) if known else 0):
@@ -495,7 +498,7 @@ def find_operator(plan: ExplainedPlan, named: str) -> Row:
             numbers = ", ".join(str(node["id"]) for node in called_so[:5]) + ", …" * (len(called_so) > 5)
             raise ConfigurationError(
                 f"topology {plan.plan.topology!r}: {len(called_so):,} operators are called {named!r}",
-                f"choose one by its node: {numbers}",
+                f"choose a node: {numbers}",
             )
     names = list(dict.fromkeys(node["name"] for node in plan.nodes.values()))[:10_000]
     close = get_close_matches(named, names, n=3, cutoff=0.4) or names[:3]
@@ -505,11 +508,11 @@ def find_operator(plan: ExplainedPlan, named: str) -> Row:
     )
 
 
-# Why an operator has its id and its slot sharing group, and why a group needs its slots.
+# Origins of operator ids and slot sharing groups, and needs for slots.
 
 
 def explain_operator(plan: ExplainedPlan, node: Row) -> Explanation:
-    """An operator's id and slot sharing group, and where both come from.
+    """Explain an operator's id and slot sharing group.
 
     `operator_id` is None for an operator without a vertex.
     """
@@ -527,7 +530,7 @@ def explain_operator(plan: ExplainedPlan, node: Row) -> Explanation:
 
 
 def explain_slots(plan: ExplainedPlan) -> list[Explanation]:
-    """Each slot sharing group with the slots it needs, and the vertex that decides how many.
+    """Explain for each slot sharing group the slots that it needs, and the vertex that determines them.
 
     Empty if the plan ends before the slots.
     """
@@ -543,7 +546,7 @@ def explain_slots(plan: ExplainedPlan) -> list[Explanation]:
             **row,
             "name": groups[row["slot_sharing_group"]],
             "largest_vertex": plan.vertices[row["largest_vertex"]]["name"],
-            "because": "tasks of one vertex never share a slot, those of different vertices do: "
+            "because": "tasks of one vertex never share a slot, tasks of different vertices do: "
             f"the largest vertex has {row['slots']:,} {'task' if row['slots'] == 1 else 'tasks'}",
         }
         for row in sorted(rows, key=lambda row: int(row["slot_sharing_group"]))
@@ -553,7 +556,7 @@ def explain_slots(plan: ExplainedPlan) -> list[Explanation]:
 def _id_because(plan: ExplainedPlan, node: Row, inputs: list[Row]) -> str:
     by_hand = ""
     if node["uid_hash"] is not None:
-        by_hand = "; the uid hash is a second id, by which state is found first"
+        by_hand = "; the uid hash is a second id, under which Flink looks for state first"
     if node["uid"] is not None:
         return f"murmur3-128 of the uid {node['uid']!r}{by_hand}"
     chained = plan.chained_outputs[node["id"]]
@@ -567,31 +570,31 @@ def _id_because(plan: ExplainedPlan, node: Row, inputs: list[Row]) -> str:
 
 def _group_because(plan: ExplainedPlan, node: Row, inputs: list[Row]) -> str:
     if not plan.is_translated:
-        return "the stream graph gives it"
+        return "the stream graph sets it"
     if plan.given[node["id"]]["slot_sharing_group"] is not None:
-        return "the operator names it"
+        return "the operator sets it"
     if not inputs:
-        return f"it names none and has no input, so it is in {DEFAULT_SLOT_SHARING_GROUP!r}"
+        return f"it sets none and has no input, so it is in {DEFAULT_SLOT_SHARING_GROUP!r}"
     groups = sorted({plan.nodes[edge["source"]]["slot_sharing_group"] for edge in inputs})
     if len(groups) == 1:
-        return f"it names none, and all of its inputs are in {groups[0]!r}"
+        return f"it sets none, and all of its inputs are in {groups[0]!r}"
     disagreeing = ", ".join(map(repr, groups[:5])) + ", …" * (len(groups) > 5)
     return (
-        f"it names none, and its inputs disagree ({disagreeing}), so it is in {DEFAULT_SLOT_SHARING_GROUP!r}"
+        f"it sets none, and its inputs disagree ({disagreeing}), so it is in {DEFAULT_SLOT_SHARING_GROUP!r}"
     )
 
 
-# Explanations as people read them, 80 columns wide.
+# Explanations as text, 80 columns wide.
 
 
 _WIDTH = 79
 _EDGES = 100
-"""Edges shown of a whole topology."""
+"""Edges of a whole topology that are printed."""
 
 
 def print_explanation(explained: Explanation, whole: bool) -> None:
-    """Print explanations. `whole`: those of a whole topology, without met conditions and operators."""
-    print_line(Styled(explained["topology"], "bold"))
+    """Print explanations. `whole`: of a whole topology, without met conditions and operators."""
+    print_line(StyledText(explained["topology"], "bold"))
     edges = explained["edges"]
     if whole:
         apart = [edge for edge in edges if not edge["chained"]]
@@ -602,7 +605,7 @@ def print_explanation(explained: Explanation, whole: bool) -> None:
             _print_edge(edge, all_conditions=False)
         if len(apart) > _EDGES:
             print_line()
-            print_line(f"… and {len(apart) - _EDGES:,} more that are not chained; --json has them all")
+            print_line(f"… and {len(apart) - _EDGES:,} more are not chained; --json writes all")
     else:
         for operator in explained["operators"]:
             _print_operator(operator)
@@ -618,7 +621,7 @@ def print_explanation(explained: Explanation, whole: bool) -> None:
 
 
 def _print_fusing(fusing: Explanation) -> None:
-    """Which Python operators PyFlink fuses, and which not, and why."""
+    """Print which Python operators PyFlink fuses, which not, and why."""
     for operator in fusing["fused"]:
         print_line()
         _print_indented(f"fused to one Python operator: {', '.join(operator['operators'])}", 0)
@@ -637,7 +640,9 @@ def _print_fusing(fusing: Explanation) -> None:
 
 def _print_operator(operator: Explanation) -> None:
     _print_indented(f"operator {operator['name']} (node {operator['node']})", 0)
-    _print_indented(f"operator id: {operator['operator_id'] or 'none: it is in no vertex of this plan'}", 2)
+    _print_indented(
+        f"operator id: {operator['operator_id'] or 'none: no vertex of this plan contains it'}", 2
+    )
     _print_indented(operator["operator_id_because"], 4)
     if operator["user_defined_operator_id"] is not None:
         _print_indented(f"user-defined operator id: {operator['user_defined_operator_id']}", 2)
@@ -670,7 +675,7 @@ def _value(value: object) -> str:
 
 
 def _print_indented(text: str, indent: int) -> None:
-    """One text in lines of at most _WIDTH; a word that is longer stands in a line of its own."""
+    """Print a text in lines of at most _WIDTH; a longer word has a line of its own."""
     lines = wrap(
         text,
         _WIDTH,

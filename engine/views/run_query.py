@@ -1,4 +1,4 @@
-"""Run one query that reads; its rows come while they are made."""
+"""Run a query that reads, and stream its rows."""
 
 import json
 import os
@@ -32,14 +32,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
 
-# DuckDB with the tables of a version of a store as views, and nothing else to read.
-
-
-# A connection of DuckDB that reads the files that it is given, and nothing else.
+# DuckDB connections that can read only the given files.
 
 
 _LEAST_BYTES = 2**28
-"""DuckDB holds a few blocks for each thread, whatever the query."""
+"""Least memory: DuckDB holds a few blocks for each thread, whatever the query."""
 
 _CLOSED = (
     "SET TimeZone = 'UTC'",
@@ -53,10 +50,10 @@ _CLOSED = (
 
 @contextmanager
 def _duckdb_connection(memory_bytes: int | None = None) -> Iterator["DuckDBPyConnection"]:
-    """A connection that is still open to all; see `_close_to_all_but`.
+    """Open a connection without restrictions; see `_close_to_all_but`.
 
-    What does not fit into `memory_bytes` (None: half of what is available) is kept in a temporary folder,
-    which is removed in the end.
+    Data beyond `memory_bytes` (None: half of the available memory) spills to a temporary folder, which is
+    removed at the end.
     """
     import duckdb
 
@@ -70,7 +67,7 @@ def _duckdb_connection(memory_bytes: int | None = None) -> Iterator["DuckDBPyCon
 
 
 def _close_to_all_but(connection: "DuckDBPyConnection", paths: Iterable[str]) -> None:
-    """From now on, only these files can be read; Python's variables and extensions are out of reach."""
+    """Restrict the connection to these files; Python's variables and extensions are out of reach too."""
     readable = sorted({*paths, *map(_without_globs, paths)})
     if readable:
         connection.execute(f"SET allowed_paths = [{', '.join(map(_text, readable))}]")
@@ -79,12 +76,12 @@ def _close_to_all_but(connection: "DuckDBPyConnection", paths: Iterable[str]) ->
 
 
 def _parquet_files(paths: Sequence[str]) -> str:
-    """The rows of these files, which have the same columns, in SQL."""
+    """Return SQL that reads the rows of these files, which have equal columns."""
     return f"read_parquet([{_listed(paths)}], hive_partitioning = false)"
 
 
 def _parquet_files_by_name(paths: Sequence[str]) -> str:
-    """The rows of these files, in SQL; what a file has no column for is null."""
+    """Return SQL that reads the rows of these files; columns missing in a file are null."""
     return f"read_parquet([{_listed(paths)}], hive_partitioning = false, union_by_name = true)"
 
 
@@ -100,19 +97,19 @@ def _text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-# Which tables a query names.
+# Tables that a query mentions.
 
 
 def _mentions(query: str, table: str) -> bool:
-    """Whether a query has the name of a table in it: as a table, or as something else of that name."""
+    """Return whether a query contains the name of a table, as a table or otherwise."""
     return re.search(rf"\b{table}\b", query, re.IGNORECASE) is not None
 
 
-# Whether DuckDB can be imported; an installation in place that is older lacks it.
+# DuckDB may be missing in an older installation in place.
 
 
 def require_duckdb() -> None:
-    """ConfigurationError without DuckDB."""
+    """Raise ConfigurationError if DuckDB is not installed."""
     try:
         import duckdb  # noqa: F401
     except ImportError as error:
@@ -120,7 +117,7 @@ def require_duckdb() -> None:
 
 
 class Views(NamedTuple):
-    """A connection whose views are the tables of `version`, or other tables (None)."""
+    """A connection with views of the tables of `version`, or of other tables (None)."""
 
     connection: "DuckDBPyConnection"
     version: PlanVersion | None
@@ -130,10 +127,10 @@ class Views(NamedTuple):
 def open_views(
     store: str, version: int | None, query: str, memory_bytes: int | None = None
 ) -> Iterator[Views]:
-    """Views of a version (None: the newest) for `query`: tables that it mentions are checked first.
+    """Open views of a version, by default the newest, for `query`; its tables are checked first.
 
-    DuckDB may read the files of the version, and no others. `memory_bytes`: see duckdb_connection. Raises
-    StoreError: not a store, no such version, damage.
+    DuckDB may read only the files of the version. `memory_bytes`: see _duckdb_connection. Raises StoreError
+    if it is not a store, has no such version, or is damaged.
     """
     delta = tables_of(store)
     plan_version = find_version(delta, version)
@@ -155,7 +152,7 @@ def open_views(
 def _add_views(
     connection: "DuckDBPyConnection", delta: DeltaRsTables, version: PlanVersion, mentioned: Sequence[str]
 ) -> list[str]:
-    """A view of each table over its files; the files. Tables that are damaged and not mentioned get none."""
+    """Add a view of each table over its files; return the files. Damaged tables not in the query get none."""
     import duckdb
 
     readable: list[str] = []
@@ -177,7 +174,7 @@ def _add_views(
 
 
 def _add_table(connection: "DuckDBPyConnection", table: str, rows: pa.Table) -> None:
-    """A table with `rows`, which DuckDB holds and spills itself."""
+    """Add a table with `rows`, which DuckDB holds and spills itself."""
     source = f"given_{table}"
     connection.register(source, rows)
     connection.execute(f"CREATE TABLE {table} AS SELECT {_selected(table)} FROM {source}")
@@ -188,12 +185,12 @@ def _selected(table: str) -> str:
     return ", ".join(f'"{stored}" AS "{name}"' for stored, name in view_columns(table).items())
 
 
-# DuckDB with the tables of results, of `penstock sweep` and `penstock bench`, as views.
+# DuckDB views of the tables of results of `penstock sweep` and `penstock bench`.
 
 
 @contextmanager
 def open_results(folder: str) -> Iterator[Views]:
-    """A view of each table in a folder of results. Raises StoreError for damage."""
+    """Open a view of each table in a folder of results. Raises StoreError for damage."""
     with _duckdb_connection() as connection:
         readable: list[str] = []
         with store_errors(folder, "reading"):
@@ -211,7 +208,7 @@ def open_results(folder: str) -> Iterator[Views]:
 
 
 def columns_of_results(folder: str) -> list[tuple[str, str, pa.DataType, str]]:
-    """Table, column, type and meaning of all that a folder of results holds."""
+    """Return table, column, type and meaning of every column in a folder of results."""
     columns = []
     for table in tables_of_results(folder):
         with store_errors(folder, "reading"):
@@ -223,11 +220,11 @@ def columns_of_results(folder: str) -> list[tuple[str, str, pa.DataType, str]]:
     return columns
 
 
-# Execution edges of all topologies, one by one, as a query over the views of a version.
+# Query for the execution edges of all topologies over the views of a version.
 
 
 MEMORY_BYTES = 2**30
-"""Memory limit of joins, whatever the store's size; what exceeds it goes to a temporary folder."""
+"""Memory limit of joins, independent of the store's size; the rest spills to a temporary folder."""
 
 ALL_EXECUTION_EDGES = """
 SELECT topology, data_set_id AS data_set, producer.vertex_id AS source,
@@ -242,7 +239,7 @@ JOIN (SELECT topology_id, vertex AS target_vertex, vertex_id FROM job_vertices) 
     USING (topology_id, target_vertex)
 JOIN topologies USING (topology_id)
 """
-"""The members of `penstock edges` and the topology's name; in any order."""
+"""Selects the members of `penstock edges` and the topology's name, in any order."""
 
 
 ROWS_AT_A_TIME = 20_000
@@ -252,35 +249,33 @@ _TEXT_OR_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN').sub
 
 
 class QueryRows(NamedTuple):
-    """A query's columns by name, and functions that run it and yield its rows, each in one form."""
+    """Columns of a query by name, and functions that run it and yield its rows, each in one form."""
 
     names: list[str]
     texts: Callable[
         [], Iterator[tuple[str | None, ...]]
-    ]  #: a row: values as DuckDB writes them, None for NULL
-    json_lines: Callable[[], Iterator[str]]  #: a row: a JSON object
+    ]  #: yields values of each row as DuckDB writes them, None for NULL
+    json_lines: Callable[[], Iterator[str]]  #: yields a JSON object per row
     arrow: Callable[[], tuple[pa.Schema, Iterator[pa.RecordBatch]]]
 
 
 def require_one_select(query: str) -> str:
-    """The text of the one statement in `query`, which reads. Raises ConfigurationError."""
+    """Return the text of the only statement in `query`, a SELECT. Raises ConfigurationError."""
     import duckdb
 
     with query_errors(query):
         statements = duckdb.extract_statements(query)
     if len(statements) != 1:
-        raise ConfigurationError(f"found {len(statements)} statements", "give one SELECT")
+        raise ConfigurationError(f"QUERY must be one SELECT, got {len(statements)} statements")
     (statement,) = statements
     if statement.type != duckdb.StatementType.SELECT:
-        raise ConfigurationError(
-            f"penstock sql only reads: found a statement of type {statement.type.name}", "give one SELECT"
-        )
+        raise ConfigurationError(f"QUERY must be a SELECT, got a statement of type {statement.type.name}")
     return str(statement.query)
 
 
 @contextmanager
 def run_query(views: Views, query: str) -> Iterator[QueryRows]:
-    """The rows of `query`, one SELECT. Raises what query_errors raises, here and while rows are taken.
+    """Run `query`, one SELECT, and yield access to its rows. Raises the errors of query_errors, also later.
 
     A signal stops the query.
     """
@@ -327,7 +322,7 @@ def run_query(views: Views, query: str) -> Iterator[QueryRows]:
 
 
 def _as_json(line: str) -> str:
-    """With null for infinity and NaN, in lists and structs too: DuckDB writes them, and JSON has neither."""
+    """Replace infinity and NaN, which DuckDB writes, by null, in lists and structs too: JSON has neither."""
     if "NaN" not in line and "Infinity" not in line:
         return line
     return _TEXT_OR_NO_NUMBER(lambda match: match[0] if match[0].startswith('"') else "null", line)
@@ -336,14 +331,14 @@ def _as_json(line: str) -> str:
 def _require_different(names: list[str]) -> None:
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
-        raise ConfigurationError(f"two columns are called {twice!r}", "name them apart with AS")
+        raise ConfigurationError(f"two columns are called {twice!r}", "rename one with AS")
 
 
 def _sql_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-# DuckDB in a thread, so that Ctrl-C and SIGTERM stop what runs there.
+# DuckDB in a thread, so that Ctrl-C and SIGTERM stop it.
 
 
 Result = TypeVar("Result")
@@ -354,8 +349,7 @@ _SECONDS_BETWEEN_INTERRUPTS = 0.05
 def in_thread(connection: "DuckDBPyConnection") -> Iterator[Callable[[Callable[[], Result]], Result]]:
     """Yield a function that runs an action of `connection` in a thread, and waits for it.
 
-    A signal that comes meanwhile interrupts the connection: DuckDB itself looks for signals only
-    now and then.
+    A signal interrupts the connection: DuckDB itself checks for signals only now and then.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="penstock-sql") as pool:
 
@@ -365,7 +359,7 @@ def in_thread(connection: "DuckDBPyConnection") -> Iterator[Callable[[Callable[[
                 return future.result()
             except BaseException:
                 future.cancel()
-                # Again and again: an interrupt that comes before DuckDB has begun is lost.
+                # Repeatedly, because an interrupt before DuckDB has begun is lost.
                 while not future.done():
                     connection.interrupt()
                     wait([future], _SECONDS_BETWEEN_INTERRUPTS)
@@ -380,19 +374,19 @@ def in_thread(connection: "DuckDBPyConnection") -> Iterator[Callable[[Callable[[
 _TABLE = re.compile(r"Table with name (.+?) does not exist")
 _COLUMN = re.compile(r'(?:[Rr]eferenced column|column named|[Cc]olumn) "(.+?)"')
 _GUESS = re.compile(r'\nDid you mean ".*?"\?')
-"""DuckDB looks through its own catalogue, too."""
+"""DuckDB's own suggestions, which include names of its catalogue."""
 
 _WRAPPED = "unnamed_relation_"
-"""In the text that DuckDB runs, which is not the user's."""
+"""Appears in text that DuckDB runs and the user did not write."""
 
 _LISTED = "penstock sql STORE --tables lists tables and columns"
 
 
 @contextmanager
 def query_errors(query: str, version: PlanVersion | None = None) -> Iterator[None]:
-    """Raise ConfigurationError for what is wrong with a query, NotEnoughMemoryError, or MachineError.
+    """Raise ConfigurationError for an invalid query, NotEnoughMemoryError, or MachineError.
 
-    `version`: the one whose tables the query reads, once it is known.
+    `version`: the version whose tables the query reads, once it is known.
     """
     import duckdb
 
@@ -408,15 +402,15 @@ def query_errors(query: str, version: PlanVersion | None = None) -> Iterator[Non
             raise refused from error
         if isinstance(error, duckdb.InternalException | duckdb.FatalException):
             raise PenstockError(f"DuckDB failed: {_first_line(error)}", "please report it") from error
-        said = str(error).strip()
-        if _WRAPPED in said:
-            said = said.partition("\n\nLINE ")[0]
-        hint = None if version is None else _hint(said, query, version)
-        raise ConfigurationError(_GUESS.sub("", said) if hint else said, hint) from error
+        message = str(error).strip()
+        if _WRAPPED in message:
+            message = message.partition("\n\nLINE ")[0]
+        hint = None if version is None else _hint(message, query, version)
+        raise ConfigurationError(_GUESS.sub("", message) if hint else message, hint) from error
 
 
-def _hint(said: str, query: str, version: PlanVersion) -> str | None:
-    if match := _TABLE.search(said):
+def _hint(message: str, query: str, version: PlanVersion) -> str | None:
+    if match := _TABLE.search(message):
         named = match[1].strip('"').lower()
         if named in TABLES:
             until = version.options.get("until")
@@ -424,7 +418,7 @@ def _hint(said: str, query: str, version: PlanVersion) -> str | None:
             return f"version {version.version}{planned} has no table {named}; {_LISTED}"
         close = get_close_matches(named, version.tables, n=3, cutoff=0.5)
         return f"tables with close names: {', '.join(close)}" if close else _LISTED
-    if match := _COLUMN.search(said):
+    if match := _COLUMN.search(message):
         named = match[1].lower()
         mentioned = [table for table in version.tables if _mentions(query, table)]
         columns = {table: view_columns(table) for table in mentioned}

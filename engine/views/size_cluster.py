@@ -1,4 +1,4 @@
-"""How many TaskManagers the jobs of a plan need, and of which kind these are."""
+"""Count the TaskManagers that the jobs of a plan need, by kind of cluster."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from penstock.engine.configuration.cluster_options import (
     ClusterSettings,
     recorded_cluster,
 )
-from penstock.engine.output.pieces import Styled
+from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.planning.plan_options import configured_task_manager, plan_options
 from penstock.operators.common.without_pandas import without_pandas
@@ -22,7 +22,7 @@ from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.tables.column_types import BOOL, INT, LONG, STR, TOPOLOGY
 from penstock.plans.topology.flink_options import parse_memory_size
 
-# Counts the TaskManagers that jobs take, placed one after the other, over Arrow batches.
+# Count TaskManagers of jobs placed one after the other, over Arrow batches.
 
 
 _MODES = ("session", "job")
@@ -49,39 +49,39 @@ PLACED = pa.schema(
 )
 
 Place = Callable[[int], tuple[int, int, int, bool]]
-"""Slots of the next job to the TaskManagers wanted, pending and missing, and whether the job is placed."""
+"""Maps slots of the next job to TaskManagers wanted, pending and missing, and whether the job is placed."""
 
 
 def require_task_managers(slots_per_task_manager: int, available: int | None) -> None:
-    """Raises ConfigurationError for less than one slot per TaskManager and for less than no TaskManagers."""
+    """Raise ConfigurationError for less than one slot per TaskManager, or fewer than 0 TaskManagers."""
     if slots_per_task_manager < 1:
         raise ConfigurationError(
-            f"slots per TaskManager: found {slots_per_task_manager}, allowed 1 and more",
+            f"slots per TaskManager must be at least 1, got {slots_per_task_manager}",
             "taskmanager.numberOfTaskSlots of the cluster",
         )
     if available is not None and available < 0:
         raise ConfigurationError(
-            f"available TaskManagers: found {available}, allowed 0 and more", "leave it out for no limit"
+            f"available TaskManagers must be at least 0, got {available}", "leave it out for no limit"
         )
 
 
 def place_batches(
     batches: Iterator[pa.RecordBatch], slots_per_task_manager: int, available: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of the first columns of PLACED, jobs in order, to batches of PLACED."""
-    of_modes = [placer(slots_per_task_manager, available, mode == "session") for mode in _MODES]
+    """Map batches with the first columns of PLACED, jobs in order, to batches of PLACED."""
+    placers = [placer(slots_per_task_manager, available, mode == "session") for mode in _MODES]
     for batch in batches:
         slots = batch.column("slots").to_pylist()
         placed = [
             pa.array([row[column] for row in rows], pa.bool_() if kind == BOOL else pa.int64())
-            for rows in ([place(job) for job in slots] for place in of_modes)
+            for rows in ([place(job) for job in slots] for place in placers)
             for column, (_, kind) in enumerate(_OF_MODE)
         ]
         yield pa.RecordBatch.from_arrays([*batch.columns, *placed], names=PLACED.names)
 
 
 def placer(slots_per_task_manager: int, available: int | None, shared: bool) -> Place:
-    """A function that places one job after another; later ones get free slots if the cluster is `shared`."""
+    """Return a function that places jobs in turn; later jobs get free slots if the cluster is `shared`."""
     still_available, free = available, 0
 
     def place(slots: int) -> tuple[int, int, int, bool]:
@@ -105,12 +105,12 @@ def place_jobs(
     slots_per_task_manager: int,
     available: int | None,
 ) -> pl.DataFrame:
-    """Jobs on TaskManagers of `slots_per_task_manager` slots; there are `available` of them (None: no limit).
+    """Place jobs on `available` TaskManagers of `slots_per_task_manager` slots; None means no limit.
 
-    In: topologies, required_slots. Out (key topology_id, in the order in which they are placed): name, slots,
+    In: topologies, required_slots. Out (key topology_id, in the order of placement): name, slots,
     largest_slot_sharing_group and largest_slots (of the group that needs most); and for each of `session`
-    (one cluster for all) and `job` (one each) the TaskManagers wanted, pending and missing, and whether it
-    is placed.
+    (one cluster for all) and `job` (one cluster each) the TaskManagers wanted, pending and missing, and
+    whether the job is placed.
     """
     require_task_managers(slots_per_task_manager, available)
     largest = pl.col("slot_sharing_group").sort_by(-pl.col("slots"), "slot_sharing_group").first()
@@ -130,11 +130,11 @@ def place_jobs(
 
 _NUMBERS = ("wanted", "pending", "missing")
 LABELS = ("session_cluster", "cluster_per_job")
-"""The names of MODES in results."""
+"""Names of MODES in results."""
 
 
 class TaskManagers(NamedTuple):
-    """Slots and process memory of a TaskManager, and how many there may be (None: no limit)."""
+    """Slots and process memory of a TaskManager, and the limit on their number (None: no limit)."""
 
     slots: int
     process_bytes: int
@@ -149,10 +149,10 @@ def chosen_task_managers(
     available: int | None,
     memory_argument: str,
 ) -> TaskManagers:
-    """The TaskManagers that a plan was made for (`recorded`: its options), but for what is given now.
+    """Return the TaskManagers of a plan from its options `recorded`, overridden by the values given now.
 
-    Raises ConfigurationError for slots, a memory or a number that no cluster has; `memory_argument` is how
-    the memory is given.
+    Raises ConfigurationError for invalid slots, memory or number; `memory_argument` is the name of the
+    argument for memory.
     """
     require_task_managers(1 if slots is None else slots, available)
     process_bytes = None if memory is None else _memory_size(memory, memory_argument)
@@ -178,19 +178,19 @@ def _memory_size(text: str, argument: str) -> int:
             f"{argument} {text!r}: {error}", "Flink's memory sizes, e.g. 1728m or 4g"
         ) from error
     if size == 0:
-        raise ConfigurationError(f"{argument} {text!r}: found no memory", "e.g. 1728m or 4g")
+        raise ConfigurationError(f"{argument} must be above 0, got {text!r}", "e.g. 1728m or 4g")
     return size
 
 
 def jobs_placed(
     topologies: pl.DataFrame, required_slots: pl.DataFrame, task_managers: TaskManagers
 ) -> pl.DataFrame:
-    """The table PLACED: what each job needs. In: topology_id and name; the table required_slots."""
+    """Return each job's needs as the table PLACED. In: topology_id and name; the table required_slots."""
     return place_jobs(topologies, required_slots, task_managers.slots, task_managers.available)
 
 
 def _sums_of_jobs(placed: pl.DataFrame) -> dict[str, int]:
-    """`jobs`, their `slots`, and for each mode the jobs placed, their slots, and sums of TaskManagers."""
+    """Sum `jobs` and their `slots`, and for each mode the placed jobs, their slots, and TaskManagers."""
     counted = [pl.len().alias("jobs"), pl.col("slots").sum()]
     for mode in _MODES:
         is_placed = pl.col(f"{mode}_placed")
@@ -203,29 +203,29 @@ def _sums_of_jobs(placed: pl.DataFrame) -> dict[str, int]:
 
 
 def size_in_json(placed: pl.DataFrame, task_managers: TaskManagers, topology: str | None) -> dict[str, Any]:
-    """The TaskManagers, and what jobs need of them: sums by mode of all jobs, or the named job."""
-    said: dict[str, Any] = {
+    """Return the TaskManagers, and the needs of all jobs by mode or of the named job."""
+    result: dict[str, Any] = {
         "task_manager": {"slots": task_managers.slots, "process_bytes": task_managers.process_bytes},
         "available_task_managers": task_managers.available,
     }
     if topology is None:
         sums = _sums_of_jobs(placed)
-        said |= {"jobs": sums["jobs"], "slots": sums["slots"]}
+        result |= {"jobs": sums["jobs"], "slots": sums["slots"]}
         columns: dict[str, tuple[str, ...]] = dict.fromkeys(_MODES, ("jobs", "slots", *_NUMBERS))
     else:
         sums = next(iter(placed.filter(pl.col("name") == topology).rows(named=True)), {})
-        said |= {"topology": topology, "slots": sums.get("slots")}
+        result |= {"topology": topology, "slots": sums.get("slots")}
         columns = dict.fromkeys(_MODES, ("placed", *_NUMBERS))
     for mode, label in zip(_MODES, LABELS, strict=True):
-        said[label] = {name: sums[f"{mode}_{name}"] for name in columns[mode]} if sums else None
-    return said
+        result[label] = {name: sums[f"{mode}_{name}"] for name in columns[mode]} if sums else None
+    return result
 
 
-# What jobs need of a cluster, as people read it.
+# Needs of jobs as tables for people.
 
 
 MOST = 10
-"""Lines of a table that lists jobs."""
+"""Rows of a table that lists jobs."""
 
 _MEMORY = "memory of pending TaskManagers"
 MODE_WORDS = ("session cluster", "one cluster per job")
@@ -234,17 +234,17 @@ _GIBIBYTE, _MEBIBYTE = 2**30, 2**20
 
 
 def print_cluster(source: str, task_managers: TaskManagers) -> None:
-    """Print whose jobs they are, and what TaskManagers there are."""
+    """Print the source of the jobs, and the TaskManagers."""
     available = task_managers.available
     limit = "no limit" if available is None else f"{available:,} available"
     print_line(
-        Styled(source, "bold"),
+        StyledText(source, "bold"),
         f": TaskManagers of {_slots(task_managers.slots)} and {_exact(task_managers.process_bytes)}, {limit}",
     )
 
 
 def print_fleet_size(placed: pl.DataFrame, task_managers: TaskManagers) -> None:
-    """Print sums over all jobs, those that are not placed, and the largest."""
+    """Print sums over all jobs, the jobs that are not placed, and the largest jobs."""
     totals = totals_by_mode(placed, task_managers)
     _print_table(("", *MODE_WORDS), [(label, *values) for label, values in totals.items()])
     _print_not_placed(placed)
@@ -252,7 +252,7 @@ def print_fleet_size(placed: pl.DataFrame, task_managers: TaskManagers) -> None:
 
 
 def totals_by_mode(placed: pl.DataFrame, task_managers: TaskManagers) -> dict[str, list[str]]:
-    """Sums over all jobs by what they are, one for each of MODES."""
+    """Return sums over all jobs by meaning, one for each of MODES."""
     sums = _sums_of_jobs(placed)
     modes = [_totals(sums, mode, task_managers.slots, task_managers.process_bytes) for mode in _MODES]
     return {label: [mode[label] for mode in modes] for label in modes[0]}
@@ -271,7 +271,7 @@ def _totals(sums: Mapping[str, int], mode: str, slots_per_task_manager: int, mem
         "slots free": f"{started - used:,}",
         "utilisation of slots": f"{used / started:.1%}" if started else "-",
         **{f"TaskManagers {n}": f"{sums[f'{mode}_{n}']:,}" for n in _NUMBERS},
-        "TaskManagers that would hold all jobs": f"{for_all:,}",
+        "TaskManagers to hold all jobs": f"{for_all:,}",
         _MEMORY: _rounded_memory(pending * memory),
     }
 
@@ -313,12 +313,12 @@ def print_job_size(
     sizes: Sequence[Mapping[str, Any]],
     task_managers: TaskManagers,
 ) -> None:
-    """Print what a job needs. `groups`: its required_slots, with `named`, the name of the largest vertex."""
+    """Print the needs of a job. `groups`: its required_slots, with `named`, the largest vertex's name."""
     if not sizes:
-        print_line(f"{name} is refused and needs no slots; penstock rejected says why")
+        print_line(f"{name} is refused and needs no slots; penstock rejected shows the reason")
         return
     job = sizes[0]
-    print_line(Styled(name, "bold"), f": {_slots(job['slots'])}")
+    print_line(StyledText(name, "bold"), f": {_slots(job['slots'])}")
     columns = ("slot_sharing_group", "slots", "tasks", "vertices")
     in_order = groups.sort("slots", "slot_sharing_group", descending=[True, False])
     rows = [
@@ -346,7 +346,7 @@ def _rounded_memory(memory: int) -> str:
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
-    # here, since plans in Python import this module for its figures
+    # imported here, because plans in Python import this module for its figures
     from rich.table import Column
 
     from penstock.engine.output.people import print_table

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from penstock.operators.connectors.delta.commit_delta import DeltaWrite, abort_delta, commit_delta
-from penstock.operators.connectors.file_sinks.staged_files import abort_files, commit_files
+from penstock.operators.connectors.commit_delta import DeltaWrite, abort_delta, commit_delta
 from penstock.operators.connectors.sink import Committable, Recovery, Sink
+from penstock.operators.connectors.staged_files import abort_files, commit_files
 from penstock.operators.files.filesystem import filesystem_of
 
 

@@ -14,7 +14,13 @@ from penstock.plans.frames.counts import Flags, Ints
 from penstock.plans.frames.polars_frames import count_in_groups
 from penstock.plans.frames.polars_refusals import refused_settings
 from penstock.plans.job_graph.columnar.create_vertices import NODE_COLUMNS
-from penstock.plans.stream_graph.choose_partitioners import SOURCE_ATTRIBUTES, TARGET_ATTRIBUTES
+from penstock.plans.stream_graph.choose_partitioners import (
+    DEFAULT_SLOT_SHARING_GROUP,
+    NO_GROUP,
+    SOURCE_ATTRIBUTES,
+    TARGET_ATTRIBUTES,
+    inherited_groups,
+)
 from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
 from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
     missing_uids,
@@ -33,7 +39,6 @@ from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
     resolve_inputs,
 )
 from penstock.plans.stream_graph.columnar.translate_nodes import translate_nodes
-from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.normalized_tables import given_columns, normalized_transformations
 from penstock.plans.topology.columnar.read_topology_tables import digest_blocks
@@ -356,7 +361,6 @@ def _with_halo(
 
 def inherit_groups(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
     """To each block: groups (the slot sharing group of each node). See inherit_slot_sharing_groups."""
-    from penstock.plans.stream_graph.inherit_slot_sharing_groups import NO_GROUP, inherited_groups
 
     nodes, edges = inbox.frames("group_nodes"), inbox.frames("group_edges")
     own = pl.concat([frame["group"] for _, frame in nodes])

@@ -64,15 +64,14 @@ from penstock.plans.job_graph.columnar.refuse_job_graphs import (
 )
 from penstock.plans.job_graph.refuse_job_graphs import MAX_INT
 from penstock.plans.job_graph.walk_stream_graph import data_set_ids
-from penstock.plans.resources.columnar.count_network_buffers import count_network_buffers
-from penstock.plans.resources.columnar.size_managed_memory import size_managed_memory
-from penstock.plans.slots.columnar.create_slot_sharing_groups import (
+from penstock.plans.resources.columnar import count_network_buffers, size_managed_memory
+from penstock.plans.slots.columnar import (
     required_slots,
     share_slots,
     slots_of_tasks,
 )
 from penstock.plans.slots.strategies import STRATEGIES
-from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from penstock.plans.stream_graph.choose_partitioners import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.tables import JOB_EDGES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import (

@@ -40,9 +40,9 @@ from penstock.plans.metrics.rates_and_loads import (
     shares_of_outputs,
     sort_by_input,
 )
-from penstock.plans.resources.columnar.count_network_buffers import NetworkOptions
-from penstock.plans.resources.columnar.size_managed_memory import (
+from penstock.plans.resources.columnar import (
     USE_CASES,
+    NetworkOptions,
     fractions_of_slot,
     state_backend_uses_managed_memory,
 )

@@ -21,7 +21,7 @@ from penstock.plans.metrics.plan_arrays import (
 )
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants, ModelCluster, rates_and_loads
 from penstock.plans.planners.plan_in_parts import side_by_side
-from penstock.plans.resources.columnar.count_network_buffers import NetworkOptions
+from penstock.plans.resources.columnar import NetworkOptions
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
 

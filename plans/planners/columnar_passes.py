@@ -52,9 +52,8 @@ from penstock.plans.job_graph.columnar.number_slot_sharing_groups import (
 from penstock.plans.job_graph.columnar.refuse_job_graphs import refuse_job_graphs, refuse_stream_graphs_walked
 from penstock.plans.layers import Choices
 from penstock.plans.passes import in_order, produced_by_layer
-from penstock.plans.resources.columnar.count_network_buffers import count_network_buffers
-from penstock.plans.resources.columnar.size_managed_memory import size_managed_memory
-from penstock.plans.slots.columnar.create_slot_sharing_groups import (
+from penstock.plans.resources.columnar import count_network_buffers, size_managed_memory
+from penstock.plans.slots.columnar import (
     execution_slot_sharing_groups,
     required_slots,
     share_slots,

@@ -57,10 +57,10 @@ from penstock.plans.job_graph.joins.number_slot_sharing_groups import (
 from penstock.plans.job_graph.joins.refuse_job_graphs import refuse_job_graphs
 from penstock.plans.layers import Choices
 from penstock.plans.passes import in_order, produced_by_layer
-from penstock.plans.resources.columnar.count_network_buffers import count_network_buffers
-from penstock.plans.resources.joins.size_managed_memory import size_managed_memory
-from penstock.plans.slots.columnar.create_slot_sharing_groups import slots_of_tasks
-from penstock.plans.slots.joins.create_slot_sharing_groups import grouped_slots, required_slots, share_slots
+from penstock.plans.resources.columnar import count_network_buffers
+from penstock.plans.resources.joins import size_managed_memory
+from penstock.plans.slots.columnar import slots_of_tasks
+from penstock.plans.slots.joins import grouped_slots, required_slots, share_slots
 from penstock.plans.slots.strategies import STRATEGIES
 from penstock.plans.stream_graph.joins import resolve_virtual_nodes as expand_virtual_nodes
 from penstock.plans.stream_graph.joins.expand_sinks import expand_sinks

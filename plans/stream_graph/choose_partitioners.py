@@ -1,5 +1,9 @@
 """Partitioners by class and attribute, for both planners."""
 
+import numpy as np
+
+from penstock.plans.frames.compiled import run_loop
+from penstock.plans.frames.counts import Ints
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import (
     CONSECUTIVE_HASH_CLASS,
@@ -7,6 +11,40 @@ from penstock.plans.vocabulary import (
     UNSPECIFIED_FORWARD_CLASS,
     Partitioner,
 )
+
+# Slot sharing groups inherited from inputs, over arrays; both planners call it.
+
+
+DEFAULT_SLOT_SHARING_GROUP = "default"
+NO_GROUP = -1
+
+
+def inherited_groups(own_groups: Ints, sources: Ints, targets: Ints) -> Ints:
+    """The number of each node's group; 0 if no node above names one, or if inputs disagree.
+
+    In: the number of the group that each node names, or NO_GROUP; the nodes at both ends of each edge. Edges
+    into a node come after those into its sources, as they do if ids are in creation order.
+    """
+    inherited = np.array(own_groups, np.int32)
+    edges = (np.array(ends, np.int32) for ends in (sources, targets))
+    run_loop(_inherit, len(sources), (inherited.copy(), *edges), (inherited,))
+    return np.maximum(inherited, 0)
+
+
+def _inherit(own_groups: Ints, sources: Ints, targets: Ints, inherited: Ints) -> None:
+    """The loop (see run_loop). The group of an edge's source is final."""
+    for edge in range(len(sources)):
+        source, target = sources[edge], targets[edge]
+        if own_groups[target] != NO_GROUP:
+            continue
+        group = inherited[source]
+        if group == NO_GROUP:
+            group = 0
+        if inherited[target] == NO_GROUP:
+            inherited[target] = group
+        elif inherited[target] != group:
+            inherited[target] = 0
+
 
 CLASSES = PARTITIONER_CLASSES
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.plans.layers import Choices
 from penstock.plans.passes import PASSES
-from penstock.plans.resources.columnar.count_network_buffers import PROFILES
+from penstock.plans.resources.columnar import PROFILES
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.tables import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.vocabulary import Kind, SlotSharingStrategy

@@ -12,11 +12,11 @@ from penstock.engine.machine.state_folder import CACHE_DIR
 from penstock.engine.spark import class_archive, session, start_jvm
 from penstock.engine.spark.class_archive import (
     archived_start,
-    keep_archive,
     remember_jars,
     remember_written,
     remembered_jars,
-    resolves_what_it_says,
+    save_archive,
+    uses_only_its_packages,
 )
 from penstock.engine.spark.find_java import Java
 from penstock.engine.spark.spark_conf import spark_conf_dir, spark_settings
@@ -53,7 +53,7 @@ def test_the_first_jvm_writes_what_later_ones_read(tmp_path):
     assert first.settings["spark.jars.packages"] == ""
     first.written.write_bytes(b"classes")
     remember_written(first)
-    keep_archive(complete=True)
+    save_archive(complete=True)
     assert (first.archive.read_bytes(), first.written.exists()) == (b"classes", False)
     second = start()
     assert second.written is None
@@ -69,9 +69,9 @@ def test_what_a_killed_jvm_has_written_is_no_archive():
     first = start()
     first.written.write_bytes(b"half")
     remember_written(first)
-    keep_archive(complete=False)
+    save_archive(complete=False)
     assert list(first.archive.parent.glob("classes-*")) == []
-    keep_archive(complete=True)
+    save_archive(complete=True)
     assert not first.archive.exists()
 
 
@@ -84,7 +84,7 @@ def test_old_archives_go(cache):
     one = start()
     one.written.touch()
     remember_written(one)
-    keep_archive(complete=True)
+    save_archive(complete=True)
     assert sorted(path.name for path in cache.glob("classes-*")) == sorted(
         ["classes-3.jsa", "classes-4.jsa", one.archive.name]
     )
@@ -139,7 +139,7 @@ class Jvm:
 
     def __init__(self, monkeypatch, *, comes_up: bool) -> None:
         self.spawned: list[Any] = []
-        output = SimpleNamespace(kept=bytearray(b"no such option"), forward=lambda *at: None)
+        output = SimpleNamespace(captured=bytearray(b"no such option"), forward=lambda *at: None)
         self.jvm = SimpleNamespace(output=output)
         self.comes_up = comes_up
         monkeypatch.setattr(start_jvm, "spawn_jvm", self.spawn)
@@ -178,7 +178,7 @@ def test_what_is_begun_early_is_used_unless_something_has_changed(change, monkey
     monkeypatch.setattr(session, "require_java", lambda: JAVA)
     monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.setattr(session, "_running_session", lambda: None)
-    monkeypatch.setattr(session, "_begun", None)
+    monkeypatch.setattr(session, "_early_start", None)
     monkeypatch.setattr(session, "spawn_early", lambda settings, archived: spawned.append("early"))
     monkeypatch.setattr(session, "end_early", lambda: spawned.append("ended"))
 
@@ -211,10 +211,10 @@ def test_what_cannot_start_is_said_where_a_session_is_asked_for(monkeypatch):
 
 def test_jars_of_a_users_own_are_not_remembered_as_those_of_packages(monkeypatch):
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
-    assert resolves_what_it_says(DEFAULTS)
-    assert not resolves_what_it_says({**DEFAULTS, "spark.jars": "udf.jar"})
+    assert uses_only_its_packages(DEFAULTS)
+    assert not uses_only_its_packages({**DEFAULTS, "spark.jars": "udf.jar"})
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages a:b:1 pyspark-shell")
-    assert not resolves_what_it_says(DEFAULTS)
+    assert not uses_only_its_packages(DEFAULTS)
 
 
 @pytest.mark.parametrize(
@@ -231,12 +231,12 @@ def test_jars_are_noted_by_a_local_start_that_resolved_them(monkeypatch, archive
         _accumulatorServer=SimpleNamespace(handle_error=None), getConf=lambda: {"spark.jars": "file:///a.jar"}
     )
     own = {"spark.master": master, "spark.jars": jars}
-    begun = session._Start((None, {}, "a"), own, archived, {}, "")
+    begun = session._SessionStart((None, {}, "a"), own, archived, {}, "")
     remembered: list[str] = []
     made = SimpleNamespace(_gateway="running")
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
     monkeypatch.delenv(session._GATEWAY, raising=False)
-    monkeypatch.setattr(session, "_begun", None)
+    monkeypatch.setattr(session, "_early_start", None)
     monkeypatch.setattr(session, "_prepared", lambda *_: begun)
     monkeypatch.setattr(session, "end_early", lambda: None)
     monkeypatch.setattr(session, "SparkConf", lambda **_: SimpleNamespace(setAll=lambda _: None))

@@ -101,4 +101,4 @@ def test_a_wrong_pair_ends_with_exit_code_2_and_is_marked(monkeypatch, capsys):
     said = capsys.readouterr()
     assert stopped.value.code == 2
     assert said.out == "Java\t11\tWRONG: too old [x]\n"
-    assert said.err == "penstock: 1 of 1 findings are wrong; see above\n"
+    assert said.err == "penstock: 1 of 1 findings have a problem; see above\n"

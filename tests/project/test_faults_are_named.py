@@ -57,7 +57,7 @@ def test_a_second_benchmark_in_a_folder_is_refused(options, tmp_path):
     with hold_folder(tmp_path, "penstock bench"):
         result = command("bench", "--sizes", 100, "--repeat", 1, "--out", tmp_path, *options)
     assert result.exit_code == 2
-    assert "another penstock bench is at work in this folder" in result.stderr
+    assert "another penstock bench is using this folder" in result.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -84,7 +84,7 @@ def test_a_working_directory_that_is_gone_is_told(arguments, tmp_path):
     )
     assert (done.returncode, done.stderr) == (
         8,
-        "penstock: the working directory has been deleted\n  hint: cd to a folder that is there\n",
+        "penstock: the working directory has been deleted\n  hint: cd to an existing folder\n",
     )
 
 

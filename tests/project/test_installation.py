@@ -95,7 +95,7 @@ def test_another_project_s_penstock_is_named(installed, monkeypatch):
     installed("")
     assert other_distribution() == f"{SAID}: {MENDED}"
     (finding,) = (finding for finding in diagnose() if finding.name == "Penstock")
-    assert (finding.found, finding.problem) == (f"{own_version()} ({ROOT})", f"{SAID}: {MENDED}")
+    assert (finding.installed, finding.problem) == (f"{own_version()} ({ROOT})", f"{SAID}: {MENDED}")
     monkeypatch.setattr(installation, "penstock", type("Other", (), {}))
     assert other_distribution() == f"{SAID}; `import penstock` gives that one: {MENDED}"
     said = explain_error(AttributeError("module 'penstock' has no attribute 'plan'"))

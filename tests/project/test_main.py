@@ -19,7 +19,7 @@ class PanicException(BaseException):
     """As of Rust: each library has one of its own."""
 
 
-REPORT = "--debug shows where; please report it"
+REPORT = "--debug shows the traceback; please report it"
 
 
 def penstock(*args: str) -> int:
@@ -106,7 +106,7 @@ def test_version(capsys):
         (
             KeyError("k"),
             1,
-            "penstock: internal error: KeyError: 'k'\n  hint: --debug shows where; please report it\n",
+            f"penstock: internal error: KeyError: 'k'\n  hint: {REPORT}\n",
         ),
         (typer.Exit(7), 7, ""),
         (KeyboardInterrupt(), 130, ""),
@@ -158,7 +158,7 @@ def test_workers_without_this_penstock_are_named_with_what_to_set(last):
     )
     said = describe_spark_error(PySparkException(text))
     assert "Python workers need Penstock" in said
-    assert said.endswith(f"found {last}")
+    assert said.endswith(f"a worker failed: {last}")
     assert "PYSPARK_PYTHON" in said
 
 

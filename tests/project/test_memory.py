@@ -93,7 +93,7 @@ def test_what_is_asked_for_and_does_not_fit_is_an_error_before_anything_is_read(
         with pytest.raises(NotEnoughMemoryError) as raised:
             choose_planner(planner, [str(file)], "store", wants_spark=False)
         assert raised.value.exit_code == 9
-        for said in ("takes about 0.16 GiB", "there are 0.10 GiB", "the free memory", "--until job_graph",
+        for said in ("takes about 0.16 GiB", "leaves 0.10 GiB", "the free memory", "--until job_graph",
                      "--planner joins", "--master", "smaller parts"):  # fmt: skip
             assert said in str(raised.value)
 
@@ -104,7 +104,7 @@ def test_auto_takes_spark_where_that_fits(tmp_path, monkeypatch):
     leaves(monkeypatch, 100 * MEBIBYTE)
     monkeypatch.setattr(choosing, "spark_fits", lambda: True)
     chosen = choose_planner(Planner.AUTO, [str(file)], "store", wants_spark=False)
-    assert (chosen.on_spark, "there are 0.10 GiB" in chosen.why) == (True, True)
+    assert (chosen.on_spark, "leaves 0.10 GiB" in chosen.why) == (True, True)
     with pytest.raises(NotEnoughMemoryError):
         choose_planner(Planner.COLUMNAR, [str(file)], "store", wants_spark=False)
 

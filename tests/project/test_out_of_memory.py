@@ -109,6 +109,9 @@ def test_every_command_but_doctor_needs_address_space(monkeypatch, command, kind
 
 
 def test_the_check_of_workers_imports_no_polars_before_it_is_called():
-    code = "import sys, penstock.engine.planning.require_memory_in_worker\nprint({'polars', 'numpy'} & set(sys.modules))"
+    code = (
+        "import sys, penstock.engine.planning.require_memory_in_worker\n"
+        "print({'polars', 'numpy'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

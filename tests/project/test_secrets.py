@@ -185,14 +185,14 @@ def test_what_the_jvm_says_is_printable_and_without_secrets(capfd):
     forwarder = JvmOutput(read_end)
     os.write(write_end, b"kept\n")
     forwarder.start()
-    while not forwarder.kept:
+    while not forwarder.captured:
         forwarder.join(0.01)
     forwarder.forward()
     os.write(write_end, b"WARN hunter 22\tin \x1b[2Ja \xc2\x9b \xff\r\n\tat ")
     os.write(write_end, b"java\nlast")
     os.close(write_end)
     forwarder.join()
-    assert forwarder.kept == b"kept\n"
+    assert forwarder.captured == b"kept\n"
     assert capfd.readouterr().err == (f"WARN {REDACTED}  in \\x1b[2Ja \\x9b \ufffd\\r\n        at java\nlast")
 
 
@@ -240,7 +240,7 @@ def test_errors_about_settings_do_not_repeat_secrets(spark):
     with pytest.raises(ConfigurationError) as raised:
         get_session(conf={"spark.driver.my.secret": "hunter 22"})
     assert str(raised.value).startswith(
-        f"spark.driver.my.secret: the running Spark session has none, asked for '{REDACTED}'"
+        f"spark.driver.my.secret must be none, as in the running Spark session, got '{REDACTED}'"
     )
     assert "hunter" not in str(raised.value)
 

@@ -179,13 +179,13 @@ def test_old_java_is_refused_before_spark_starts(tmp_path):
     fake_java(tmp_path, "11.0.2")
     code = "from penstock.engine.spark.session import get_session\nget_session()"
     said = run_python(code, tmp_path, JAVA_HOME=str(tmp_path)).stderr
-    assert f"ConfigurationError: Java: found 11.0.2 ({tmp_path}/bin/java), allowed 17 or newer" in said
+    assert f"ConfigurationError: Java must be 17 or newer, got 11.0.2 ({tmp_path}/bin/java)" in said
 
 
 def test_no_java_is_named(monkeypatch, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigurationError, match=r"found none .*\n.*install Java 17"):
+    with pytest.raises(ConfigurationError, match=r"Java is required .*\n.*install Java 17"):
         find_java()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ConfigurationError, match=r"from JAVA_HOME=.* does not run"):
@@ -221,13 +221,13 @@ def test_a_jar_that_nobody_has_is_explained(tmp_path):
     code = f"from penstock.engine.spark.session import get_session\nget_session(conf={conf!r})"
     said = run_python(code, tmp_path).stderr
     assert f"ConfigurationError: Spark cannot fetch the Delta jar {delta_coordinates().text}" in said
-    assert "hint: is the network" in said
+    assert "hint: check the network" in said
 
 
 def test_calls_that_are_cut_off_are_not_logged():
     cut_off, other = (logging.makeLogRecord({"msg": f"{what} command."}) for what in ("while sending", "a"))
-    assert not session._is_news(cut_off)
-    assert session._is_news(other)
+    assert not session._is_worth_logging(cut_off)
+    assert session._is_worth_logging(other)
 
 
 def test_a_server_whose_jvm_has_ended_prints_no_traceback():
@@ -262,11 +262,11 @@ def test_what_a_signal_handler_raises_while_spark_starts_comes_out_as_it_is(monk
                 raise Py4JNetworkError("Error while sending or receiving") from None
         return "a session"
 
-    monkeypatch.setattr(session, "_prepared", lambda *asked: session._Start(asked, {}, None, {}, ""))
+    monkeypatch.setattr(session, "_prepared", lambda *asked: session._SessionStart(asked, {}, None, {}, ""))
     monkeypatch.setattr(session, "spark_settings", lambda folder: {})
     monkeypatch.setattr(session, "_session_of_new_context", start)
     monkeypatch.setattr(session, "forget_jvm", lambda: forgotten.append(True))
-    monkeypatch.setattr(session, "_begun", None)
+    monkeypatch.setattr(session, "_early_start", None)
     before = signal.signal(signal.SIGUSR1, handler)
     try:
         with pytest.raises(Mine, match="the user's own"):

@@ -76,10 +76,9 @@ def site(tmp_path_factory) -> Path:
         (signal.SIGINT, "import:deltalake", ["show", "{store}"]),
         (signal.SIGINT, "atexit", ["show", "{store}"]),
         (signal.SIGTERM, "import:typer", ["show", "{store}"]),
-        (signal.SIGTERM, "import:penstock.engine.commands.show", ["show", "{store}"]),
+        (signal.SIGTERM, "import:penstock.engine.commands.size", ["show", "{store}"]),
         (signal.SIGTERM, "atexit", ["show", "{store}"]),
         (signal.SIGHUP, "import:polars", ["export", "{store}"]),
-        (signal.SIGTERM, "os.link:/proc/self/fd", ["export", "{store}", "--to", "{folder}/out.jsonl"]),
         (signal.SIGTERM, "import:penstock.plans.planners.plan_as_read",
          ["plan", "{lines}", "--out", "{folder}/s"]),
         (signal.SIGINT, "import:penstock.engine.store.write_plan",
@@ -222,7 +221,7 @@ def test_nothing_is_left_running(given, started, tmp_path, number, below, argume
     process, below = started(*known, "--out", tmp_path / "out", below=below)
     process.send_signal(number)
     said = process.communicate(timeout=60)[1]
-    said = said.removeprefix("measuring for about 2m; --budget sets another time\n")
+    said = said.removeprefix("measuring for about 2m; --budget changes that\n")
     assert (process.returncode, said) == ENDS[number]
     assert not {pid for pid in below if is_running(pid)}
     assert not list((tmp_path / "tmp").iterdir())

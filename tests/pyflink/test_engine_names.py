@@ -1,13 +1,14 @@
-"""What a PyFlink script imports is in `penstock.engine.pyflink` as well, for plain python."""
+"""What PyFlink scripts import is there, also for plain python once `pyflink` means Penstock."""
 
 import ast
-import importlib
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
+from penstock.engine.pyflink_names import uninstall
+from penstock.engine.pyflink_names.modules import penstock_module
 from tests.pyflink.test_cases import HERE, scripts
 
 EXAMPLES = sorted((HERE / "examples").rglob("*.py"))
@@ -30,15 +31,17 @@ def test_every_import_works_under_engine():
     wanted = {one for script in SCRIPTS.values() for one in imported(script)}
     assert len(wanted) > 70
     for module, name in sorted(wanted):
-        found = importlib.import_module(module.replace("pyflink", "penstock.engine.pyflink", 1))
-        assert hasattr(found, name), f"{found.__name__} has no {name}"
+        assert hasattr(penstock_module(module), name), f"{module} has no {name}"
 
 
 @pytest.mark.parametrize("name", ["map_filter_flat_map", "tumbling_window_reduce"])
 def test_a_script_runs_under_plain_python(spark, tmp_path, monkeypatch, capsys, name):
-    script = SCRIPTS[name].replace("from pyflink", "from penstock.engine.pyflink")
+    script = f"from penstock.engine.pyflink_names import install\ninstall()\n{SCRIPTS[name]}"
     path = Path(tmp_path / "script.py")
     path.write_text(script)
     monkeypatch.setattr(sys, "argv", [str(path), "STREAMING", "1"])
-    runpy.run_path(str(path), run_name="__main__")
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    finally:
+        uninstall()
     assert capsys.readouterr().out.count("RESULT") > 3

@@ -10,12 +10,12 @@ import java.nio.file.StandardOpenOption;
 
 /** A file of lines to which several processes append. */
 final class AppendedLines {
-    /** A JVM has a file's lock once: threads wait for each other here, with copies of this class in other loaders. */
+    /** A JVM can lock a file only once: threads, and copies of this class in other loaders, wait for each other here. */
     private static final Object THREADS = AppendedLines.class.getName().intern();
 
     private AppendedLines() {}
 
-    /** What is done with the file while nobody else writes to it. */
+    /** Work on the file while no one else writes to it. */
     @FunctionalInterface
     interface Action<T> {
         T apply(FileChannel channel) throws IOException;

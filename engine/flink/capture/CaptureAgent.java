@@ -3,10 +3,10 @@ package penstock.flink;
 import java.lang.instrument.Instrumentation;
 
 /**
- * Has every job of this JVM captured instead of run.
+ * Captures every job of this JVM instead of running it.
  *
  * <p>Settings are environment variables, which processes that the program starts inherit: see {@link
- * CaptureSettings}. This class and {@link FlinkTransformer} refer to nothing of Flink's, so that they load in any
+ * CaptureSettings}. This class and {@link FlinkTransformer} use no classes of Flink, so that they load in any
  * JVM.
  */
 public final class CaptureAgent {
@@ -23,7 +23,7 @@ public final class CaptureAgent {
         }
     }
 
-    /** Halts; a job that is only observed runs all the same, and it is said that it is not written. */
+    /** Halts; a job that is only observed runs nevertheless, and a message reports that it is not written. */
     static void haltOrWarn(boolean observes, String reason, Throwable cause) {
         if (observes) {
             System.err.println("penstock capture: jobs run, but are not written: " + reason);

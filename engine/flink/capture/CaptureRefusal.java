@@ -1,6 +1,6 @@
 package penstock.flink;
 
-/** What the program wants cannot be captured, and is not done either. */
+/** A request of the program that cannot be captured, and is not executed either. */
 final class CaptureRefusal extends Error {
     private static final long serialVersionUID = 1L;
 

@@ -3,7 +3,7 @@ package penstock.flink;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 
-/** What is asked of the agent; `penstock capture` and `penstock capture --agent` set these variables. */
+/** The agent's settings; `penstock capture` and `penstock capture --agent` set these variables. */
 final class CaptureSettings {
     static final String FILE = "PENSTOCK_CAPTURE_FILE";
     static final String NAME = "PENSTOCK_CAPTURE_NAME";
@@ -14,16 +14,16 @@ final class CaptureSettings {
     /** Topology lines are appended to it. */
     final Path file;
 
-    /** What jobs are called whose own name is taken; null: what the JVM's main class is called. */
+    /** The base of names for jobs whose own name is taken; null: the name of the JVM's main class. */
     final String name;
 
     /** Jobs are submitted as usual after they are written. */
     final boolean observes;
 
-    /** Plan JSON that Flink makes of the jobs is appended to it; null: none is made. */
+    /** Flink's plan JSON of the jobs is appended to it; null: none is made. */
     final Path plans;
 
-    /** A line for each job or cluster that was refused; null: they are told on standard error only. */
+    /** Gets a line for each refused job or cluster; null: they are only reported on standard error. */
     final Path refusals;
 
     private CaptureSettings(Path file, String name, boolean observes, Path plans, Path refusals) {
@@ -52,7 +52,7 @@ final class CaptureSettings {
         return new CaptureSettings(file, System.getenv(NAME), observes, plans, path(REFUSALS));
     }
 
-    /** Whether the environment asks for that, whatever else is wrong with it. */
+    /** Returns whether the environment requests observing, even if other settings are wrong. */
     static boolean observesInEnvironment() {
         return "observe".equals(System.getenv(MODE));
     }

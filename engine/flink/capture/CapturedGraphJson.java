@@ -19,7 +19,7 @@ import org.apache.flink.streaming.api.operators.SourceOperatorFactory;
 import org.apache.flink.streaming.api.operators.StreamOperatorFactory;
 import org.apache.flink.streaming.runtime.partitioner.StreamPartitioner;
 
-/** The `stream_graph` of topology files (docs/topology-files.md): all that planning the graph takes. */
+/** Writes the `stream_graph` of topology files (docs/topology-files.md), with everything that planning needs. */
 final class CapturedGraphJson {
     private CapturedGraphJson() {}
 
@@ -192,7 +192,7 @@ final class CapturedGraphJson {
         json.writeEndObject();
     }
 
-    /** The class that planning goes by: of what extends one of Flink's partitioners, that one. */
+    /** Returns the class that planning uses: Flink's own partitioner for a class that extends it. */
     private static String partitionerClass(StreamPartitioner<?> partitioner) {
         String ofFlink = StreamPartitioner.class.getPackage().getName();
         for (Class<?> type = partitioner.getClass(); type != StreamPartitioner.class; type = type.getSuperclass()) {
@@ -209,7 +209,7 @@ final class CapturedGraphJson {
         }
     }
 
-    /** As Class.getSimpleName, which is empty for a class without a name. */
+    /** Returns a name like Class.getSimpleName, which is empty for a class without a name. */
     private static String simpleName(Class<?> type) {
         String name = OperatorClasses.stableName(type);
         return type.getSimpleName().isEmpty() ? name.substring(name.lastIndexOf('.') + 1) : type.getSimpleName();

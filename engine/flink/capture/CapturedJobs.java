@@ -28,7 +28,7 @@ final class CapturedJobs {
     }
 
     /**
-     * Writes the job's graph, and returns its accumulators: those of an empty result. Throws CaptureRefusal where
+     * Writes the job's graph, and returns the accumulators of an empty result. Throws CaptureRefusal if
      * there is no graph, or it cannot be written.
      */
     synchronized Map<String, OptionalFailure<Object>> capture(
@@ -56,12 +56,12 @@ final class CapturedJobs {
         }
     }
 
-    /** Writes the graph of a job that will run; whatever fails is told and does not stop the job. */
+    /** Writes the graph of a job that will run; failures are reported and do not stop the job. */
     synchronized void observe(Pipeline pipeline, Configuration configuration, ClassLoader classLoader) {
         count++;
         try {
             if (pipeline instanceof StreamGraph) {
-                // What chaining was asked about is remembered, and would be submitted with the graph.
+                // The graph caches decisions about chaining, which would be submitted with it.
                 Map<?, ?> remembered = FlinkVersions.headOperators((StreamGraph) pipeline);
                 Set<Object> before = new HashSet<>(remembered.keySet());
                 try {
@@ -77,7 +77,7 @@ final class CapturedJobs {
         }
     }
 
-    /** Tells that something was not done, on standard error and in the file of refusals. */
+    /** Reports an unfulfilled request on standard error and in the file of refusals. */
     void refuse(String what, String reason) {
         System.err.println("penstock capture: " + reason);
         if (settings.refusals == null) {
@@ -146,7 +146,7 @@ final class CapturedJobs {
         }
     }
 
-    /** What was asked for, else the main class; never arguments, which may hold secrets. */
+    /** Returns the requested name, else the main class; never arguments, which may contain secrets. */
     private String commandName() {
         if (settings.name != null && !settings.name.isEmpty()) {
             return settings.name;

@@ -10,7 +10,7 @@ import org.apache.flink.core.execution.CacheSupportedPipelineExecutor;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.util.AbstractID;
 
-/** Writes each job's graph and says that the job has finished; data sets of earlier jobs count as cached. */
+/** Writes each job's graph and reports the job as finished; data sets of earlier jobs count as cached. */
 final class CapturingExecutor implements CacheSupportedPipelineExecutor {
     private final CapturedJobs jobs;
 

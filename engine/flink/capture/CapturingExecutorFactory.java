@@ -4,7 +4,7 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.PipelineExecutor;
 import org.apache.flink.core.execution.PipelineExecutorFactory;
 
-/** Gives the executor that captures, for every configuration. */
+/** Returns the capturing executor for every configuration. */
 final class CapturingExecutorFactory implements PipelineExecutorFactory {
     private final CapturingExecutor executor;
 

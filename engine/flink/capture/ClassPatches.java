@@ -7,7 +7,7 @@ import org.apache.flink.shaded.asm9.org.objectweb.asm.MethodVisitor;
 import org.apache.flink.shaded.asm9.org.objectweb.asm.Opcodes;
 import org.apache.flink.shaded.asm9.org.objectweb.asm.Type;
 
-/** The class files that take the place of Flink's, written with the ASM that Flink brings. */
+/** Class files that replace Flink's, written with the ASM in Flink's jars. */
 final class ClassPatches {
     private static final int ASM = Opcodes.ASM9;
     private static final String FACTORY = "org/apache/flink/core/execution/PipelineExecutorFactory";
@@ -19,7 +19,7 @@ final class ClassPatches {
 
     private ClassPatches() {}
 
-    /** The loader of executors always finds the one that captures. */
+    /** Makes the loader of executors always find the capturing one. */
     static byte[] capture(byte[] classFile) {
         return patch(
                 classFile,
@@ -36,7 +36,7 @@ final class ClassPatches {
                 });
     }
 
-    /** The loader of executors finds what it does, wrapped. */
+    /** Wraps the executors that the loader finds. */
     static byte[] observe(byte[] classFile) {
         return patch(
                 classFile,
@@ -59,7 +59,7 @@ final class ClassPatches {
                         });
     }
 
-    /** No object of the class can be made. */
+    /** Prevents objects of the class. */
     static byte[] refuse(byte[] classFile) {
         return patch(
                 classFile,
@@ -77,7 +77,7 @@ final class ClassPatches {
                 });
     }
 
-    /** A StreamGraph tells of each operator that is added what it puts out. */
+    /** Makes a StreamGraph report the output type of each added operator. */
     static byte[] rememberOutputTypes(byte[] classFile) {
         ClassReader reader = new ClassReader(classFile);
         ClassWriter writer = new ClassWriter(ClassWriter.COMPUTE_MAXS);
@@ -113,7 +113,7 @@ final class ClassPatches {
         };
     }
 
-    /** The last type information among the arguments, where the first one is the node's id; else -1. */
+    /** Returns the place of the last type information among the arguments, if the first is the node's id; else -1. */
     private static int localOfOutputType(String methodType) {
         Type[] arguments = Type.getArgumentTypes(methodType);
         int local = 1;
@@ -125,7 +125,7 @@ final class ClassPatches {
         return arguments.length > 0 && arguments[0].getInternalName().equals("java/lang/Integer") ? found : -1;
     }
 
-    /** What visits a method in place of the writer; null drops what the method was. */
+    /** Visits a method in place of the writer; null drops the method's code. */
     @FunctionalInterface
     private interface MethodPatch {
         MethodVisitor of(MethodVisitor original, String owner);

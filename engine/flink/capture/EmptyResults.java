@@ -13,11 +13,11 @@ import org.apache.flink.streaming.api.operators.UdfStreamOperatorFactory;
 import org.apache.flink.streaming.api.operators.collect.CollectSinkFunction;
 import org.apache.flink.util.OptionalFailure;
 
-/** What iterators over the results of a job read when it has finished without any. */
+/** Results that iterators read after a job has finished without any. */
 final class EmptyResults {
     private EmptyResults() {}
 
-    /** An empty list by the name of each accumulator of a sink that collects; a missing one would be a failed job. */
+    /** Returns an empty list for each accumulator of a collecting sink; a missing one would mean a failed job. */
     static Map<String, OptionalFailure<Object>> of(StreamGraph graph) throws IOException {
         Map<String, OptionalFailure<Object>> results = new HashMap<>();
         for (StreamNode node : graph.getStreamNodes()) {

@@ -5,13 +5,13 @@ import java.util.List;
 import org.apache.flink.streaming.api.graph.StreamEdge;
 import org.apache.flink.streaming.runtime.partitioner.StreamPartitioner;
 
-/** Which edges of a node Flink takes as partitioned alike; blocking data sets are shared by such edges. */
+/** Finds edges of a node that Flink considers equally partitioned; such edges share blocking data sets. */
 final class EqualPartitioners {
     private static final String FORWARD_FOR_HASH = "ForwardForConsecutiveHashPartitioner";
 
     private EqualPartitioners() {}
 
-    /** The first of `edges` whose partitioner equals that of `edge`, which is one of them. */
+    /** Returns the first of `edges` with a partitioner equal to `edge`'s; `edge` is among them. */
     static StreamEdge first(List<StreamEdge> edges, StreamEdge edge) {
         Object partitioner = compared(edge.getPartitioner());
         for (StreamEdge other : edges) {

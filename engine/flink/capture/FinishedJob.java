@@ -61,7 +61,7 @@ final class FinishedJob implements JobClient, CoordinationRequestGateway {
         return CompletableFuture.completedFuture(new JobExecutionResult(id, 0, results));
     }
 
-    // Flink up to 1.20 names operators by id, later ones by a string; collecting asks neither of a finished job.
+    // Flink up to 1.20 names operators by id, later ones by a string; collecting calls neither for a finished job.
 
     public CompletableFuture<CoordinationResponse> sendCoordinationRequest(
             OperatorID operator, CoordinationRequest request) {

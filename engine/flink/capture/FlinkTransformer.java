@@ -14,16 +14,16 @@ import java.util.Set;
 import java.util.WeakHashMap;
 
 /**
- * Changes the classes through which Flink runs jobs, as they are loaded. What cannot be changed halts the JVM;
- * where jobs are observed, it is left as it is: they run, and are not written.
+ * Changes the classes through which Flink runs jobs when they are loaded. A class that cannot be changed halts the
+ * JVM; if jobs are only observed, it is left unchanged, and they run without being written.
  *
- * <p>The agent's own classes are on the class path of the system. Where another loader has Flink's classes (a
+ * <p>The agent's own classes are on the class path of the system. If another loader has Flink's classes (a
  * program in a jar of jars), it gets copies of its own, which see that Flink.
  */
 final class FlinkTransformer implements ClassFileTransformer {
     private static final String EMBEDDED = "org/apache/flink/client/deployment/application/executors/";
 
-    /** Through these, environments look for what executes a job, whatever `execution.target` says. */
+    /** Classes in which environments look for an executor, for every `execution.target`. */
     private static final Set<String> EXECUTOR_LOADERS =
             Set.of(
                     "org/apache/flink/core/execution/DefaultExecutorServiceLoader",
@@ -32,7 +32,7 @@ final class FlinkTransformer implements ClassFileTransformer {
 
     private static final String STREAM_GRAPH = "org/apache/flink/streaming/api/graph/StreamGraph";
 
-    /** Ways around executors to a cluster, and what runs tasks in this JVM. */
+    /** Classes that reach a cluster without executors, or run tasks in this JVM. */
     private static final Set<String> CLUSTERS =
             Set.of(
                     "org/apache/flink/runtime/minicluster/MiniCluster",
@@ -69,7 +69,7 @@ final class FlinkTransformer implements ClassFileTransformer {
         try {
             return patched(loader, executes ? (settings.observes ? "observe" : "capture") : "refuse", classFile);
         } catch (Throwable e) {
-            // What a transformer throws, the JVM ignores, and would load the class as it is.
+            // The JVM ignores exceptions of a transformer, and would load the class unchanged.
             Throwable cause = e instanceof InvocationTargetException ? e.getCause() : e;
             String reason = "class " + name.replace('/', '.') + " cannot be replaced";
             CaptureAgent.haltOrWarn(settings.observes, reason, cause);
@@ -77,7 +77,7 @@ final class FlinkTransformer implements ClassFileTransformer {
         }
     }
 
-    /** What operators put out is only read by people: where that class cannot be changed, it is not written. */
+    /** Output types are only for users: if this class cannot be changed, they are not written. */
     private byte[] withOutputTypes(ClassLoader loader, byte[] classFile) {
         try {
             return patched(loader, "rememberOutputTypes", classFile);

@@ -2,7 +2,7 @@ package penstock.flink;
 
 import org.apache.flink.core.execution.PipelineExecutorFactory;
 
-/** What the changed classes of Flink call. */
+/** Methods that the changed classes of Flink call. */
 public final class Hooks {
     private static final CapturedJobs JOBS = new CapturedJobs(CaptureSettings.ofEnvironment());
 

@@ -14,7 +14,7 @@ import org.apache.flink.runtime.operators.util.TaskConfig;
 import org.apache.flink.streaming.api.graph.StreamGraph;
 import org.apache.flink.streaming.api.graph.StreamingJobGraphGenerator;
 
-/** What Flink itself makes of a captured graph, as plan JSON. Planning changes the graph: it is the last use. */
+/** Flink's own plan of a captured graph, as plan JSON. Planning changes the graph, so it comes last. */
 final class JobPlans {
     private JobPlans() {}
 
@@ -48,7 +48,7 @@ final class JobPlans {
         try {
             planTasks(planned, jobGraph, classLoader);
         } catch (LinkageError e) {
-            // Another version than 2.3, whose scheduler has other classes: what there is by now is compared.
+            // A version other than 2.3, whose scheduler has other classes: only the layers so far are compared.
             planned.stage = Step.JOB_GRAPH.key;
         }
     }
@@ -62,7 +62,7 @@ final class JobPlans {
         planned.layers.put(planned.stage, SchedulingJson.slots(Scheduling.slots(jobGraph, executionGraph)));
     }
 
-    /** What an ExecutionGraph would call when it is built: formats make files and folders, coordinators threads. */
+    /** Removes hooks that building an ExecutionGraph calls: formats create files and folders, coordinators threads. */
     private static void leaveOutUserCode(JobVertex vertex, ClassLoader classLoader) {
         if (vertex instanceof InputOutputFormatVertex) {
             new InputOutputFormatContainer(classLoader).write(new TaskConfig(vertex.getConfiguration()));

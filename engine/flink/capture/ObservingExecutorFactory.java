@@ -11,7 +11,7 @@ import org.apache.flink.core.execution.PipelineExecutor;
 import org.apache.flink.core.execution.PipelineExecutorFactory;
 import org.apache.flink.util.AbstractID;
 
-/** Gives executors of `factory` that write each job's graph before they submit it. */
+/** Returns executors of `factory` that write each job's graph before they submit it. */
 final class ObservingExecutorFactory implements PipelineExecutorFactory {
     private final PipelineExecutorFactory factory;
     private final CapturedJobs jobs;

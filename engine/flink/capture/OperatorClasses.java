@@ -8,7 +8,7 @@ import org.apache.flink.streaming.api.operators.StreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorFactory;
 import org.apache.flink.streaming.api.operators.UdfStreamOperatorFactory;
 
-/** Which classes an operator consists of, by names that are the same in every JVM. */
+/** Finds the classes of an operator, by names that are the same in every JVM. */
 final class OperatorClasses {
     private static final Pattern LAMBDA = Pattern.compile("\\$\\$Lambda[$/].*");
     private static final Pattern PROXY = Pattern.compile("\\$Proxy[0-9]+$");
@@ -16,7 +16,7 @@ final class OperatorClasses {
 
     private OperatorClasses() {}
 
-    /** Null if it is not known: nothing is compiled for it. */
+    /** Returns null if it is unknown: nothing is compiled for it. */
     static String operatorClass(StreamOperatorFactory<?> factory, ClassLoader classLoader) {
         if (factory == null) {
             return null;
@@ -36,7 +36,7 @@ final class OperatorClasses {
         }
     }
 
-    /** Null if there is no function, or it is not known. */
+    /** Returns null if there is no function, or an unknown one. */
     static String functionClass(StreamOperatorFactory<?> factory) {
         Object function = null;
         if (factory instanceof UdfStreamOperatorFactory) {

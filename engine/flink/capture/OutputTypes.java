@@ -9,7 +9,7 @@ import java.util.regex.Pattern;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.streaming.api.graph.StreamGraph;
 
-/** The type information of what operators put out, of which a StreamGraph keeps serializers only. */
+/** The type information of operators' outputs, of which a StreamGraph stores only serializers. */
 public final class OutputTypes {
     private static final Pattern IDENTITY = Pattern.compile("@[0-9a-f]{1,16}\\b");
     private static final Pattern LAMBDA = Pattern.compile("\\$\\$Lambda(/0x[0-9a-f]+|\\$[0-9]+/(0x)?[0-9a-f]+)");
@@ -26,11 +26,11 @@ public final class OutputTypes {
                 TYPES.computeIfAbsent(graph, key -> new HashMap<>()).put(node, type);
             }
         } catch (Throwable e) {
-            // It is not written then.
+            // Then it is not written.
         }
     }
 
-    /** As Flink prints it, without addresses of objects; null if it is not known. */
+    /** Returns the type as Flink prints it, without addresses of objects; null if it is unknown. */
     static String of(StreamGraph graph, int node) {
         try {
             String text = TYPES.getOrDefault(graph, Map.of()).get(node).toString();

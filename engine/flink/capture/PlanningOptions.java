@@ -12,13 +12,13 @@ import java.util.stream.Collectors;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.streaming.api.graph.StreamGraph;
 
-/** The options of a job that planning reads; no other leaves the JVM, for any may hold a secret. */
+/** The options of a job that planning reads; no others leave the JVM, because any may contain a secret. */
 final class PlanningOptions {
     private static final String KEYS = "META-INF/penstock/configuration_keys.txt";
 
     private PlanningOptions() {}
 
-    /** By key, in order: what the job sets, before what its environment and the cluster set. */
+    /** Returns options by key, in order; the job's win over those of its environment and the cluster. */
     static Map<String, String> of(StreamGraph graph, Configuration configuration) throws IOException {
         Map<String, String> all = new TreeMap<>(configuration.toMap());
         all.putAll(graph.getJobConfiguration().toMap());
@@ -27,7 +27,7 @@ final class PlanningOptions {
         return all;
     }
 
-    /** From the agent's jar, which is on the class path of the system, whichever loader has this class. */
+    /** Reads from the agent's jar, which is on the system's class path, for any loader of this class. */
     private static Set<String> keys() throws IOException {
         try (BufferedReader lines =
                 new BufferedReader(

@@ -3,7 +3,7 @@ package penstock.flink;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A SQL script cut at the semicolons that are neither quoted nor in comments. */
+/** Splits a SQL script at semicolons that are neither quoted nor in comments. */
 final class SqlPieces {
     private SqlPieces() {}
 
@@ -43,7 +43,7 @@ final class SqlPieces {
         return pieces;
     }
 
-    /** Where `mark` ends what has begun before `from`; the end of the script where it is missing. */
+    /** Returns where `mark` ends a quote or comment that began before `from`; the script's end if it is missing. */
     private static int end(String script, int from, String mark) {
         int at = script.indexOf(mark, from);
         return at < 0 ? script.length() : at;

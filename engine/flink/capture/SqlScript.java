@@ -39,7 +39,7 @@ import org.apache.flink.table.operations.command.SetOperation;
 import org.apache.flink.table.resource.ResourceManager;
 
 /**
- * Runs a SQL script as Flink's SQL client does, where a distribution has no SQL gateway, which that client needs.
+ * Runs a SQL script like Flink's SQL client, for a distribution without the SQL gateway that this client needs.
  *
  * <p>As in a session of the gateway, each statement gets an environment of its own, made of the options that are
  * set by then, while catalogs, modules and functions stay.
@@ -52,12 +52,12 @@ public final class SqlScript {
     private final ResourceManager resources;
     private final FunctionCatalog functions;
 
-    /** Statements of a set that has begun and not ended; null outside of one. */
+    /** Statements of an unfinished statement set; null outside of one. */
     private List<ModifyOperation> statementSet;
 
     private SqlScript(Map<String, String> initial) {
         this.initial = initial;
-        // Flink wants one, and Penstock takes its place, whichever it is.
+        // Flink requires one, and Penstock replaces it.
         initial.putIfAbsent(DeploymentOptions.TARGET.key(), "local");
         this.options = new LinkedHashMap<>(initial);
         Configuration configuration = Configuration.fromMap(options);
@@ -110,7 +110,7 @@ public final class SqlScript {
         }
     }
 
-    /** False if more text belongs to the statement: semicolons inside of EXECUTE STATEMENT SET do not end it. */
+    /** Returns false if more text belongs to the statement: semicolons in EXECUTE STATEMENT SET do not end it. */
     private boolean execute(String statement, boolean isLast) {
         TableEnvironmentInternal environment = environment();
         List<Operation> operations;

@@ -10,14 +10,14 @@ import java.util.Set;
 
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 
-/** A topology file that grows; no two of its lines have one name. */
+/** A topology file that grows; the names of its lines are unique. */
 final class TopologyFile {
     private static final ObjectMapper MAPPER = new ObjectMapper();
 
     private final Path file;
     private final Set<String> names = new HashSet<>();
 
-    /** How much of the file `names` has seen. */
+    /** The length of the file up to which `names` is complete. */
     private long seen;
 
     TopologyFile(Path file) {
@@ -25,7 +25,7 @@ final class TopologyFile {
     }
 
     /**
-     * Appends `object` with a name before its other keys: `name`, or `command#number` where that is null or taken.
+     * Appends `object` with a name before its other keys: `name`, or `command#number` if that is null or taken.
      * Returns the name.
      */
     String append(String name, String command, int number, String object) throws IOException {
@@ -42,7 +42,7 @@ final class TopologyFile {
                 });
     }
 
-    /** Reads what was appended since; a line that a killed process has left unfinished is cut off. */
+    /** Reads lines appended since; an unfinished line of a killed process is cut off. */
     private void readNames(FileChannel channel) throws IOException {
         ByteBuffer bytes = ByteBuffer.allocate(Math.toIntExact(channel.size() - seen));
         channel.position(seen);

@@ -1,1 +1,1 @@
-"""Jobs of real programs as topologies: an agent in the program's JVM writes each job's StreamGraph."""
+"""Capture jobs of real programs as topologies, by an agent in the JVM that writes their StreamGraphs."""

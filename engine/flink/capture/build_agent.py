@@ -1,4 +1,4 @@
-"""Builds the jar of the capturing agent from its sources. Penstock's build runs it; it imports nothing of it.
+"""Build the jar of the capturing agent from its sources, for Penstock's build. Imports nothing of Penstock.
 
 The jar is reproducible: the same sources, javac and jars of Flink give the same bytes.
 """
@@ -15,7 +15,7 @@ JAR_NAME = "penstock-capture.jar"
 SOURCES_DIGEST = "META-INF/penstock/sources.sha256"
 
 MINIMUM_JAVA = 11
-"""The oldest Java that Flink 1.20 to 2.3 run on."""
+"""The oldest Java on which Flink 1.20 to 2.3 run."""
 
 _SHARED = (
     "FlinkVersions",
@@ -28,24 +28,24 @@ _SHARED = (
     "StreamGraphJson",
     "UnplannableTopologyException",
 )
-"""Sources of the planner beside Flink that the agent is compiled with."""
+"""Sources of PlanTopologies with which the agent is compiled, too."""
 
 _KEYS = "configuration_keys.txt"
 _CLASSES = "META-INF/penstock/classes"
-"""Names all classes, each after those that it extends, for loaders that get copies of them."""
+"""A list of all classes, each after its superclasses, for class loaders that get copies of them."""
 
 _MANIFEST = "Manifest-Version: 1.0\r\nPremain-Class: penstock.flink.CaptureAgent\r\n\r\n"
 _FIRST_DATE_OF_ZIP = (1980, 1, 1, 0, 0, 0)
 
 
 def agent_sources() -> list[Path]:
-    """What the jar is made of: Java sources, and the options that leave the JVM."""
+    """Return the Java sources of the jar, and the list of options that leave the JVM."""
     own = Path(__file__).parent
     return [*sorted(own.glob("*.java")), *(own.parent / f"{name}.java" for name in _SHARED), own / _KEYS]
 
 
 def digest_of_sources() -> str:
-    """SHA-256 over names and bytes of the sources."""
+    """Return the SHA-256 of names and bytes of the sources."""
     digest = hashlib.sha256()
     for source in agent_sources():
         digest.update(f"{source.name}\n".encode() + source.read_bytes() + b"\n")
@@ -53,7 +53,7 @@ def digest_of_sources() -> str:
 
 
 def digest_in_jar(jar: Path) -> str:
-    """The digest of the sources that `jar` was built from; empty if it is no such jar."""
+    """Return the digest of the sources from which `jar` was built; empty if it is not such a jar."""
     try:
         with zipfile.ZipFile(jar) as entries:
             return entries.read(SOURCES_DIGEST).decode()
@@ -62,7 +62,7 @@ def digest_in_jar(jar: Path) -> str:
 
 
 def build_agent(flink_jars: Path, jar: Path) -> None:
-    """Compile the sources against the jars in folder `flink_jars`, and replace `jar` at once.
+    """Compile the sources against the jars in folder `flink_jars`, and replace `jar` atomically.
 
     Raises RuntimeError if there is no javac, or if it fails.
     """

@@ -1,4 +1,4 @@
-"""The command lines that run programs as `flink run` and the SQL client do."""
+"""Build command lines that run programs like `flink run` and the SQL client."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from penstock.engine.flink.capture.run_capture import agent_jar
 from penstock.engine.flink.plan_with_flink import flink_jars
 from penstock.plans.errors import ConfigurationError
 
-# Where a Flink distribution has its jars, configuration and Python; what its command line needs.
+# Find a Flink distribution with its jars, configuration and Python.
 
 
 _DIST_JAR = re.compile(r"flink-dist(?:_[0-9.]+)?-(?P<version>.+)\.jar").fullmatch
@@ -36,11 +36,11 @@ _OPENED_PACKAGES = (
 )
 
 JAVA_OPTIONS = tuple(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES)
-"""What Flink's own configuration has Java open to it (env.java.opts.all)."""
+"""Packages of Java that Flink's own configuration opens (env.java.opts.all)."""
 
 
 class FlinkHome(NamedTuple):
-    """A distribution: its folder and version, and the jars of lib and opt."""
+    """The folder and version of a distribution, and the jars of lib and opt."""
 
     folder: Path
     version: str
@@ -49,9 +49,9 @@ class FlinkHome(NamedTuple):
 
 
 def find_flink_home(named_by_option: Path | None, environment: Mapping[str, str]) -> FlinkHome:
-    """The distribution for a jar or a SQL script.
+    """Find the distribution for a jar or a SQL script.
 
-    It is `named_by_option`, else that of FLINK_HOME, else that of the extra `flink`, else that of a
+    It is `named_by_option`, else FLINK_HOME, else the extra `flink`, else the distribution in a
     PyFlink (see flink_of_pythons). Raises ConfigurationError if there is none.
     """
     if (named := _named_home(named_by_option, environment)) is not None:
@@ -62,7 +62,7 @@ def find_flink_home(named_by_option: Path | None, environment: Mapping[str, str]
         folder = flink_of_pythons(environment, None)
         if folder is None:
             raise ConfigurationError(
-                f"no Flink: neither --flink nor FLINK_HOME names one, and {error.message}",
+                f"Flink is required: neither --flink nor FLINK_HOME names one, and {error.message}",
                 f"name a distribution by --flink HOME, or {error.hint}",
             ) from error
         return _home(folder, "PyFlink")
@@ -71,9 +71,9 @@ def find_flink_home(named_by_option: Path | None, environment: Mapping[str, str]
 def find_flink_home_of_script(
     named_by_option: Path | None, environment: Mapping[str, str], options: Mapping[str, str]
 ) -> FlinkHome:
-    """The distribution for a PyFlink script: of the PyFlink that would run it, unless one is named.
+    """Find the distribution for a PyFlink script, the PyFlink that would run it unless one is named.
 
-    Raises ConfigurationError as find_flink_home.
+    Raises the errors of find_flink_home.
     """
     if (named := _named_home(named_by_option, environment)) is not None:
         return named
@@ -90,19 +90,21 @@ def _named_home(named_by_option: Path | None, environment: Mapping[str, str]) ->
 
 def _home(folder: Path, where: str) -> FlinkHome:
     if not folder.is_dir():
-        raise ConfigurationError(f"{where}: there is no folder {folder}", "name the folder of a distribution")
+        raise ConfigurationError(
+            f"{where}: folder {folder} does not exist", "name the folder of a distribution"
+        )
     lib = _jars(folder / "lib")
     versions = [dist_jar["version"] for jar in lib if (dist_jar := _DIST_JAR(jar.name))]
     if len(versions) != 1:
         raise ConfigurationError(
-            f"{where}: found {len(versions)} jars named flink-dist-*.jar in {folder / 'lib'}, allowed 1",
+            f"{where}: {folder / 'lib'} must contain 1 jar named flink-dist-*.jar, got {len(versions)}",
             "name the folder of a Flink distribution, which has lib and opt",
         )
     return FlinkHome(folder.absolute(), versions[0], lib, _jars(folder / "opt"))
 
 
 def _environment_of(home: FlinkHome, environment: Mapping[str, str], configuration: Path) -> dict[str, str]:
-    """What Flink's scripts set before they start Java; `configuration` where the distribution has none."""
+    """Return variables that Flink's scripts set before Java; `configuration` if the distribution has none."""
     own = home.folder / "conf"
     conf = environment.get("FLINK_CONF_DIR") or str(own if own.is_dir() else configuration)
     folders = {
@@ -116,9 +118,9 @@ def _environment_of(home: FlinkHome, environment: Mapping[str, str], configurati
 
 
 def require_configuration(home: FlinkHome, folder: Path) -> None:
-    """Raises ConfigurationError if Flink does not start with the configuration in `folder`.
+    """Raise ConfigurationError if Flink does not start with the configuration in `folder`.
 
-    Flink's command line then ends with exit code 31, without a word. Source: GlobalConfiguration.
+    Flink's command line then ends with exit code 31, without a message. Source: GlobalConfiguration.
     """
     old, new = (folder / name for name in ("flink-conf.yaml", "config.yaml"))
     reads_old = home.version.startswith("1.")
@@ -126,18 +128,18 @@ def require_configuration(home: FlinkHome, folder: Path) -> None:
     if not file.exists():
         migrate = "; bin/migrate-config-file.sh writes it from flink-conf.yaml" if old.exists() else ""
         raise ConfigurationError(
-            f"{file}: no such file, and Flink {home.version} does not start without it",
-            f"an empty file will do{migrate}; FLINK_CONF_DIR names another folder",
+            f"{file} does not exist, and Flink {home.version} does not start without it",
+            f"an empty file is enough{migrate}; FLINK_CONF_DIR names another folder",
         )
     if not file.is_file() or not os.access(file, os.R_OK):
-        raise ConfigurationError(f"{file}: is not a file that can be read, so Flink does not start")
+        raise ConfigurationError(f"{file} must be a readable file, or Flink does not start")
     read = read_yaml_settings(str(file))
     if read.problems and not read.settings and file == new:
         raise ConfigurationError(f"Flink does not start with its configuration: {read.problems[0]}")
 
 
 def _write_empty_configuration(folder: Path) -> Path:
-    """A configuration that sets nothing, under the names that Flink 1.20 and 2.x read."""
+    """Write a configuration without settings, under the names that Flink 1.20 and 2.x read."""
     folder.mkdir()
     for name in ("config.yaml", "flink-conf.yaml"):
         (folder / name).touch()
@@ -145,14 +147,17 @@ def _write_empty_configuration(folder: Path) -> Path:
 
 
 def _class_path(home: FlinkHome, more: list[Path], environment: Mapping[str, str]) -> str:
-    """The class path in the order of Flink's scripts: flink-dist last, then `more`, then Hadoop's."""
+    """Return the class path in the order of Flink's scripts.
+
+    The order is lib with flink-dist last, then `more`, then Hadoop's.
+    """
     ordered = sorted(home.lib, key=lambda jar: bool(_DIST_JAR(jar.name)))
     hadoop = [environment[name] for name in ("HADOOP_CLASSPATH",) if environment.get(name)]
     return os.pathsep.join([*map(str, [*ordered, *more]), *hadoop])
 
 
 def _opt_jars(home: FlinkHome, *prefixes: str) -> list[Path]:
-    """The first jar in opt for each prefix, by a name of prefix and version; none for those in lib."""
+    """Return the first jar in opt for each prefix, named prefix and version; none for jars in lib."""
     jars = []
     for prefix in prefixes:
         named = re.compile(rf"{re.escape(prefix)}-[0-9].*").fullmatch
@@ -162,7 +167,7 @@ def _opt_jars(home: FlinkHome, *prefixes: str) -> list[Path]:
 
 
 def _has_jar(home: FlinkHome, prefix: str) -> bool:
-    """Whether lib or opt has this jar in any version."""
+    """Return whether lib or opt has this jar in any version."""
     return any(re.fullmatch(rf"{re.escape(prefix)}-[0-9].*", jar.name) for jar in [*home.lib, *home.opt])
 
 
@@ -170,25 +175,25 @@ def _jars(folder: Path) -> list[Path]:
     return sorted(path.absolute() for path in folder.rglob("*.jar")) if folder.is_dir() else []
 
 
-# Which PyFlink a Python has, and which Pythons are asked.
+# Find the PyFlink of a Python.
 
 
 CLIENT_EXECUTABLE = "PYFLINK_CLIENT_EXECUTABLE"
-"""The environment variable that Flink reads where no configuration names a Python."""
+"""The environment variable that Flink reads if no configuration names a Python."""
 
 CLIENT_OPTION = "python.client.executable"
 
-_TELL_PYFLINK = """
+_PRINT_PYFLINK = """
 import importlib.util
 try:
-    found = importlib.util.find_spec("pyflink.java_gateway")
+    spec = importlib.util.find_spec("pyflink.java_gateway")
 except ImportError:
-    found = None
-if found:
+    spec = None
+if spec:
     import os
     from pyflink.version import __version__
     print(__version__)
-    print(os.path.dirname(os.path.abspath(found.origin)))
+    print(os.path.dirname(os.path.abspath(spec.origin)))
 """
 
 
@@ -200,27 +205,27 @@ class PyFlink(NamedTuple):
 
 
 def _pyflink_of_python(python: str, environment: Mapping[str, str]) -> PyFlink | None:
-    """The PyFlink that a Python has; None if it has none, or does not run."""
-    command = [python, "-c", _TELL_PYFLINK]
+    """Return a Python's PyFlink; None if it has none, or does not run."""
+    command = [python, "-c", _PRINT_PYFLINK]
     try:
         run = subprocess.run(
             command, env=dict(environment), capture_output=True, text=True, timeout=60, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    told = run.stdout.splitlines()
-    return PyFlink(told[0], Path(told[1])) if run.returncode == 0 and len(told) == 2 else None
+    printed = run.stdout.splitlines()
+    return PyFlink(printed[0], Path(printed[1])) if run.returncode == 0 and len(printed) == 2 else None
 
 
 def _candidate_pythons(environment: Mapping[str, str]) -> list[str]:
-    """The Python that runs Penstock, then those of PATH."""
+    """Return the Python that runs Penstock, then the ones on PATH."""
     pythons = [sys.executable]
     pythons += [shutil.which(name, path=environment.get("PATH")) or "" for name in ("python3", "python")]
     return [python for python in dict.fromkeys(pythons) if python]
 
 
 def flink_of_pythons(environment: Mapping[str, str], named: str | None) -> Path | None:
-    """The folder of the first PyFlink with Flink's jars: of the Python `named`, else of the candidates."""
+    """Return the folder of the first PyFlink with Flink's jars, of the Python `named` or the candidates."""
     for python in [named] if named else _candidate_pythons(environment):
         pyflink = _pyflink_of_python(python, environment)
         if pyflink is not None and any(pyflink.folder.glob("lib/flink-dist*.jar")):
@@ -243,7 +248,7 @@ class ProgramKind(StrEnum):
 
 
 class Program(NamedTuple):
-    """The program to capture: a file with its arguments, and the options of `flink run`."""
+    """The file of a program to capture, its arguments, and the options of `flink run`."""
 
     file: Path
     kind: ProgramKind
@@ -256,7 +261,8 @@ class Program(NamedTuple):
 class ProgramCommand(NamedTuple):
     """A command line with its environment.
 
-    `tells_errors`: it exits with 0 even after an [ERROR]. `no_python`: why functions in Python would fail.
+    `tells_errors`: it exits with 0 even after an [ERROR]. `no_python`: the reason why functions in Python
+    would fail.
     """
 
     line: list[str]
@@ -266,12 +272,12 @@ class ProgramCommand(NamedTuple):
 
 
 def program_kind(file: str) -> ProgramKind:
-    """Raises ConfigurationError for a name that ends otherwise."""
+    """Return the kind of a program. Raises ConfigurationError for a name with another ending."""
     for kind in ProgramKind:
         if file.lower().endswith(kind):
             return kind
     raise ConfigurationError(
-        f"{file}: found no program that Flink takes, allowed {', '.join(ProgramKind)}",
+        f"{file} must be a program for Flink ({', '.join(ProgramKind)})",
         "any other command that submits jobs goes after --: penstock capture -o jobs.jsonl -- COMMAND",
     )
 
@@ -279,12 +285,12 @@ def program_kind(file: str) -> ProgramKind:
 def program_command(
     program: Program, home: FlinkHome, java: str, environment: Mapping[str, str], folder: Path
 ) -> ProgramCommand:
-    """How to run the program; files that this needs are written into `folder`.
+    """Return the command that runs the program; files that it needs are written into `folder`.
 
-    Raises ConfigurationError if the file or what it needs of the distribution is not there.
+    Raises ConfigurationError if the file, or a part of the distribution that it needs, does not exist.
     """
     if not program.file.is_file():
-        raise ConfigurationError(f"{program.file}: no such file")
+        raise ConfigurationError(f"{program.file} does not exist")
     around = _environment_of(home, environment, _write_empty_configuration(folder / "conf"))
     require_configuration(home, Path(around["FLINK_CONF_DIR"]))
     no_python = None
@@ -306,7 +312,7 @@ def program_command(
     if program.kind == ProgramKind.PYTHON:
         if not _has_jar(home, _PYTHON):
             raise ConfigurationError(
-                f"{home.folder}: has no {_PYTHON}-*.jar in opt, which PyFlink scripts need"
+                f"{home.folder} lacks {_PYTHON}-*.jar in opt, which PyFlink scripts need"
             )
         if no_python is not None:
             raise no_python
@@ -352,29 +358,29 @@ def _set_statement(key: str, value: str) -> str:
 
 
 def require_command(command: Sequence[str]) -> None:
-    """Raises ConfigurationError if there is no such program."""
+    """Raise ConfigurationError if there is no such program."""
     if shutil.which(command[0]) is None:
         raise ConfigurationError(f"{command[0]}: no such command")
 
 
-# The Python that runs PyFlink scripts and functions: one that has the distribution's PyFlink.
+# Find the Python that runs PyFlink scripts and functions: one with the distribution's PyFlink.
 
 
 def find_python(home: FlinkHome, environment: Mapping[str, str], options: Mapping[str, str]) -> str | None:
-    """The value of PYFLINK_CLIENT_EXECUTABLE; None where Flink finds a Python by itself.
+    """Return the value of PYFLINK_CLIENT_EXECUTABLE; None if Flink finds a Python by itself.
 
-    Flink finds one where an option or the distribution's configuration names it, and gives its own PyFlink,
-    if the distribution has it in opt/python, to the `python` of PATH. Else a Python is needed that has
-    PyFlink: the one that the environment names; that of the PyFlink whose jars these are; the one that runs
-    Penstock; those of PATH. Raises ConfigurationError if none has it.
+    Flink finds one if an option or the distribution's configuration names it, and gives its own PyFlink, if
+    the distribution has it in opt/python, to the `python` of PATH. Else a Python with PyFlink is needed: the
+    one named by the environment; the one whose PyFlink contains these jars; the one that runs Penstock; those
+    of PATH. Raises ConfigurationError if none has it.
     """
     named = environment.get(CLIENT_EXECUTABLE)
     if CLIENT_OPTION in options or _is_configured(Path(environment["FLINK_CONF_DIR"])):
         return named
     if any((home.folder / "opt" / "python").glob("pyflink*.zip")):
         return named or shutil.which("python", path=environment.get("PATH")) or sys.executable or None
-    if not named and (beside := _python_beside(home)):
-        return beside
+    if not named and (python := _python_of_environment(home)):
+        return python
     release = _release(home.version)
     seen: dict[str, str] = {}
     for python in [named] if named else _candidate_pythons(environment):
@@ -383,9 +389,9 @@ def find_python(home: FlinkHome, environment: Mapping[str, str], options: Mappin
         if version and (named or _release(version) == release):
             return python
         seen[python] = version
-    looked = ", ".join(f"{python} ({version or 'none'})" for python, version in seen.items())
+    pythons = ", ".join(f"{python} ({version or 'none'})" for python, version in seen.items())
     raise ConfigurationError(
-        f"PyFlink: found {looked or 'no Python'}, allowed a Python that has PyFlink {release}",
+        f"a Python with PyFlink {release} is required, got {pythons or 'no Python'}",
         f"install apache-flink=={home.version} for one of them, name another by {CLIENT_EXECUTABLE}, or name "
         "another distribution by --flink",
     )
@@ -401,12 +407,12 @@ def _is_configured(folder: Path) -> bool:
     )
 
 
-def _python_beside(home: FlinkHome) -> str | None:
-    """The Python of the environment whose PyFlink the distribution is."""
+def _python_of_environment(home: FlinkHome) -> str | None:
+    """Return the Python of the environment that contains the distribution as its PyFlink."""
     python = home.folder.parents[3] / "bin" / "python"
     return str(python) if (home.folder / "java_gateway.py").is_file() and python.is_file() else None
 
 
 def _release(version: str) -> str:
-    """The version without the patch: 2.3 of 2.3.0."""
+    """Return the version without the patch, such as 2.3 for 2.3.0."""
     return ".".join(version.split(".")[:2])

@@ -1,4 +1,4 @@
-"""Runs a program with the agent in its JVM, and reads what the agent has written."""
+"""Run a program with the agent in its JVM, and read the agent's output."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from penstock.engine.machine.available_memory import is_checkout
 from penstock.engine.machine.die_with_parent import with_parent
 from penstock.plans.errors import ConfigurationError
 
-# The jar of the agent that captures jobs, and the environment that puts it into a JVM.
+# The jar of the capturing agent, and the environment that adds it to a JVM.
 
 
 FILE = "PENSTOCK_CAPTURE_FILE"
@@ -32,9 +32,9 @@ _BUILD_AGAIN = "build Penstock again (pip install .); building needs a JDK"
 
 
 def agent_jar() -> Path:
-    """The jar that Penstock's build made from the sources beside it; a checkout compiles it where it is old.
+    """Return the jar built from the sources next to it; a checkout compiles it again if it is old.
 
-    Raises ConfigurationError if it is not there, or was built from other sources, and cannot be compiled.
+    Raises ConfigurationError if it is missing, or was built from other sources, and cannot be compiled.
     """
     jar = Path(__file__).parents[1] / JAR_NAME
     if digest_in_jar(jar) == digest_of_sources():
@@ -47,25 +47,25 @@ def agent_jar() -> Path:
                 f"the capturing agent cannot be compiled: {error}", _BUILD_AGAIN
             ) from error
         return jar
-    problem = "was built from other sources than those beside it" if jar.is_file() else "is not there"
+    problem = "was built from other sources than those next to it" if jar.is_file() else "does not exist"
     raise ConfigurationError(f"the capturing agent {jar} {problem}", _BUILD_AGAIN)
 
 
 def with_agent(environment: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
-    """`environment`, in which every JVM gets the agent with these `settings` (variables and their values)."""
-    kept = {key: value for key, value in environment.items() if not key.startswith("PENSTOCK_CAPTURE_")}
+    """Return `environment` with the agent, and these `settings` (variables), for every JVM."""
+    others = {key: value for key, value in environment.items() if not key.startswith("PENSTOCK_CAPTURE_")}
     before = environment.get(JAVA_TOOL_OPTIONS, "")
-    return kept | dict(settings) | {JAVA_TOOL_OPTIONS: f"{before} {java_agent_option()}".strip()}
+    return others | dict(settings) | {JAVA_TOOL_OPTIONS: f"{before} {java_agent_option()}".strip()}
 
 
 def java_agent_option() -> str:
-    """The option of Java, as JAVA_TOOL_OPTIONS takes it."""
+    """Return Java's option, quoted for JAVA_TOOL_OPTIONS."""
     option = f"-javaagent:{agent_jar()}"
     return f'"{option}"' if any(map(str.isspace, option)) else option
 
 
 def agent_exports(file: Path, observes: bool) -> list[str]:
-    """Lines of a shell that set up a process, or an image, whose jobs are captured into `file`."""
+    """Return shell lines that prepare a process, or an image, whose jobs are captured into `file`."""
     variables = {
         "PENSTOCK_CAPTURE_AGENT": str(agent_jar()),
         JAVA_TOOL_OPTIONS: java_agent_option(),
@@ -84,17 +84,17 @@ _PICKED_UP = "Picked up JAVA_TOOL_OPTIONS:"
 _ERROR = "[ERROR]"
 _PROMPT = "Flink SQL> "
 _SCRIPT_FAILED = "Run python process failed"
-"""What Flink says after a PyFlink script's own error."""
-_TOLD_ERROR = re.compile(rf"(?:^|\x1b\[[0-9;]*m|^{_PROMPT}){re.escape(_ERROR)}", re.MULTILINE)
-"""As Flink's SQL client tells it: on a line of its own, or coloured after a prompt or a statement."""
+"""Flink's message after a PyFlink script's own error."""
+_PRINTED_ERROR = re.compile(rf"(?:^|\x1b\[[0-9;]*m|^{_PROMPT}){re.escape(_ERROR)}", re.MULTILINE)
+"""Flink's SQL client prints it on a line of its own, or coloured after a prompt or a statement."""
 
 
 class CaptureResult(NamedTuple):
     """The outcome of a program's run.
 
-    `before` are lines that were in the file already, `lines` those of its jobs, `plans` Flink's plan JSON of
-    them (if asked for), `refusals` what was asked for and not done, `problem` why the run is not complete,
-    `changed_file` how the program has changed one of the agent's files.
+    `before` are lines that were already in the file, `lines` its jobs, `plans` their plan JSON from
+    Flink (if requested), `refusals` requests that were not fulfilled, `problem` the reason why the run is
+    incomplete, `changed_file` how the program has changed one of the agent's files.
     """
 
     before: list[str]
@@ -107,7 +107,7 @@ class CaptureResult(NamedTuple):
 
     @property
     def flink_version(self) -> str:
-        """The Flink that made the first job's graph."""
+        """Return the version of Flink that made the first job's graph."""
         return str(orjson.loads(self.lines[0])["config"][_FLINK_VERSION])
 
 
@@ -123,10 +123,10 @@ def run_capture(
     tells_errors: bool = False,
     verbose: bool = False,
 ) -> CaptureResult:
-    """Run `command` until it ends; its jobs are captured, named apart from those of the lines `before`.
+    """Run `command` until it ends, and capture its jobs under names that the lines `before` do not use.
 
-    Files of the agent are written into `folder`. `tells_errors`: an [ERROR] that it prints means that the
-    command has failed, whatever its exit code. With `verbose` its output goes to standard error.
+    Files of the agent are written into `folder`. `tells_errors`: an [ERROR] in the output means that the
+    command has failed, even if its exit code is 0. With `verbose` its output goes to standard error.
     """
     file, plans, refusals, log = (folder / name for name in (_JOBS, "plans", "refusals", "log"))
     file.write_text("".join(f"{line}\n" for line in before), encoding="utf-8")
@@ -135,7 +135,7 @@ def run_capture(
         settings[_MODE] = _OBSERVE
     if verifies:
         settings[_PLANS] = str(plans)
-    with log.open("w+b") as out:  # read from here: the program can remove the file
+    with log.open("w+b") as out:  # read through this descriptor: the program can remove the file
         output = 2 if verbose and not tells_errors else out
         exit_code = subprocess.run(
             with_parent(list(command)),
@@ -146,32 +146,32 @@ def run_capture(
             check=False,
         ).returncode
         out.seek(0)
-        said = out.read().decode(errors="replace")
+        output_text = out.read().decode(errors="replace")
     if verbose and tells_errors:
-        os.write(2, _COLOUR.sub("", said).encode())
-    told = _TOLD_ERROR.search(said) if tells_errors else None
-    jobs, told_jobs = _appended(file, list(before), _is_job)
-    of_plans, told_plans = _appended(plans, [], _is_object)
-    reasons, told_reasons = _appended(refusals, [], _is_object)
+        os.write(2, _COLOUR.sub("", output_text).encode())
+    printed_error = _PRINTED_ERROR.search(output_text) if tells_errors else None
+    jobs, changed_jobs = _appended(file, list(before), _is_job)
+    plan_lines, changed_plans = _appended(plans, [], _is_object)
+    reasons, changed_refusals = _appended(refusals, [], _is_object)
     return CaptureResult(
         list(before),
         jobs,
-        [orjson.loads(line) for line in of_plans],
+        [orjson.loads(line) for line in plan_lines],
         [str(orjson.loads(line).get("reason")) for line in reasons],
-        _problem(exit_code, said[: told.end()] if told else None),
-        _tail(said[told.end() - len(_ERROR) :] if told else said),
-        told_jobs or told_plans or told_reasons,
+        _problem(exit_code, output_text[: printed_error.end()] if printed_error else None),
+        _tail(output_text[printed_error.end() - len(_ERROR) :] if printed_error else output_text),
+        changed_jobs or changed_plans or changed_refusals,
     )
 
 
 def _appended(path: Path, before: list[str], is_sound: Callable[[str], bool]) -> tuple[list[str], str | None]:
-    """The whole lines that the agent has appended, and how the program has changed the file, if it has.
+    """Return the whole lines that the agent has appended, and how the program changed the file, or None.
 
-    The program knows the file from its environment. Lines from the first foreign one on are left out.
+    The program knows the file from its environment. Lines after the first foreign one are left out.
     """
     own = f"it changed the file in which {path.name} are collected for Penstock"
     if not os.path.lexists(path):
-        return [], f"{own}: it is gone" if path.name == _JOBS else None
+        return [], f"{own}: it no longer exists" if path.name == _JOBS else None
     if path.is_symlink() or not path.is_file():  # reading a FIFO would wait
         return [], f"{own}: it is not a file any more"
     try:
@@ -179,7 +179,7 @@ def _appended(path: Path, before: list[str], is_sound: Callable[[str], bool]) ->
     except OSError as error:
         return [], f"{own}: {error.strerror}"
     if lines[: len(before)] != before:
-        return [], f"{own}: the first lines are not as they were"
+        return [], f"{own}: the first lines have changed"
     appended = lines[len(before) :]
     sound = [*takewhile(is_sound, appended)]
     if len(sound) == len(appended):
@@ -211,7 +211,7 @@ def _problem(exit_code: int, until_error: str | None) -> str | None:
 
 
 def _tail(log: str) -> str:
-    """The last error that was told, and what follows, else the last lines; of a script its own."""
+    """Return the last printed error with the following lines, else the last lines; for a script, its own."""
     lines = [
         line
         for line in _COLOUR.sub("", log).splitlines()
@@ -219,5 +219,5 @@ def _tail(log: str) -> str:
     ]
     ends = [number for number, line in enumerate(lines) if number and line.endswith(_SCRIPT_FAILED)]
     lines = lines[: ends[0]] if ends else lines
-    told = [number for number, line in enumerate(lines) if line.startswith(_ERROR)]
-    return "\n".join(lines[told[-1] :][:_LOG_LINES] if told else lines[-_LOG_LINES:])
+    printed_error = [number for number, line in enumerate(lines) if line.startswith(_ERROR)]
+    return "\n".join(lines[printed_error[-1] :][:_LOG_LINES] if printed_error else lines[-_LOG_LINES:])

@@ -30,7 +30,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 
 /**
- * Runs each job of a file for a while on a MiniCluster, and writes what its sources emitted and what its threads used.
+ * Runs each job of a file for a while on a MiniCluster, and writes its sources' records and its threads' processor time.
  *
  * <p>Arguments: jobs (JSON lines), results (JSON lines, one written as soon as its job has run), TaskManagers, slots of
  * each, bytes of a network buffer.

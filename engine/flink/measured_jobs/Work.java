@@ -45,7 +45,7 @@ final class Work {
         return state;
     }
 
-    /** By this thread's processor time, which other threads do not add to. */
+    /** Works for a time measured by this thread's processor time, which other threads do not affect. */
     private static double calibrate() {
         long state = 88172645463325252L;
         double best = 0;
@@ -64,7 +64,7 @@ final class Work {
         return (int) Math.round(nanoseconds * ITERATIONS_PER_NANOSECOND);
     }
 
-    /** What operators of all kinds do with a record. */
+    /** Processes a record in operators of all kinds. */
     abstract static class Costly implements Serializable {
         private static final long serialVersionUID = 1;
         private final double nanoseconds;
@@ -75,7 +75,7 @@ final class Work {
 
         Costly(double nanoseconds, int recordBytes) {
             this.nanoseconds = nanoseconds;
-            // A long and the length of the array stand before it.
+            // A long and the length of the array precede it.
             this.payload = Math.max(0, recordBytes - 12);
         }
 
@@ -118,7 +118,7 @@ final class Work {
         }
     }
 
-    /** For each record `selectivity` ones on average, to its outputs in turn. */
+    /** Emits `selectivity` records on average for each record, to its outputs in turn. */
     static final class Process extends ProcessFunction<Tuple2<Long, byte[]>, Tuple2<Long, byte[]>> {
         private static final long serialVersionUID = 1;
         private final Inner inner;
@@ -149,7 +149,7 @@ final class Work {
         }
     }
 
-    /** Work and nothing more. */
+    /** Only works. */
     static final class Drop implements SinkFunction<Tuple2<Long, byte[]>> {
         private static final long serialVersionUID = 1;
         private final Inner inner;
@@ -164,7 +164,7 @@ final class Work {
         }
     }
 
-    /** The work of a function that extends a class of Flink's. */
+    /** The work of a function that extends one of Flink's classes. */
     private static final class Inner extends Costly {
         private static final long serialVersionUID = 1;
 

@@ -1,1 +1,1 @@
-"""Benchmarks of planners: suites, measurements in separate processes, results and their page."""
+"""Suites, measurements in separate processes, results and pages of benchmarks of planners."""

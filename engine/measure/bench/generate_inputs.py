@@ -1,7 +1,7 @@
-"""Makes generated topologies: a JSON list of what is wanted on standard input.
+"""Make generated topologies for a JSON list of entries on standard input.
 
-Each entry: `shape`, `spec` (of plans.generate.fleet), `tables` and `lines` (where to put the tables and the
-topology lines; null for not wanted).
+Each entry: `shape`, `spec` (of plans.generate.fleet), `tables` and `lines` (paths for the tables and the
+topology lines; null: not wanted).
 """
 
 import json
@@ -28,7 +28,7 @@ from penstock.plans.generate.layered import SHAPES
 
 
 def main() -> None:
-    """Make all that is wanted in this process."""
+    """Make all entries in this process."""
     die_with_parent()
     for entry in json.load(sys.stdin):
         _generate(entry)
@@ -48,8 +48,8 @@ def _generate(entry: dict[str, Any]) -> None:
 def _write(
     folder: Path, fleet: Fleet, make: Callable[[Fleet, int, int], pa.Table], units: int, step: int
 ) -> None:
-    """The rows of a table as Parquet files, one for each part, which Spark reads side by side."""
-    shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
+    """Write the rows of a table as Parquet files, one for each part, which Spark reads in parallel."""
+    shutil.rmtree(folder, ignore_errors=True)  # left by a killed run
     folder.mkdir(parents=True)
     parts = (make(fleet, start, min(start + step, units)) for start in range(0, units, step))
     for number, part in enumerate(parts):

@@ -1,14 +1,14 @@
-"""Measures one planner in this process and prints one JSON line, after each plan and at the end.
+"""Measure a planner in this process; print a JSON line after each plan and at the end.
 
     python -m penstock.engine.measure.bench.measure_planner --planner columnar --input PATH [--until LAYER]
         [--repeat-in-process N] [--launched SECONDS] [--digests FILE]
 
-The first plan is cold, the N after it are warm. `--launched` is time.monotonic() of the process that
-started this one; without it, start-up does not count Python's own start. With `--digests` nothing is
-measured: the topologies are planned once and the digests of their plans written to FILE.
+The first plan is cold, the next N are warm. `--launched` is time.monotonic() of the parent process; without
+it, start-up excludes Python's own start. With `--digests` nothing is measured: the topologies are planned
+once and the digests of their plans are written to FILE.
 
-With `--asked` options come as lines on standard input, each a JSON list; each is answered in turn by the same
-process, which is cold for the first one only.
+With `--requests` options come as lines on standard input, each a JSON list. The same process answers each in
+turn, and only the first plan is cold.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from penstock.engine.measure.bench.planners import load_planner
 from penstock.engine.measure.bench.times import Plans, is_enough
 from penstock.plans.vocabulary import Layer
 
-# Peak memory of a process and all below it.
+# Peak memory of a process tree.
 
 
 PAGE_BYTES = resource.getpagesize()
@@ -36,9 +36,9 @@ PAGE_BYTES = resource.getpagesize()
 
 @contextmanager
 def peak_memory(pid: int | None = None, every: float = 0.5) -> Iterator[list[int]]:
-    """A list whose one entry grows to the largest resident memory of the process tree, in bytes.
+    """Yield a list whose only entry grows to the largest resident memory of the process tree, in bytes.
 
-    `pid`: the root of the tree (default: this process); `every`: seconds between two looks.
+    `pid` is the root of the tree (default: this process), `every` the interval of samples in seconds.
     """
     root = int(Path("/proc/self").resolve().name) if pid is None else pid
     peak, stop = [0], Event()
@@ -57,7 +57,7 @@ def peak_memory(pid: int | None = None, every: float = 0.5) -> Iterator[list[int
 
 
 def own_peak_bytes() -> int:
-    """The largest resident memory this one process has had: exact, where samples miss short peaks."""
+    """Return this process's largest resident memory; exact, whereas samples miss short peaks."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
@@ -65,7 +65,7 @@ def own_peak_bytes() -> int:
 
 
 def resident_bytes(pids: Iterable[int]) -> int:
-    """Resident memory of all these processes; pages that forked workers share count several times."""
+    """Return the resident memory of all these processes; pages shared by forks count several times."""
     return sum(map(_resident_set_bytes, pids))
 
 
@@ -80,17 +80,17 @@ def _resident_set_bytes(pid: int) -> int:
 _FIRST = time.monotonic()
 
 
-ASKED = "--asked"
+REQUESTS = "--requests"
 
 
 _started: dict[str, Plans] = {}
-"""Planners that this process has started."""
+"""Planners started by this process."""
 
 
 def main() -> None:
-    """Print `start_up_seconds`, `cold`, `warm`, `own_peak_bytes` and `failure`; `done` in the last line."""
+    """Print `start_up_seconds`, `cold`, `warm`, `own_peak_bytes` and `failure`; the last line has `done`."""
     die_with_parent()
-    shared_options = [option for option in sys.argv[1:] if option != ASKED]
+    shared_options = [option for option in sys.argv[1:] if option != REQUESTS]
     if len(shared_options) == len(sys.argv) - 1:
         _answer(shared_options)
         return
@@ -114,7 +114,7 @@ def _answer(options: Sequence[str]) -> None:
 
 
 def _measure(chosen: argparse.Namespace) -> dict[str, Any]:
-    """A cold plan and N warm ones; N warm ones, one or more, where the planner has planned before."""
+    """Time a cold plan and N warm ones; if the planner has planned before, only N warm ones, at least one."""
     answer: dict[str, Any] = {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
     cold, warm = chosen.planner not in _started, chosen.repeat_in_process
     start_up = 0.0
@@ -155,7 +155,7 @@ def _digest(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def describe_failure(error: BaseException) -> dict[str, str]:
-    """Class and message, without secrets; of Spark's exceptions without stacks of Java and Python workers."""
+    """Describe class and message without secrets, and without Java and worker stacks of Spark's errors."""
     from penstock.engine.output.redaction import redact
 
     message = str(error).strip()

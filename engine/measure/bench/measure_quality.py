@@ -1,4 +1,4 @@
-"""How good the plans of planners are: speed and metrics on the same topologies, in this process."""
+"""Measure speed and quality of planners' plans on the same topologies."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.measure.bench.measure_suites import draw_differences
 from penstock.engine.measure.bench.print_results import render_template
 from penstock.engine.output.people import is_terminal, print_table
-from penstock.engine.output.pieces import Styled
+from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.planning.find_custom_planners import (
     find_custom_planners,
@@ -75,29 +75,29 @@ _FLINKS_RULES = ("flink", "columnar")
 """Names of Flink's own rules. The columnar planner makes Flink's plans, so Flink need not run."""
 
 ROWS_OF_A_PART = 300_000
-"""Transformations or stream nodes that are planned at a time; a topology is never split."""
+"""Transformations or stream nodes planned at a time, approximately; a topology is never split."""
 
 
 class PlannerQuality(NamedTuple):
-    """One planner's plans: seconds, counts and reasons of rejections; plan_metrics by topology's name."""
+    """Seconds, counts, reasons of rejections and plan_metrics by topology name of one planner's plans."""
 
     summary: dict[str, Any]
     plans: pl.DataFrame
 
 
 class MeasuredQuality(NamedTuple):
-    """The results of a case: `summary` for people and JSON, and plan_metrics by planner."""
+    """Results of a case, with a `summary` for people and JSON, and plan_metrics by planner."""
 
     summary: dict[str, Any]
     plans: dict[str, pl.DataFrame]
 
 
 def require_planners(planners: Sequence[Any]) -> None:
-    """ConfigurationError unless each is Flink's rules or a custom planner that can be loaded."""
+    """Raise ConfigurationError unless each is Flink's rules or a custom planner that can be loaded."""
     for name in planners:
         if isinstance(name, str) and name not in _FLINKS_RULES and not names_custom_planner(name):
             raise ConfigurationError(
-                f"--planner {name}: allowed {', '.join(_FLINKS_RULES)}, or a planner of your own",
+                f"--planner must be one of {', '.join(_FLINKS_RULES)}, or a custom planner, got {name}",
                 "package.module:function, or an entry point of the group penstock.planners",
             )
         if name not in _FLINKS_RULES:
@@ -120,23 +120,23 @@ def measure_quality(
     engine.planning.custom_planners.question. `seconds`: time limit of a planner for a batch.
     """
     read = read_in_process(str(path), report, job_defaults=job_defaults)
-    asked = call_settings(costs, read.frames["topologies"], seconds, constants=constants)
+    settings = call_settings(costs, read.frames["topologies"], seconds, constants=constants)
     measured = {}
     for planner in planners:
         name = name_of_planner(planner)
         report(f"plan by {name}, and measure")
-        measured[name] = plan_and_measure(read, planner, asked, choices)
+        measured[name] = plan_and_measure(read, planner, settings, choices)
     return _compare_all(read.inputs, measured, report)
 
 
 def _compare_all(
     inputs: int, measured: Mapping[str, PlannerQuality], report: Callable[[str], None]
 ) -> MeasuredQuality:
-    """Plans of the same topologies by several planners, compared with the first one's by topology."""
-    plans = {name: of_planner.plans for name, of_planner in measured.items()}
+    """Compare plans of the same topologies by several planners with the first planner's, by topology."""
+    plans = {name: planner_quality.plans for name, planner_quality in measured.items()}
     rows: list[dict[str, Any]] = [
-        {"planner": name, **of_planner.summary, "fleet": fleet_metrics(of_planner.plans).to_dicts()}
-        for name, of_planner in measured.items()
+        {"planner": name, **planner_quality.summary, "fleet": fleet_metrics(planner_quality.plans).to_dicts()}
+        for name, planner_quality in measured.items()
     ]
     base, *others = plans
     compared = []
@@ -151,21 +151,21 @@ def _compare_all(
 
 
 def plan_and_measure(
-    read: ReadTopologies, planner: Any, asked: CallSettings, choices: Choices
+    read: ReadTopologies, planner: Any, settings: CallSettings, choices: Choices
 ) -> PlannerQuality:
-    """Plan what was read by Flink's rules or somebody's planner, and measure the plans.
+    """Plan topologies by Flink's rules or a custom planner, and measure the plans.
 
-    That is done part by part, of which only metrics are kept: memory grows with the topologies that were
-    read, not with their plans.
+    Topologies are planned part by part, and only metrics of each part are kept: memory grows with the
+    topologies, not with their plans.
     """
     rows = len(read.frames["transformations"]) + len(read.frames["stream_nodes"])
     parts = split_into(read.frames, ceil(rows / ROWS_OF_A_PART))
-    measured = [_plan_and_measure(part, planner, asked, choices) for part in parts]
+    measured = [_plan_and_measure(part, planner, settings, choices) for part in parts]
     return _put_together([part.summary for part in measured], [part.plans for part in measured])
 
 
 def _put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.DataFrame]) -> PlannerQuality:
-    """One planner's results over all parts; seconds are added up."""
+    """Combine one planner's results over all parts; seconds are summed."""
     rejected_for: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
     for summary in summaries:
@@ -184,21 +184,21 @@ def _put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.Dat
 
 
 def _plan_and_measure(
-    frames: dict[str, pl.DataFrame], planner: Any, asked: CallSettings, choices: Choices
+    frames: dict[str, pl.DataFrame], planner: Any, settings: CallSettings, choices: Choices
 ) -> PlannerQuality:
     inputs = len(frames["topologies"]) + len(frames["rejected"])
-    # A planner that is named is loaded before: starting its process is no planning.
+    # A custom planner given by name is loaded before: starting its process does not count as planning.
     custom_planners = [] if planner in _FLINKS_RULES else find_custom_planners(planner)
     started = time.monotonic()
     if not custom_planners:
         planned = plan_frames(frames, inputs, Layer.SLOTS, choices, lambda stage: None)
     else:
-        planned = plan_by_custom_planners(frames, inputs, custom_planners, choices=choices, question=asked)
+        planned = plan_by_custom_planners(frames, inputs, custom_planners, choices=choices, question=settings)
     planning_seconds = time.monotonic() - started
     started = time.monotonic()
     tables = {table: from_arrow(planned.tables[table]) for table in NEEDED}
-    costs = asked.costs(tables["stream_nodes"], tables["stream_edges"])
-    quality = plan_metrics(tables, costs, choices.task_manager, choices.network, asked.constants)
+    costs = settings.costs(tables["stream_nodes"], tables["stream_edges"])
+    quality = plan_metrics(tables, costs, choices.task_manager, choices.network, settings.constants)
     rejected = from_arrow(planned.tables["rejected"].select(["error_stage", "error", "name", "message"]))
     by_planner = rejected.filter(pl.col("error_stage") == "planner").sort("name")
     first = by_planner.unique("error", keep="first", maintain_order=True)
@@ -209,33 +209,33 @@ def _plan_and_measure(
             "planned": planned.planned,
             "rejected": planned.rejected,
             "rejected_for": dict(by_planner.group_by("error").len().iter_rows()),
-            "rejected_as": {rule: [name, said] for rule, name, said in first[:, 1:].iter_rows()},
+            "rejected_as": {rule: [name, message] for rule, name, message in first[:, 1:].iter_rows()},
         },
         quality.plans,
     )
 
 
-# Plans of two planners compared topology by topology.
+# Plans of two planners, compared topology by topology.
 
 
 RESAMPLES = 1_000
 GROUPS = 2_000
-"""More differences than this are resampled in this many groups of equal size."""
+"""Larger numbers of differences are resampled in this many groups of equal size."""
 
 ROUNDING = 1e-9
-"""Sums that are added up in another order differ in their last digits."""
+"""Sums added up in another order differ in their last digits."""
 
 EXTREMES = 3
 BARS = 24
 
 
 def compare_quality(base: pl.DataFrame, other: pl.DataFrame, seed: int = 1) -> list[dict[str, Any]]:
-    """One entry for each metric that has a better side, over the topologies that both planners planned.
+    """Compare the metrics that have a better direction over the topologies that both planners planned.
 
-    `base`, `other`: plan_metrics. Rates that differ by less than MODEL_ERROR are equal. `difference` is the
-    mean of other - base, `low` and `high` its 95% bootstrap interval (of RESAMPLES resamples); `better`,
-    `equal`, `worse` count topologies; `gains` and `losses` are the extremes by name; `bars` the
-    distribution of the differences that are not zero.
+    `base` and `other` are plan_metrics. Returns one entry per metric. Rates that differ by less than
+    MODEL_ERROR are equal. `difference` is the mean of other - base, `low` and `high` its 95% bootstrap
+    interval (of RESAMPLES resamples); `better`, `equal`, `worse` count topologies; `gains` and `losses` are
+    the extremes by name; `bars` is the distribution of the nonzero differences.
     """
     both = base.join(other, on=TOPOLOGY, suffix=" of other").sort("name")
     names = both["name"].to_list()
@@ -273,7 +273,7 @@ def compare_quality(base: pl.DataFrame, other: pl.DataFrame, seed: int = 1) -> l
 
 
 def bootstrap_interval(values: np.ndarray, random: np.random.Generator) -> tuple[float, float]:
-    """The 95% interval of the mean of `values`: percentiles over resamples."""
+    """Return the 95% interval of the mean of `values` from percentiles over resamples."""
     if not len(values):
         return 0.0, 0.0
     shuffled = random.permutation(values)
@@ -298,13 +298,13 @@ def _bars(differences: np.ndarray) -> Mapping[str, list[float]]:
         return {"counts": [], "edges": []}
     low, high = float(differences.min()), float(differences.max())
     size = max(abs(low), abs(high))
-    if high - low < 1e-6 * size:  # bars as narrow as that are no floats
+    if high - low < 1e-6 * size:  # narrower bars have no float boundaries
         low, high = low - 1e-6 * size, high + 1e-6 * size
     counts, edges = np.histogram(differences, bins=BARS, range=(low, high))
     return {"counts": counts.tolist(), "edges": edges.tolist()}
 
 
-# How good the plans of planners are, in Spark's workers: only metrics come back, one row per topology.
+# Quality of plans, measured in Spark's workers: only metrics come back, one row per topology.
 
 
 _PLANS, _SUMMARY = "plans", "summary"
@@ -321,11 +321,11 @@ def measure_quality_on_spark(
     job_defaults: JobDefaults = NO_DEFAULTS,
     constants: Constants = CONSTANTS,
 ) -> MeasuredQuality:
-    """As measure_quality, with the same rows. A planner sees the topologies of a partition at a time.
+    """Like measure_quality, with the same rows. A planner gets the topologies of one partition at a time.
 
-    Modules of planners are sent to the workers; topologies and costs have to be where these run. Seconds are
-    those of all partitions, divided by how many run at once. Raises LostTopologiesError, and
-    NotEnoughMemoryError where the workers of a local Spark cannot have what they would need.
+    Modules of planners are sent to the workers; topologies and costs must exist where these run. Seconds are
+    sums over all partitions, divided by the number of partitions that run at once. Raises
+    LostTopologiesError, and NotEnoughMemoryError if a local Spark's workers need more memory than is free.
     """
     send_planners(
         spark, [p for name in planners if name not in _FLINKS_RULES for p in find_custom_planners(name)]
@@ -335,7 +335,7 @@ def measure_quality_on_spark(
     rows, largest, *_ = count_rows(topologies, Size(ROWS_PER_PARTITION, 2**63 - 1))
     partitions = partitions_for(spark, rows)
     at_once = min(partitions, spark.sparkContext.defaultParallelism)
-    if is_local(spark.sparkContext):  # on a cluster, memory is the executors'
+    if is_local(spark.sparkContext):  # on a cluster, the executors' memory counts
         planned_rows = rows_at_once(rows, largest, partitions, at_once)
         require_memory_of_workers(
             planned_rows, planned_rows * BYTES_OF_A_PLANNED_ROW, memory_of_workers(spark)
@@ -353,18 +353,18 @@ def measure_quality_on_spark(
             name: _join_parts(measured, number, before, at_once) for number, name in enumerate(planners)
         }
     free(measured)
-    for kept in topologies.persisted if isinstance(topologies, TopologyTables) else ():
-        kept.unpersist()
-    for of_planner in quality.values():
-        planned, rejected = of_planner.summary["planned"], of_planner.summary["rejected"]
-        require_nothing_lost(inputs, planned, rejected, of_planner.plans[TOPOLOGY].n_unique())
+    for frame in topologies.persisted if isinstance(topologies, TopologyTables) else ():
+        frame.unpersist()
+    for planner_quality in quality.values():
+        planned, rejected = planner_quality.summary["planned"], planner_quality.summary["rejected"]
+        require_nothing_lost(inputs, planned, rejected, planner_quality.plans[TOPOLOGY].n_unique())
     return _compare_all(inputs, quality, report)
 
 
 def _planned_and_measured(
     planners: Sequence[str], costs: str | None, choices: Choices, seconds: float, constants: Constants
 ) -> PlanPart:
-    """plan_and_measure by each planner in a worker, which imports it when it needs it."""
+    """Run plan_and_measure for each planner in a worker, which imports the planner when needed."""
 
     def plan(frames: dict[str, pl.DataFrame]) -> "InParts":
         from penstock.engine.planning.plan_by_custom_planners import call_settings
@@ -372,10 +372,10 @@ def _planned_and_measured(
         from penstock.plans.planners.plan_in_parts import InParts
 
         read = ReadTopologies(frames, len(frames["topologies"]) + len(frames["rejected"]), 0.0)
-        asked = call_settings(costs, frames["topologies"], seconds, part=True, constants=constants)
+        settings = call_settings(costs, frames["topologies"], seconds, part=True, constants=constants)
         tables: dict[str, pa.Table] = {}
         for place, name in enumerate(planners):
-            measured = plan_and_measure(read, name, asked, choices)
+            measured = plan_and_measure(read, name, settings, choices)
             tables[f"{_PLANS} {place}"] = measured.plans.to_arrow()
             tables[f"{_SUMMARY} {place}"] = pa.table({_SUMMARY: [json.dumps(measured.summary)]})
         return InParts(tables, {})
@@ -384,7 +384,7 @@ def _planned_and_measured(
 
 
 def _join_parts(measured: DataFrame, number: int, rejected_before: int, at_once: int) -> PlannerQuality:
-    """The quality of one planner's plans, joined from what the partitions measured."""
+    """Join the quality of one planner's plans from the partitions' measurements."""
     summaries = [
         json.loads(text) for table in _tables(measured, f"{_SUMMARY} {number}") for text in table[_SUMMARY]
     ]
@@ -396,16 +396,16 @@ def _join_parts(measured: DataFrame, number: int, rejected_before: int, at_once:
 
 
 def _tables(measured: DataFrame, name: str) -> list[pl.DataFrame]:
-    """The blocks of one of the tables that workers gave."""
+    """Return the blocks of a table made by the workers."""
     blocks = measured.where(F.col("table") == name).select("block").toArrow().column("block")
     return [pl.DataFrame(pa.ipc.open_stream(block.as_buffer()).read_all()) for block in blocks]
 
 
-# Quality of plans for a person at a terminal.
+# Quality of plans on a terminal.
 
 
 def print_quality(cases: Sequence[Mapping[str, Any]]) -> None:
-    """Speed of each planner, then for each pair the metrics whose values differ."""
+    """Print the speed of each planner, then for each pair the metrics whose values differ."""
     to_the_left = ("suite", "planner")
     named = ("suite", "topologies", "operators", "planner", "planning s", "metrics s", "planned", "rejected")
     columns = [
@@ -424,9 +424,9 @@ def print_quality(cases: Sequence[Mapping[str, Any]]) -> None:
         for row in case["planners"]:
             for rule, count in row["rejected_for"].items():
                 name, message = row["rejected_as"][rule]
-                said = f"{row['planner']}: {count:,} topologies rejected: {rule}; the first is {name}:"
+                rejections = f"{row['planner']}: {count:,} topologies rejected: {rule}; the first is {name}:"
                 why = message.splitlines()[0].removeprefix(f"planner {row['planner']}: ")
-                print_beside_output(Styled(f"{said} {why.removeprefix(f'{rule}: ')}", "dim"))
+                print_beside_output(StyledText(f"{rejections} {why.removeprefix(f'{rule}: ')}", "dim"))
         for pair in case["compared"]:
             _print_pair(case, pair)
 
@@ -474,7 +474,7 @@ Rows = tuple[str, int, str, pl.DataFrame]
 
 
 def write_quality(folder: Path, results: Mapping[str, Any], plans: Sequence[Rows]) -> None:
-    """quality.json and quality.html are replaced; rows of plan_metrics are added to the table `quality`."""
+    """Replace quality.json and quality.html, and append rows of plan_metrics to the table `quality`."""
     with replace_file(folder / "quality.json") as file:
         file.write(f"{json.dumps(results, indent=1)}\n".encode())
     with replace_file(folder / "quality.html") as file:
@@ -499,5 +499,5 @@ def write_quality(folder: Path, results: Mapping[str, Any], plans: Sequence[Rows
 
 
 def render_quality(results: Mapping[str, Any]) -> str:
-    """The page with the results of bench --quality."""
+    """Render the page with the results of bench --quality."""
     return render_template("quality.html.j2", results=results, number=number, plot=draw_differences)

@@ -1,4 +1,4 @@
-"""All planners on all suites, in turn: what a benchmark measures and writes."""
+"""Measure all planners on all suites, in turn, and write the results and their page."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from penstock.engine.machine.available_memory import cores, memory_bytes
 from penstock.engine.machine.replace_file import replace_file
-from penstock.engine.measure.bench.planners import PLANNERS, planner_named
+from penstock.engine.measure.bench.planners import PLANNERS, get_planner
 from penstock.engine.measure.bench.prepare_inputs import (
     SUITES,
     Case,
@@ -58,22 +58,22 @@ from penstock.plans.installation import own_version
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.vocabulary import Layer
 
-# The figures of a benchmark's pages, drawn by matplotlib: images that need no file beside the page.
+# Figures of a benchmark's pages, drawn by matplotlib: images embedded in the page.
 
 
 _COLOURS = ("#b35900", "#0a6cbd", "#8a3ffc", "#198038")
 _GOOD, _BAD = "#198038", "#b35900"
 _BESIDE = 1.02
-"""Single measurements stand beside their median: x, multiplied by this."""
+"""Factor of x that places single measurements beside their median."""
 
 Point = tuple[float, float]
 
 
 class Line(NamedTuple):
-    """Points in order of x, in one of COLOURS; `dashed` lines have hollow marks.
+    """Points in order of x, in a colour of COLOURS; `dashed` lines have hollow marks.
 
-    `measured` are the single measurements that points are medians of: small marks to the right of them, and
-    a bar through each of them to the least and the largest of its own.
+    `measured` are the single measurements that points are medians of: small marks to the right of the points,
+    with a bar through each point from its least to its largest measurement.
     """
 
     name: str
@@ -84,14 +84,14 @@ class Line(NamedTuple):
 
 
 def draw_lines(title: str, x_label: str, y_label: str, lines: Sequence[Line]) -> Markup:
-    """Lines on logarithmic axes. Points that are not above zero are left out; empty where none is left."""
-    kept = [line._replace(points=_shown(line.points), measured=_shown(line.measured)) for line in lines]
-    kept = [line for line in kept if line.points]
-    if not kept:
+    """Draw lines on logarithmic axes, without points that are not above zero; empty if none are left."""
+    drawable = [line._replace(points=_shown(line.points), measured=_shown(line.measured)) for line in lines]
+    drawable = [line for line in drawable if line.points]
+    if not drawable:
         return Markup()
 
     def draw(axes: Any) -> None:
-        for line in kept:
+        for line in drawable:
             colour = _COLOURS[line.colour % len(_COLOURS)]
             axes.plot(
                 *zip(*line.points, strict=True),
@@ -114,7 +114,7 @@ def draw_lines(title: str, x_label: str, y_label: str, lines: Sequence[Line]) ->
 
 
 def draw_differences(entry: Mapping[str, Any]) -> Markup:
-    """Bars of the differences of a metric; those on the better side are green. In: compare_quality."""
+    """Draw bars of the differences of a metric, from compare_quality; the better side is green."""
     counts, edges = entry["bars"]["counts"], entry["bars"]["edges"]
 
     def draw(axes: Any) -> None:
@@ -133,7 +133,7 @@ def draw_differences(entry: Mapping[str, Any]) -> Markup:
 def _image(
     title: str, x_label: str, y_label: str, size: tuple[float, float], draw: Callable[[Any], None]
 ) -> Markup:
-    """The image, or a sentence in its place where matplotlib is not installed."""
+    """Return the image, or a sentence in its place if matplotlib is not installed."""
     try:
         figure = new_figure(*size)
     except ConfigurationError as error:
@@ -149,7 +149,7 @@ def _image(
 
 
 def _shown(points: Sequence[Point]) -> list[Point]:
-    """The points that a logarithmic axis can show."""
+    """Return the points that a logarithmic axis can show."""
     return [point for point in points if point[0] > 0 and point[1] > 0]
 
 
@@ -160,7 +160,7 @@ def _by_x(points: Sequence[Point]) -> dict[float, list[float]]:
     return ys
 
 
-# Where and with what a benchmark was taken.
+# Machine and versions of a benchmark.
 
 
 PACKAGES = ("pyspark", "delta-spark", "polars", "pyarrow", "numpy", "numba")
@@ -168,7 +168,7 @@ FLINK_VERSION = "2.3.0"
 
 
 def describe_machine() -> dict[str, Any]:
-    """Platform, processor, cores, memory in bytes, and the load averages of 1, 5 and 15 minutes."""
+    """Return platform, processor, cores, memory in bytes, and the load averages of 1, 5 and 15 minutes."""
     return {
         "platform": platform.platform(),
         "processor": _processor(),
@@ -179,7 +179,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def describe_versions(with_flink: bool) -> dict[str, str]:
-    """Versions of Python, Java, Flink (where it is measured) and the packages that planners use."""
+    """Return versions of Python, Java, Flink (if measured) and the packages that planners use."""
     versions = {"python": platform.python_version(), "penstock": own_version()}
     for package in PACKAGES:
         try:
@@ -202,12 +202,12 @@ def _processor() -> str:
     return next(names, platform.processor())
 
 
-Said = Callable[[Mapping[str, Any], float], None]
-"""Told of each record as it is measured, and of the seconds that are probably left."""
+OnRecord = Callable[[Mapping[str, Any], float], None]
+"""Called with each record as it is measured, and with the predicted remaining seconds."""
 
 
 def stages(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> int:
-    """About how many stages measure_suites reports."""
+    """Return the approximate number of stages that measure_suites reports."""
     suites = {case.suite.name for case in cases}
     return 1 + len(cases) * len(planners) * repeat + (len(suites) if len(planners) > 1 else 0)
 
@@ -223,13 +223,14 @@ def measure_suites(
     *,
     command: str,
     resume: bool = False,
-    said: Said = lambda record, seconds_left: None,
+    on_record: OnRecord = lambda record, seconds_left: None,
 ) -> dict[str, Any]:
-    """Measure, write results after each measurement into `out`, and give them.
+    """Measure, write results into `out` after each measurement, and return them.
 
     `settings`: until, repeat, repeat_in_process, timeout_seconds, options, and budget_seconds (None: all
-    turns are measured; else as many as fit, small sizes and first repetitions first). `unavailable`: why
-    other planners cannot run. Raises what preparing inputs and an unreadable earlier run raise.
+    turns are measured; else as many as fit, small sizes and first repetitions first). `unavailable` maps
+    other planners to the reasons why they cannot run. Raises the errors of preparing inputs, and of an
+    unreadable earlier run.
     """
     results: dict[str, Any] = {
         "format": FORMAT,
@@ -240,7 +241,7 @@ def measure_suites(
         **settings,
         "suites": [[case.suite.name, case.size] for case in cases],
         "planners": list(planners),
-        "includes": {name: planner_named(name).includes for name in planners},
+        "includes": {name: get_planner(name).includes for name in planners},
         "unavailable": dict(unavailable),
         "equality": [],
     }
@@ -251,27 +252,27 @@ def measure_suites(
     )
     every = list(turns(cases, planners, settings["repeat"]))
     if seconds is not None:
-        # what starts a session comes last of its size: others have figures, however slow the machine is
-        every.sort(key=lambda turn: (turn.repetition, turn.case.size, planner_named(turn.planner).kept))
-    of_flink = [name for name in planners if name in PLANNERS]  # those of the user give other plans
-    to_compare = of_flink if len(of_flink) > 1 else []
-    records = measured_before(out, results) if resume else []
-    todo = still_to_do(every, records)
+        # planners that start a session come last of each size: others have figures even on a slow machine
+        every.sort(key=lambda turn: (turn.repetition, turn.case.size, get_planner(turn.planner).reused))
+    flink_planners = [name for name in planners if name in PLANNERS]  # custom planners make other plans
+    to_compare = flink_planners if len(flink_planners) > 1 else []
+    records = read_earlier_records(out, results) if resume else []
+    todo = remaining_turns(every, records)
     left_out: list[Turn] = []
     budget = TimeBudget(seconds, every, compares=bool(to_compare))
 
-    def write_what_there_is() -> None:
+    def write_measurements() -> None:
         results.update(summary=summarise(records), measurements=records, turns=len(every) - len(left_out))
         results.update(answers=answers(results["summary"]), doubts=doubts(results))
         write_results(out, results)
         write_page(out, results)
 
-    with_lines = any(planner_named(name).reads_lines for name in planners)
+    with_lines = any(get_planner(name).reads_lines for name in planners)
     inputs = prepare_inputs(cases, out / "inputs", with_lines, report, job_defaults)
     if resume:
-        cut_off_last_line(out)
-    else:  # what was measured before is kept until there is something to measure
-        begin_anew(out, results)
+        remove_incomplete_line(out)
+    else:  # earlier measurements are kept until there is something to measure
+        start_results(out, results)
     began = monotonic()
 
     def has_time_for(turn: Turn) -> bool:
@@ -292,36 +293,36 @@ def measure_suites(
                 append_line(out, record)
                 append_rows(out, results, [record])
                 records.append(record)
-                write_what_there_is()
-                said(record, budget.left(todo[done + len(left_out) :]))
+                write_measurements()
+                on_record(record, budget.left(todo[done + len(left_out) :]))
             results["left_out"] = len(left_out)
             if to_compare:
                 results["equality"] = compare_plans(inputs, to_compare, layer, begin, report)
     finally:
-        write_what_there_is()
+        write_measurements()
     return results
 
 
-# The measurements of an earlier run of the same benchmark, stopped or done.
+# Measurements of an earlier run of the same benchmark, stopped or finished.
 
 
 SETTINGS_FILE = "settings.json"
 RECORDS_FILE = "results.jsonl"
 SAME = ("suites", "planners", "until", "repeat_in_process", "timeout_seconds", "options", "versions")
-"""Settings in which runs must agree for their measurements to stand side by side; not how often."""
+"""Settings that must be equal for measurements of two runs to be combined; repetitions may differ."""
 
 
-def begin_anew(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write down what is measured, and forget what was."""
+def start_results(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write the settings of a new benchmark, and delete earlier measurements."""
     for name, text in ((RECORDS_FILE, ""), (SETTINGS_FILE, f"{json.dumps(dict(settings), indent=1)}\n")):
         with replace_file(folder / name) as file:
             file.write(text.encode())
 
 
-def measured_before(folder: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The records of results.jsonl in `folder`, the last line left out if it is not whole.
+def read_earlier_records(folder: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Read the records of results.jsonl in `folder`, without an incomplete last line.
 
-    Raises InputError where there is no earlier run, and ConfigurationError where it measured something else.
+    Raises InputError if there is no earlier run, and ConfigurationError if it measured something else.
     """
     try:
         before = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
@@ -331,25 +332,25 @@ def measured_before(folder: Path, settings: Mapping[str, Any]) -> list[dict[str,
         differing = [key for key in SAME if before[key] != settings[key]]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(
-            f"--resume: {folder} holds no benchmark that goes on: {error}", "leave --resume out"
+            f"--resume: {folder} holds no benchmark to continue: {error}", "leave --resume out"
         ) from error
     if differing:
-        said = "; ".join(f"{key}: {before[key]} then, {settings[key]} now" for key in differing)
+        differences = "; ".join(f"{key}: {before[key]} then, {settings[key]} now" for key in differing)
         raise ConfigurationError(
-            f"--resume: {folder} was measured otherwise: {said}",
+            f"--resume: {folder} was measured with other settings: {differences}",
             "give the same options again, or leave --resume out",
         )
     return records
 
 
-def still_to_do(turns: Sequence[Turn], records: Sequence[Mapping[str, Any]]) -> list[Turn]:
-    """The turns that have no record yet."""
+def remaining_turns(turns: Sequence[Turn], records: Sequence[Mapping[str, Any]]) -> list[Turn]:
+    """Return the turns without a record."""
     done = {(r["suite"], r["size"], r["planner"], r["repetition"]) for r in records}
     return [t for t in turns if (t.case.suite.name, t.case.size, t.planner, t.repetition) not in done]
 
 
-def cut_off_last_line(folder: Path) -> None:
-    """Leave whole lines only, so that the next one begins on a line of its own."""
+def remove_incomplete_line(folder: Path) -> None:
+    """Remove an incomplete last line, so that the next record begins a line."""
     path = folder / RECORDS_FILE
     text = path.read_bytes()
     if text and not text.endswith(b"\n"):
@@ -357,7 +358,7 @@ def cut_off_last_line(folder: Path) -> None:
             file.write(text[: text.rfind(b"\n") + 1])
 
 
-# The page of a benchmark: one HTML file that opens without a network.
+# Page of a benchmark: one HTML file that opens without a network.
 
 
 OPERATORS = "operators"
@@ -365,13 +366,13 @@ PHASES = ("read", "stream_graph", "job_graph", "execution_graph", "slots", "hand
 
 
 def write_page(folder: Path, results: Mapping[str, Any]) -> None:
-    """index.html in `folder`."""
+    """Write index.html into `folder`."""
     with replace_file(folder / "index.html") as file:
         file.write(render_page(results).encode())
 
 
 def render_page(results: Mapping[str, Any]) -> str:
-    """The page of what write_results.write_results writes."""
+    """Render the page of the results in results.json."""
     summary = results["summary"]
     styles = {planner: place for place, planner in enumerate(results["planners"])}
     return render_template(
@@ -391,13 +392,19 @@ def render_page(results: Mapping[str, Any]) -> str:
 def _suite(name: str, rows: Sequence[Mapping[str, Any]], styles: Mapping[str, int]) -> dict[str, Any]:
     time_lines, memory_lines = [], []
     for planner, style in styles.items():
-        own = sorted((r for r in rows if r["planner"] == planner), key=lambda row: int(row["operators"]))
-        cold = [(r["operators"], r["cold"]["planning"]) for r in own if r["cold"] and r["warm"]]
+        planner_rows = sorted(
+            (r for r in rows if r["planner"] == planner), key=lambda row: int(row["operators"])
+        )
+        cold = [(r["operators"], r["cold"]["planning"]) for r in planner_rows if r["cold"] and r["warm"]]
         time_lines.append(Line(f"{planner}, cold", style, cold, dashed=True))
-        best = [(r["operators"], best_planning(r) or 0) for r in own]
-        points = [(r["operators"], point) for r in own if len(r["points"]) > 1 for point in r["points"]]
+        best = [(r["operators"], best_planning(r) or 0) for r in planner_rows]
+        points = [
+            (r["operators"], point) for r in planner_rows if len(r["points"]) > 1 for point in r["points"]
+        ]
         time_lines.append(Line(planner, style, best, measured=points))
-        peaks = [(r["operators"], (r["peak_memory_bytes"] or 0) / 2**30) for r in own if best_planning(r)]
+        peaks = [
+            (r["operators"], (r["peak_memory_bytes"] or 0) / 2**30) for r in planner_rows if best_planning(r)
+        ]
         memory_lines.append(Line(planner, style, peaks))
     return {
         "name": name,
@@ -426,7 +433,7 @@ def _phases(times: Mapping[str, Any]) -> list[str]:
 
 
 def _failures(measurements: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry per (suite, operators, planner, error, message) with how often it occurred."""
+    """Return one entry per (suite, operators, planner, error, message), with its number of occurrences."""
     counted: dict[tuple[str, int, str, str, str], int] = {}
     for record in measurements:
         if record["failure"]:

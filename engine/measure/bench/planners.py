@@ -1,4 +1,4 @@
-"""The planners that can be measured, and what their times include. Nothing of theirs is imported here."""
+"""Planners that can be measured, and the phases that their times include. Imports none of their modules."""
 
 import json
 import os
@@ -26,15 +26,15 @@ from penstock.plans.topology.flink_options import parse_duration
 
 
 class MeasuredPlanner(NamedTuple):
-    """`module` has start() -> Plans and plan_lines(path, until); see engine.bench.run_columnar."""
+    """A planner. `module` has start() -> Plans and plan_lines(path, until); see run_columnar."""
 
     name: str
     module: str
-    needs: tuple[str, ...]  #: modules that have to be there
-    packages: tuple[str, ...]  #: packages that have to be there and have no module
-    reads_lines: bool  #: topology lines only; others read generated suites as tables
+    needs: tuple[str, ...]  #: required modules
+    packages: tuple[str, ...]  #: required packages without a module
+    reads_lines: bool  #: topology lines only; other planners read generated suites as tables
     includes: str
-    kept: bool = False  #: one process for all measurements, cold in the first one only
+    reused: bool = False  #: one process for all measurements, cold only in the first
 
 
 PLANNERS: dict[str, MeasuredPlanner] = {
@@ -52,7 +52,7 @@ PLANNERS: dict[str, MeasuredPlanner] = {
             "its end into a sink that drops the rows, which also derives tables no pass keeps. Nothing is "
             "written to disk. Memory: Python, the JVM and all Python workers; pages that they "
             "share count for each of them. One session for the whole benchmark: only the first plan is cold.",
-            kept=True,
+            reused=True,
         ),
         MeasuredPlanner(
             "columnar-on-spark",
@@ -63,7 +63,7 @@ PLANNERS: dict[str, MeasuredPlanner] = {
             "Penstock's columnar planner in the Python workers of a local Spark session, a part of the "
             "topologies a call. As joins; partitioning includes packing tables into blocks, and handing over "
             "unpacks every table of the plan into Spark's rows.",
-            kept=True,
+            reused=True,
         ),
         MeasuredPlanner(
             "columnar",
@@ -92,13 +92,13 @@ PLANNERS: dict[str, MeasuredPlanner] = {
 
 
 OWN = (
-    "A planner of your own in one Python process, as columnar. Start-up: importing it, too. Planning: "
-    "Flink's plan that it is shown, its decisions, the plan that follows from them, and the checks of it."
+    "A custom planner in one Python process, as columnar. Start-up: importing it, too. Planning: "
+    "Flink's plan that it gets, its decisions, the plan that follows from them, and the checks of it."
 )
 
 
-def planner_named(name: str) -> MeasuredPlanner:
-    """One of PLANNERS, or a planner of the user's."""
+def get_planner(name: str) -> MeasuredPlanner:
+    """Return a planner from PLANNERS, or a custom planner."""
     if name in PLANNERS:
         return PLANNERS[name]
     return MeasuredPlanner(
@@ -107,7 +107,7 @@ def planner_named(name: str) -> MeasuredPlanner:
 
 
 def _device(name: str) -> str:
-    """The processor that a program computes on, as it says."""
+    """Name the processor that a program reports to compute on."""
     if not name.startswith("program:"):
         return ""
     from penstock.engine.planning.planner_program import program_named
@@ -116,8 +116,8 @@ def _device(name: str) -> str:
     return "" if device is None else f" Its device: {printable(device)}."
 
 
-def why_missing(planner: MeasuredPlanner) -> str | None:
-    """Why a planner cannot run here; None if it can."""
+def missing_reason(planner: MeasuredPlanner) -> str | None:
+    """Return why a planner cannot run here; None if it can."""
     for module in planner.needs:
         try:
             spec = find_spec(module)
@@ -134,84 +134,88 @@ def why_missing(planner: MeasuredPlanner) -> str | None:
 
 
 def load_planner(name: str) -> Any:
-    """The module that runs a planner, or an object with the same functions."""
-    module = import_module(planner_named(name).module)
+    """Import the module that runs a planner, or make an object with the same functions."""
+    module = import_module(get_planner(name).module)
     if name not in PLANNERS:
-        return module.OwnPlanner(name)
+        return module.CustomPlannerRunner(name)
     return module.COLUMNAR if name == "columnar-on-spark" else module
 
 
-# What options of `penstock bench` choose: planners, sizes, a time.
+# Values of options of `penstock bench`: planners, sizes, a time.
 
 
 def chosen_planners(names: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The planners that can run, and why the others cannot."""
+    """Return the planners that can run, and reasons for the others."""
     for name in names:
         if name not in PLANNERS:
             _require_own(name)
-    wanted = [planner_named(name) for name in names or PLANNERS]
-    reasons = {planner.name: why_missing(planner) for planner in wanted}
+    wanted = [get_planner(name) for name in names or PLANNERS]
+    reasons = {planner.name: missing_reason(planner) for planner in wanted}
     missing = {name: reason for name, reason in reasons.items() if reason}
     chosen = [name for name, reason in reasons.items() if not reason]
     if not chosen:
-        said = "; ".join(f"{name} is {reason}" for name, reason in missing.items())
-        raise ConfigurationError(f"--planner: none of them can run here: {said}")
+        listed_reasons = "; ".join(f"{name} is {reason}" for name, reason in missing.items())
+        raise ConfigurationError(f"--planner: none of them can run here: {listed_reasons}")
     return chosen, missing
 
 
 def _require_own(name: str) -> None:
-    """ConfigurationError unless this is a planner of the user's that can be loaded."""
+    """Raise ConfigurationError unless `name` is a custom planner that can be loaded."""
     from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
 
     if not names_custom_planner(name):
         raise ConfigurationError(
-            f"--planner {name}: allowed {', '.join(PLANNERS)}, or a planner of your own",
+            f"--planner must be one of {', '.join(PLANNERS)}, or a custom planner, got {name}",
             "package.module:function, or an entry point of the group penstock.planners",
         )
     find_custom_planners(name)
 
 
 def budget_seconds(budget: str) -> float:
-    """The seconds in --budget. Raises ConfigurationError."""
+    """Parse --budget into seconds. Raises ConfigurationError."""
     try:
         seconds = parse_duration(budget) / 1000
     except ValueError as error:
-        raise ConfigurationError(f"--budget {budget!r}: {error}", "a time such as 90s or 10m") from None
+        raise ConfigurationError(
+            f"--budget {budget!r}: {error}", "give a duration such as 90s or 10m"
+        ) from None
     if seconds <= 0:
-        raise ConfigurationError(f"--budget {budget!r}: allowed more than no time", "such as 90s or 10m")
+        raise ConfigurationError(
+            f"--budget must be above 0, got {budget!r}", "give a duration such as 90s or 10m"
+        )
     return seconds
 
 
 def listed(values: list[str]) -> list[str]:
-    """Values of an option that may be repeated and hold commas, each once; a file's name is taken whole."""
+    """Split values of a repeatable option at commas, without duplicates; names of files are not split."""
     parts = [part for value in values for part in ([value] if os.path.isfile(value) else value.split(","))]
     return list(dict.fromkeys(part.strip() for part in parts if part.strip()))
 
 
 def numbers_of_operators(text: str) -> list[int]:
-    """The numbers of operators in --sizes. Raises ConfigurationError."""
+    """Parse --sizes into numbers of operators. Raises ConfigurationError."""
     try:
         sizes = [int(part.replace("_", "")) for part in text.split(",") if part.strip()]
     except ValueError:
         sizes = []
     if not sizes or min(sizes) < 2:
         raise ConfigurationError(
-            f"--sizes {text!r}: allowed numbers of operators, 2 or more, with commas between"
+            f"--sizes must be numbers of operators, 2 or more, separated by commas, got {text!r}"
         )
     return sizes
 
 
-# The configuration of measured planners: what the command says, in the processes that it starts too.
+# The command's configuration of measured planners, passed to child processes too.
 
 
 OPTIONS = "PENSTOCK_BENCH_OPTIONS"
-"""The variable that hands -D on; unlike a command line, other users of the machine cannot read it."""
+"""Variable that passes on -D; unlike a command line, other users of the machine cannot read it."""
 
 
 def hand_on(config_dir: str | None, options: Mapping[str, str]) -> EffectiveConfiguration:
-    """The configuration of a directory with `options` above it, for child processes too.
+    """Load the configuration of a directory, overridden by `options`, and pass it on to child processes.
 
-    Raises ConfigurationError with all that is wrong.
+    Raises ConfigurationError with all errors.
     """
     if config_dir is not None:
         os.environ[VARIABLE] = str(configuration_directory(config_dir).path.resolve())
@@ -221,17 +225,17 @@ def hand_on(config_dir: str | None, options: Mapping[str, str]) -> EffectiveConf
 
 @contextmanager
 def handed_on(config_dir: str | None, options: Mapping[str, str]) -> Iterator[EffectiveConfiguration]:
-    """hand_on for the duration of the context: the environment is the caller's."""
+    """Like hand_on inside the context; restores the caller's environment at the end."""
     with environment_as_before(VARIABLE, OPTIONS):
         yield hand_on(config_dir, options)
 
 
 def bench_configuration() -> EffectiveConfiguration:
-    """The configuration that the command has handed on."""
+    """Load the configuration that the command has passed on."""
     return find_configuration(None, json.loads(os.environ.get(OPTIONS, "{}")))
 
 
 @cache
 def bench_choices() -> Choices:
-    """The cluster that measured planners plan for."""
+    """Return the cluster that measured planners plan for."""
     return plan_options(cluster=bench_configuration().cluster).choices

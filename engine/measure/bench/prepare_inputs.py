@@ -1,4 +1,4 @@
-"""The topologies of every case as planners read them, made once and kept."""
+"""Prepare the topologies of every case in the form that planners read, and measure cases in turn."""
 
 import hashlib
 import io
@@ -17,8 +17,14 @@ from typing import Any, NamedTuple
 import orjson
 
 from penstock.engine.machine.state_folder import short_lived_folder
-from penstock.engine.measure.bench.planners import planner_named
-from penstock.engine.measure.bench.run_child import USED, Ask, Begin, python_command, python_environment
+from penstock.engine.measure.bench.planners import get_planner
+from penstock.engine.measure.bench.run_child import (
+    USED,
+    RequestFunction,
+    StartFunction,
+    python_command,
+    python_environment,
+)
 from penstock.engine.planning.plan_beside_flink import Digests, find_differences
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.generate.fleet import Spec
@@ -27,14 +33,14 @@ from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.unpacked_texts import texts_of_file
 from penstock.plans.vocabulary import VIRTUAL_KINDS, Layer
 
-# The suites of topologies that a benchmark plans, each at several sizes.
+# The suites of a benchmark, each at several sizes.
 
 
 FLEET_OPERATORS = 12
-"""Operators of a fleet's topology, on average."""
+"""Average number of operators of a topology in a fleet."""
 
 NEXMARK = Path(__file__).parent / "nexmark.jsonl.gz"
-"""121 stream graphs of Nexmark's SQL queries as Flink's planner made them (those of tests/golden)."""
+"""121 stream graphs of Nexmark's SQL queries, as made by Flink's planner (from tests/golden)."""
 
 
 WORKLOADS = Path(__file__).parent / "workloads.jsonl"
@@ -42,11 +48,11 @@ WORKLOADS = Path(__file__).parent / "workloads.jsonl"
 
 
 CAPTURED = Path(__file__).parent / "captured.jsonl.gz"
-"""Jobs of Flink's and PyFlink's own examples as `penstock capture` wrote them (see docs/benchmarks.md)."""
+"""Jobs of Flink's and PyFlink's own examples, as written by `penstock capture` (see docs/benchmarks.md)."""
 
 
 class Suite(NamedTuple):
-    """Topologies of one kind: a generated `shape`, or the lines of `file`, `repeated` up to a size or not."""
+    """Topologies of a generated `shape`, or the lines of `file`, `repeated` up to a size or not."""
 
     name: str
     about: str
@@ -59,13 +65,11 @@ class Suite(NamedTuple):
 SUITES: dict[str, Suite] = {
     suite.name: suite
     for suite in (
-        Suite("fleet", "random topologies of 12 operators on average, as many as the size takes", "random"),
+        Suite("fleet", "random topologies of 12 operators on average, up to the size", "random"),
         Suite("layered", "one topology in layers, a quarter of the edges partitioned", "layered"),
         Suite("uids", "layered, with a uid on every operator", "layered", share_of_uids=1.0),
-        Suite("chain", "one topology, all of it one chain", "chain"),
-        Suite(
-            "diamond", "one topology that forks into two branches and joins them, again and again", "diamond"
-        ),
+        Suite("chain", "one topology that is one chain", "chain"),
+        Suite("diamond", "one topology that repeatedly forks into two branches and joins them", "diamond"),
         Suite("wide", "one topology of sources with large fan-out and unions into sinks", "wide"),
         Suite(
             "sql", "stream graphs of Nexmark's queries, repeated up to the size", file=NEXMARK, repeated=True
@@ -82,39 +86,40 @@ SUITES: dict[str, Suite] = {
 
 
 class Case(NamedTuple):
-    """One suite at one size; `size` is 0 for a file of the user's, which has the size it has."""
+    """One suite at one size; `size` is 0 for a user's file, whose size is fixed."""
 
     suite: Suite
     size: int
 
 
 def find_suite(name: str) -> Suite:
-    """The suite of that name, or the file of that path. Raises ConfigurationError for neither."""
+    """Return the suite of that name, or the file of that path. Raises ConfigurationError for neither."""
     if name in SUITES:
         return SUITES[name]
     path = Path(name)
     if path.is_file():
         return Suite(path.name.removesuffix(".gz").removesuffix(".jsonl"), f"topologies of {path}", file=path)
     raise ConfigurationError(
-        f"--suite {name}: found neither a suite nor a file of that name", f"suites are {', '.join(SUITES)}"
+        f"--suite must be a suite or a file, got {name}", f"suites are {', '.join(SUITES)}"
     )
 
 
 def each_once(suites: list[Suite]) -> list[Suite]:
-    """Suites in their order. Raises ConfigurationError if two different ones have the same name."""
+    """Return suites in order. Raises ConfigurationError if two different ones have the same name."""
     named: dict[str, Suite] = {}
     for suite in suites:
         other = named.setdefault(suite.name, suite)
         if other != suite:
             raise ConfigurationError(
-                f"--suite: found two suites named {suite.name}: {other.about}, and {suite.about}",
+                f"--suite: names must be unique, got two suites {suite.name}: {other.about}, and "
+                f"{suite.about}",
                 "rename one of the files",
             )
     return list(named.values())
 
 
 def cases_of(suites: list[Suite], sizes: list[int]) -> list[Case]:
-    """Every suite at every size, sizes ascending; a file of the user's once."""
+    """Return every suite at every size, sizes ascending; a user's file once."""
     return [
         Case(suite, size)
         for suite in suites
@@ -123,7 +128,7 @@ def cases_of(suites: list[Suite], sizes: list[int]) -> list[Case]:
 
 
 def spec_of(case: Case) -> Spec:
-    """How a generated case is generated."""
+    """Return the specification of a generated case."""
     if case.suite.shape == "random":
         topologies = max(1, round(case.size / FLEET_OPERATORS))
         return Spec(operators=FLEET_OPERATORS, topologies=topologies, seed=1, parallelism=4)
@@ -131,11 +136,11 @@ def spec_of(case: Case) -> Spec:
 
 
 VERSION = 1
-"""Raised whenever inputs of the same case change."""
+"""Incremented whenever inputs of the same case change."""
 
 
 class Input(NamedTuple):
-    """Where the topologies of a case are; generated cases have `tables`, and `lines` if asked for."""
+    """Places of the topologies of a case. Generated cases have `tables`, and `lines` if needed."""
 
     tables: Path | None
     lines: Path | None
@@ -143,7 +148,7 @@ class Input(NamedTuple):
     operators: int
 
     def path(self, reads_lines: bool) -> Path:
-        """What a planner reads: lines only, or tables where there are any."""
+        """Return tables as input of a planner, or lines if it reads only lines or the case has no tables."""
         prepared = self.lines if reads_lines or self.tables is None else self.tables
         if prepared is None:
             raise ConfigurationError("these inputs were prepared without topology lines")
@@ -157,9 +162,9 @@ def prepare_inputs(
     report: Callable[[str], None],
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> dict[Case, Input]:
-    """Case to Input; what `folder` holds from an earlier run is taken, Spark makes the rest at once.
+    """Map cases to Inputs. Inputs of an earlier run in `folder` are reused; the rest is generated in one go.
 
-    Topologies of files get `job_defaults` under what they set themselves; generated ones say all themselves.
+    Topologies of files get `job_defaults` for settings they leave unset; generated topologies set everything.
     """
     folder.mkdir(parents=True, exist_ok=True)
     inputs: dict[Case, Input] = {}
@@ -177,7 +182,7 @@ def prepare_inputs(
 
 
 def _entry(case: Case, folder: Path, with_lines: bool) -> dict[str, Any]:
-    """What is to be generated for a case, into an unfinished folder or file beside the finished one."""
+    """Describe what to generate for a case, into an unfinished folder or file beside the finished one."""
     spec = asdict(spec_of(case))
     recipe = json.dumps([VERSION, case.suite.shape, spec], sort_keys=True)
     key = hashlib.sha256(recipe.encode()).hexdigest()[:8]
@@ -246,7 +251,7 @@ def _prepare_file(case: Case, folder: Path, job_defaults: JobDefaults) -> Input:
 
 
 def _read(line: str) -> Any:
-    """The topology in a line; a line that is not JSON stays text, for planners to reject."""
+    """Parse the topology in a line; a line that is not JSON stays text, for planners to reject."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -262,9 +267,9 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def repeat_topologies(topologies: list[Any], operators: int) -> Iterator[Any]:
-    """The topologies in turn, each time under another name, until they have that many operators.
+    """Yield the topologies in turn, with a new name in each round, up to that many operators.
 
-    What is no topology comes in its turn, too, and counts as one operator.
+    Lines that are not topologies are repeated too, and count as one operator.
     """
     operators_so_far = 0
     for turn in count():
@@ -277,7 +282,7 @@ def repeat_topologies(topologies: list[Any], operators: int) -> Iterator[Any]:
 
 
 def count_operators(topology: Any) -> int:
-    """Physical operators of a topology line; 0 where it is not one."""
+    """Count the physical operators of a topology line; 0 if it is not a topology."""
     match topology:
         case {"stream_graph": {"nodes": [*nodes]}}:
             return len(nodes)
@@ -286,15 +291,15 @@ def count_operators(topology: Any) -> int:
     return 0
 
 
-# Every measurement of a benchmark in turn, and the comparison of plans.
+# Measurements of a benchmark in turn, and the comparison of plans.
 
 
 Measure = Callable[[str, Path], dict[str, Any]]
-"""(planner, what it reads) to what engine.bench.run_child.ask_child gives."""
+"""Takes planner and input; returns the answer of run_child.request_of_child."""
 
 
 class Turn(NamedTuple):
-    """One measurement to be taken."""
+    """One measurement to take."""
 
     repetition: int
     case: Case
@@ -302,9 +307,9 @@ class Turn(NamedTuple):
 
 
 def turns(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> Iterator[Turn]:
-    """All measurements: repetition outermost, planners side by side, another one first each time.
+    """Yield all measurements, repetition outermost, planners side by side, each round starting with another.
 
-    Other work of the machine and what a planner leaves behind (caches, heat) then affect all planners alike.
+    Other load on the machine and after-effects of a planner (caches, heat) then affect all planners alike.
     """
     for repetition in range(repeat):
         first = repetition % max(1, len(planners))
@@ -313,22 +318,24 @@ def turns(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> Iterat
                 yield Turn(repetition, case, planner)
 
 
-def measure_with(ask: Ask, todo: Sequence[Turn], until: Layer, repeat_in_process: int) -> Measure:
-    """A Measure that asks a planner's process, for all of `todo`.
+def measure_with(
+    request: RequestFunction, todo: Sequence[Turn], until: Layer, repeat_in_process: int
+) -> Measure:
+    """Make a Measure that requests measurements from planners' processes, for all of `todo`.
 
-    If the first turn of a process that is kept is repeated, it is the cold plan alone: the others are warm,
-    and on Spark each plan takes long.
+    If the first turn of a reused process is repeated, it is the cold plan alone: the others are warm, and on
+    Spark each plan takes long.
     """
-    asked: set[str] = set()
+    started: set[str] = set()
     turns_of = Counter((turn.planner, turn.case) for turn in todo)
     first = {turn.planner: turn.case for turn in reversed(todo)}
     repeated = {planner for planner, case in first.items() if turns_of[planner, case] > 1}
 
     def measure(planner: str, path: Path) -> dict[str, Any]:
-        cold_only = planner in repeated - asked and planner_named(planner).kept
-        asked.add(planner)
+        cold_only = planner in repeated - started and get_planner(planner).reused
+        started.add(planner)
         warm = 0 if cold_only else repeat_in_process
-        return ask(planner, _options(path, until, "--repeat-in-process", str(warm)))
+        return request(planner, _options(path, until, "--repeat-in-process", str(warm)))
 
     return measure
 
@@ -344,9 +351,9 @@ def run_benchmarks(
     report: Callable[[str], None],
     has_time_for: Callable[[Turn], bool] = lambda turn: True,
 ) -> Iterator[tuple[Turn, dict[str, Any]]]:
-    """Each turn with its record, unless there is no time for it.
+    """Yield each turn with its record, unless there is no time for it.
 
-    Once a planner timed out, its turns at that size and above are Skipped.
+    After a planner timed out, its turns at that size and above are Skipped.
     """
     timed_out: dict[tuple[str, str], int] = {}
     for turn in todo:
@@ -375,7 +382,7 @@ def run_benchmarks(
             }
             yield turn, {**record, **unknown, "failure": failure}
             continue
-        answer = measure(turn.planner, prepared.path(planner_named(turn.planner).reads_lines))
+        answer = measure(turn.planner, prepared.path(get_planner(turn.planner).reads_lines))
         if answer["failure"] and answer["failure"]["error"] == "Timeout":
             timed_out[suite, turn.planner] = prepared.operators
         yield turn, {**record, **answer}
@@ -385,12 +392,12 @@ def compare_plans(
     inputs: Mapping[Case, Input],
     planners: Sequence[str],
     until: Layer,
-    begin: Begin,
+    begin: StartFunction,
     report: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    """One entry per suite: its smallest size, `pairs` (see find_differences) and `failures` by planner.
+    """Compare plans. Returns one entry per suite: smallest size, `pairs` (see find_differences), `failures`.
 
-    Nothing is timed here: planners are asked side by side.
+    Nothing is timed here, so planners run in parallel.
     """
     smallest: dict[str, Case] = {}
     for case, prepared in inputs.items():
@@ -405,11 +412,11 @@ def compare_plans(
         with short_lived_folder("bench") as folder:
             begun = {}
             for planner in planners:
-                path = inputs[case].path(planner_named(planner).reads_lines)
+                path = inputs[case].path(get_planner(planner).reads_lines)
                 file = str(Path(folder) / f"{planner}.json")
                 begun[planner] = begin(planner, _options(path, until, "--digests", file))
-            # A kept one without a process is asked while it is waited for: the others are at work by then.
-            for planner in sorted(begun, key=lambda name: not planner_named(name).kept):
+            # A reused planner without a process gets its request on waiting; the others are running by then.
+            for planner in sorted(begun, key=lambda name: not get_planner(name).reused):
                 done = begun[planner]()
                 if done["failure"]:
                     failures[planner] = done["failure"]
@@ -421,24 +428,24 @@ def compare_plans(
     return entries
 
 
-# Which measurements fit into a time: sizes and repetitions follow from it.
+# Selection of the measurements that fit into a time budget.
 
 
 FIRST_GUESS_SECONDS = 3.0
-"""The time that a planner's first turn may take."""
+"""Guess of the time of a planner's first turn."""
 
 FIRST_GUESS_SECONDS_ON_SPARK = 10.0
 """The same for a planner that starts a session first."""
 
 GROWS = 1.6
-"""A turn takes at most about this many times as long where the size is the next one: start-up weighs most."""
+"""Guess of the growth of a turn's time from one size to the next, where start-up dominates."""
 
 
 class TimeBudget:
-    """Says whether there is time for another turn, by what earlier ones took, and how much is left.
+    """Decides by the duration of earlier turns whether another fits, and predicts the remaining time.
 
-    A class, since it learns from each turn. `after_seconds` are kept for what follows the turns: comparing
-    plans, which takes about as long as the first turns of all planners once more.
+    A class, because it learns from each turn. `after_seconds` are reserved for comparing plans after the
+    turns, which takes about as long as the first turns of all planners.
     """
 
     def __init__(self, seconds: float | None, turns: Sequence[Turn], compares: bool) -> None:
@@ -449,27 +456,29 @@ class TimeBudget:
         for turn in turns:
             sizes.setdefault(turn.case.suite.name, set()).add(turn.case.size)
         self._smaller = {
-            (suite, large): small for suite, of in sizes.items() for small, large in pairwise(sorted(of))
+            (suite, large): small
+            for suite, suite_sizes in sizes.items()
+            for small, large in pairwise(sorted(suite_sizes))
         }
 
     def took(self, turn: Turn, seconds: float) -> None:
-        """Take note of a turn that is done."""
+        """Record the duration of a finished turn."""
         key = (turn.planner, turn.case.suite.name, turn.case.size)
         self._took[key] = max(seconds, self._took.get(key, 0.0))
 
     def has_time_for(self, turn: Turn) -> bool:
-        """Whether this turn, and what follows all turns, will probably be done in time."""
+        """Return whether this turn, and the work after all turns, will probably fit."""
         if self._seconds is None:
             return True
         return self.spent() + self._expected(turn) + self._after() <= self._seconds
 
     def left(self, todo: Sequence[Turn]) -> float:
-        """Seconds that the turns in `todo`, and what follows them, are expected to take."""
+        """Predict the seconds of the turns in `todo` and the work after them."""
         needed = sum(map(self._expected, todo)) + self._after()
         return needed if self._seconds is None else min(needed, max(0.0, self._seconds - self.spent()))
 
     def spent(self) -> float:
-        """Seconds since the beginning."""
+        """Return the seconds since the start."""
         return time.monotonic() - self._began
 
     def _expected(self, turn: Turn) -> float:
@@ -492,10 +501,10 @@ class TimeBudget:
 
 
 def _first_guess(planner: str) -> float:
-    return FIRST_GUESS_SECONDS_ON_SPARK if planner_named(planner).kept else FIRST_GUESS_SECONDS
+    return FIRST_GUESS_SECONDS_ON_SPARK if get_planner(planner).reused else FIRST_GUESS_SECONDS
 
 
 def seconds_left(seconds: float) -> str:
-    """A time for people, such as `about 1 min 20 s left`."""
+    """Format a remaining time for people, such as `about 1 min 20 s left`."""
     minutes, rest = divmod(round(seconds), 60)
     return f"about {minutes} min {rest:02} s left" if minutes else f"about {rest} s left"

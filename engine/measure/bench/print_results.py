@@ -1,4 +1,4 @@
-"""Results for a person at a terminal."""
+"""Summarise, print, store and compare results of benchmarks."""
 
 import json
 from collections import defaultdict
@@ -21,31 +21,31 @@ from penstock.plans.errors import InputError
 from penstock.plans.printable import printable_lines
 from penstock.plans.vocabulary import Layer
 
-# Medians over repetitions, and how sure they are: one row per suite, size and planner.
+# Medians over repetitions and their uncertainty: one row per suite, size and planner.
 
 
 Row = dict[str, Any]
 PHASES = ("read", "planning", "seconds", "hand_over", "other")
 FLINK = "flink"
 SLOWER = 1.25
-"""A median of more than this many times the old one is a regression."""
+"""Ratio of new to old median above which a planner counts as slower."""
 
 
 def summarise(records: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """One row per (suite, size, planner), in order of first appearance.
+    """Return one row per (suite, size, planner), in order of first appearance.
 
     `cold` and `warm` are medians by phase and layer (warm: over repetitions of the median in a process), null
-    where nothing was measured; `points` are the repetitions' seconds of planning, warm if there is warm, and
-    `interval` (see interval_of_median) that of their median; `spread` is their range as a share of it;
-    `cpu_seconds` and `wall_seconds` are medians of whole processes, start-up and all plans.
-    `operators_per_second` is of planning, and `ratio` how many times faster than Flink, or than the slowest
-    planner of the case where Flink has no figure: the median over repetitions, in each of which both took
-    their turns; `ratio_interval` is [low, high] of it.
+    if nothing was measured. `points` are the repetitions' seconds of planning, warm if there are warm plans;
+    `interval` (see interval_of_median) is the interval of their median, `spread` their range as a share of
+    it. `cpu_seconds` and `wall_seconds` are medians of whole processes, start-up and all plans. For planning,
+    `operators_per_second`, and `ratio`, the speed as a multiple of Flink's, or of the slowest planner's if
+    Flink was not measured: the median over repetitions, in each of which both took turns; `ratio_interval` is
+    its [low, high].
     """
     groups: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
     for record in records:
         groups.setdefault((record["suite"], record["size"], record["planner"]), []).append(record)
-    rows = [_row(of_group) for of_group in groups.values()]
+    rows = [_row(group) for group in groups.values()]
     for row in rows:
         peers = [r for r in rows if (r["suite"], r["size"]) == (row["suite"], row["size"])]
         _relate(row, [peer for peer in peers if best_planning(peer)], groups)
@@ -53,7 +53,7 @@ def summarise(records: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 
 def best_planning(row: Mapping[str, Any]) -> float | None:
-    """Seconds of planning, warm if there is warm, else cold."""
+    """Return seconds of planning, warm if measured, else cold."""
     return _planning(row["warm"] or row["cold"])
 
 
@@ -98,7 +98,7 @@ def _medians(times: Sequence[Mapping[str, Any]]) -> Row | None:
 
 
 def _points(records: Iterable[Mapping[str, Any]]) -> dict[int, float]:
-    """Repetition to its seconds of planning: warm where any repetition has warm plans."""
+    """Map repetitions to seconds of planning, warm if any repetition has warm plans."""
     measured = [record for record in records if record["cold"] or record["warm"]]
     any_warm = any(record["warm"] for record in measured)
     seconds = {}
@@ -110,7 +110,7 @@ def _points(records: Iterable[Mapping[str, Any]]) -> dict[int, float]:
 
 
 def _spread(points: Sequence[float]) -> float | None:
-    """The distance from the least to the largest, as a share of the median; None for fewer than two."""
+    """Return the range as a share of the median; None for fewer than two points."""
     if len(points) < 2 or not median(points):
         return None
     return round((max(points) - min(points)) / median(points), 4)
@@ -125,11 +125,13 @@ def _relate(
     base = next((p for p in peers if p["planner"] == FLINK), None) or max(
         peers, key=lambda peer: best_planning(peer) or 0
     )
-    own, other = (
+    points, other_points = (
         _points(groups[measured_row["suite"], measured_row["size"], measured_row["planner"]])
         for measured_row in (row, base)
     )
-    interval = interval_of_median(other[turn] / own[turn] for turn in own if turn in other and own[turn])
+    interval = interval_of_median(
+        other_points[turn] / points[turn] for turn in points if turn in other_points and points[turn]
+    )
     row["ratio_to"] = base["planner"]
     if interval is None:  # they were never measured in the same repetition
         row["ratio"] = round((best_planning(base) or 0) / (best_planning(row) or 1), 3)
@@ -139,10 +141,11 @@ def _relate(
 
 
 def compare_results(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """One row per (suite, size, planner) that both summaries have: `ratio` new/old of the median of all but
-    start-up, warm if both have warm, else cold; `slower` if it is above SLOWER.
+    """Compare each (suite, size, planner) that both summaries have; return a row for each.
 
-    A planner that failed is slower if it did not fail in the old results; else it is left out.
+    `ratio` is new/old of the median of everything but start-up, warm if both have warm plans, else cold;
+    `slower` if it is above SLOWER. A planner that failed is slower if it succeeded in the old results; else
+    it is left out.
     """
     before = {(row["suite"], row["size"], row["planner"]): row for row in old}
     rows = []
@@ -164,14 +167,14 @@ def compare_results(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str,
     return rows
 
 
-# How far from the true median the median of a few measurements may lie.
+# Confidence intervals of medians of few measurements.
 
 
 WANTED = 0.95
 
 
 class Interval(NamedTuple):
-    """`confidence`: the share of such intervals that hold the true median, 0 to 1."""
+    """An interval; `confidence` is the share of such intervals that contain the true median, 0 to 1."""
 
     median: float
     low: float
@@ -180,11 +183,11 @@ class Interval(NamedTuple):
 
 
 def interval_of_median(values: Iterable[float]) -> Interval | None:
-    """The narrowest interval between order statistics that holds the median with WANTED confidence.
+    """Return the narrowest interval between order statistics that contains the median with WANTED confidence.
 
-    Fewer than six values cannot give that much: theirs is from the least to the largest, with the confidence
-    that this has (0.75 for three, 0 for one). None without values. It assumes nothing of how the values are
-    distributed, only that they are independent.
+    Fewer than six values cannot reach it: their interval is from the least to the largest, with its actual
+    confidence (0.75 for three, 0 for one). None without values. Only independence of the values is assumed,
+    not their distribution.
 
     Source: Le Boudec, Performance Evaluation of Computer and Communication Systems (EPFL Press, 2010),
     theorem 2.1.
@@ -204,32 +207,32 @@ def interval_of_median(values: Iterable[float]) -> Interval | None:
 
 
 def _confidence(count: int, left_out: int) -> float:
-    """The confidence of the interval that drops that many values on either side (binomial distribution)."""
+    """Return the confidence of the interval that omits that many values per side (binomial distribution)."""
     return 1 - 2 * sum(comb(count, below) for below in range(left_out + 1)) / 2**count if count > 1 else 0.0
 
 
-# How sure a benchmark is of its answer, and what the answer is.
+# Answers of a benchmark, and doubts about them.
 
 
 NOISY_SPREAD = 0.25
-"""Repetitions of one planner that lie further apart than this share of their median are noisy."""
+"""Spread, as a share of the median, above which repetitions of one planner are noisy."""
 
 NOISY_SECONDS = 0.1
-"""Differences of less than this are no sign of a noisy machine."""
+"""Smaller differences do not indicate a noisy machine."""
 
 BUSY_SHARE = 0.1
-"""Share of the cores that others may use."""
+"""Share of the cores that others may use without a warning."""
 
 
 def answers(rows: Sequence[Row]) -> list[str]:
-    """One sentence for each suite, of its largest size that any planner has planned: who plans it fastest."""
-    said = []
-    for suite, of_suite in groupby(rows, key=lambda row: str(row["suite"])):
-        planned = [row for row in of_suite if best_planning(row) is not None]
+    """Write one sentence per suite about the largest size that any planner planned: the fastest planner."""
+    sentences = []
+    for suite, suite_rows in groupby(rows, key=lambda row: str(row["suite"])):
+        planned = [row for row in suite_rows if best_planning(row) is not None]
         if planned:
             largest = max(row["operators"] for row in planned)
-            said.append(_answer(suite, [row for row in planned if row["operators"] == largest]))
-    return said
+            sentences.append(_answer(suite, [row for row in planned if row["operators"] == largest]))
+    return sentences
 
 
 def _answer(suite: str, rows: Sequence[Row]) -> str:
@@ -241,9 +244,9 @@ def _answer(suite: str, rows: Sequence[Row]) -> str:
     if not others:
         return f"{text}; nothing to compare with."
     base = next((row for row in others if row["planner"] == first["ratio_to"]), others[-1])
-    told = first["ratio_interval"] if first["ratio_to"] == base["planner"] else None
-    ratio = first["ratio"] if told else (best_planning(base) or 0) / (best_planning(first) or 1)
-    text += f", {ratio:,.3g} times as fast as {base['planner']}{_between(told, '', '')}."
+    interval = first["ratio_interval"] if first["ratio_to"] == base["planner"] else None
+    ratio = first["ratio"] if interval else (best_planning(base) or 0) / (best_planning(first) or 1)
+    text += f", {ratio:,.3g} times as fast as {base['planner']}{_between(interval, '', '')}."
     near = [row["planner"] for row in others if overlap(first["interval"], row["interval"])]
     if near:
         text += f" Within the noise of {' and '.join(near)}: repeat more often (--repeat)."
@@ -251,7 +254,7 @@ def _answer(suite: str, rows: Sequence[Row]) -> str:
 
 
 def _between(interval: Sequence[float] | None, before: str, after: str) -> str:
-    """The ends of an interval, if it has two that differ."""
+    """Format the ends of an interval, if it has two different ends."""
     if interval is None or interval[0] == interval[1]:
         return ""
     low, high = (f"{value:,.3g}" for value in interval[:2])
@@ -259,27 +262,28 @@ def _between(interval: Sequence[float] | None, before: str, after: str) -> str:
 
 
 def overlap(first: Sequence[float] | None, other: Sequence[float] | None) -> bool:
-    """Whether two intervals of more than one measurement share a value."""
+    """Return whether two intervals of more than one measurement overlap."""
     if first is None or other is None or not first[2] or not other[2]:
         return False
     return first[0] <= other[1] and other[0] <= first[1]
 
 
 def doubts(results: Mapping[str, Any]) -> list[str]:
-    """Why figures may be off: stopped early, too few repetitions, noise, others on the machine. Empty if
-    nothing says so.
+    """Return reasons to doubt figures, such as an early stop, too few repetitions, noise and other load.
+
+    Empty if there are none.
     """
     rows: Sequence[Row] = results["summary"]
     measurements, cores = results["measurements"], results["machine"]["cores"]
     repeat, turns = results["repeat"], results.get("turns", 0)
-    said = []
+    reasons = []
     if len(measurements) < turns:
-        said.append(
-            f"stopped early: {len(measurements):,} of {turns:,} measurements were taken (--resume goes on)"
+        reasons.append(
+            f"stopped early: {len(measurements):,} of {turns:,} measurements were taken (--resume continues)"
         )
     if repeat < 3:
         counted = "1 repetition" if repeat == 1 else f"{repeat} repetitions"
-        said.append(f"{counted} cannot tell noise from a difference: --repeat 3 or more")
+        reasons.append(f"{counted} cannot distinguish noise from a difference: --repeat 3 or more")
     noisy = [
         f"{row['suite']} {row['operators']:,} {row['planner']} {row['spread']:.0%}"
         for row in rows
@@ -287,12 +291,14 @@ def doubts(results: Mapping[str, Any]) -> list[str]:
     ]
     if noisy:
         shown = ", ".join(noisy[:3]) + (f" and {len(noisy) - 3:,} more" if len(noisy) > 3 else "")
-        said.append(f"noisy: repetitions of the same work lie far apart, as shares of their median: {shown}")
+        reasons.append(
+            f"noisy: repetitions of the same work lie far apart, as shares of their median: {shown}"
+        )
     for name, who in (("others_cores", "other processes"), ("stolen_cores", "other virtual machines")):
         known = [record[name] for record in measurements if record.get(name) is not None]
         if known and median(known) > BUSY_SHARE * cores:
-            said.append(f"not alone: {who} used {median(known):.1f} of {cores} cores meanwhile")
-    return said
+            reasons.append(f"other load: {who} used {median(known):.1f} of {cores} cores meanwhile")
+    return reasons
 
 
 def _seconds_text(seconds: float | None) -> str:
@@ -302,7 +308,7 @@ def _seconds_text(seconds: float | None) -> str:
     return f"{seconds:,.1f}" if seconds >= 100 else f"{seconds:.2f}" if seconds >= 1 else f"{seconds:.3f}"
 
 
-# Results in a folder: lines as they come, one JSON document, and rows of a Delta table.
+# Results in a folder: lines as measured, one JSON document, and rows of a Delta table.
 
 
 FORMAT = 1
@@ -337,12 +343,12 @@ ROWS = pa.schema(
         ("processor", pa.string()),
     ]
 )
-"""Keyed by (date, suite, size, planner, repetition, place); `place` 0 is the cold plan, others are warm; -1
-is a failure before or after them."""
+"""Keyed by (date, suite, size, planner, repetition, place); `place` 0 is the cold plan, larger ones are warm;
+-1 is a failure before or after them."""
 
 
 def append_line(folder: Path, record: Mapping[str, Any]) -> None:
-    """Append one measurement to results.jsonl, so that a run that is stopped keeps what it has measured."""
+    """Append a measurement to results.jsonl, so that a stopped run keeps its measurements."""
     with (folder / "results.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
 
@@ -354,7 +360,7 @@ def write_results(folder: Path, results: Mapping[str, Any]) -> None:
 
 
 def append_rows(folder: Path, results: Mapping[str, Any], measured: Iterable[Mapping[str, Any]]) -> None:
-    """Append what was measured to the table."""
+    """Append measurements to the table."""
     rows = [row for record in measured for row in _rows(record, results)]
     if not rows:
         return
@@ -364,16 +370,16 @@ def append_rows(folder: Path, results: Mapping[str, Any], measured: Iterable[Map
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """A results.json. Raises InputError if the file is something else, or has another format."""
+    """Read a results.json. Raises InputError for another file or format."""
     try:
         results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         file_format, summary = results["format"], results["summary"]
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path} is no results.json of penstock bench: {error}") from error
+        raise InputError(f"{path} is not a results.json of penstock bench: {error}") from error
     if file_format != FORMAT:
-        raise InputError(f"{path}: found format {file_format}, allowed {FORMAT}")
+        raise InputError(f"{path}: format must be {FORMAT}, got {file_format}")
     if not isinstance(summary, list):
-        raise InputError(f"{path} is no results.json of penstock bench: its summary is no list")
+        raise InputError(f"{path} is not a results.json of penstock bench: its summary is not a list")
     return results
 
 
@@ -385,7 +391,7 @@ def _rows(record: Mapping[str, Any], results: Mapping[str, Any]) -> Iterable[dic
     )
     shared["penstock_version"] = results["versions"].get("penstock")
     shared["processor"] = results["machine"]["processor"]
-    cold = [] if record["cold"] is None else [(0, record["cold"])]  # a session that is kept has none
+    cold = [] if record["cold"] is None else [(0, record["cold"])]  # a reused session has none
     for place, times in [*cold, *enumerate(record["warm"], 1)]:
         layers = {f"{layer}_seconds": seconds for layer, seconds in times["layers"].items()}
         named = ("read", "hand_over", "other", "device", "planning")
@@ -395,21 +401,21 @@ def _rows(record: Mapping[str, Any], results: Mapping[str, Any]) -> Iterable[dic
         yield {**shared, "place": -1, **record["failure"]}
 
 
-# The history of a benchmark's figures over the runs in one folder, and where they changed.
+# History of figures over the runs in a folder, and their changes.
 
 
 LEAST_RUNS = 2
-"""Runs on either side of a change: one slow run is no change."""
+"""Least number of runs on either side of a change: one slow run is not a change."""
 
 LEAST_CHANGE = 0.05
-"""A smaller change of the median, as a share of it, is not told."""
+"""Smaller changes of the median, as a share of it, are not reported."""
 
 PENALTY = 2.0
-"""What a change has to explain. Of steady series with normal noise, one in fifteen of ten runs is told to
-have changed, and one in forty of twenty."""
+"""Least gain that a change must explain. For steady series with normal noise, a false change is reported in
+one of fifteen series of ten runs, and in one of forty series of twenty runs."""
 
 MOST_RUNS = 300
-"""Only the newest runs are looked at."""
+"""Number of newest runs that are read."""
 
 _LEAST_NOISE = 0.02
 _SERIES = ("suite", "size", "planner", "until", "processor")
@@ -417,16 +423,16 @@ _KEYS = (*_SERIES, "operators", "date", "repetition", "place", "planning_seconds
 
 
 class BenchRun(NamedTuple):
-    """What one run of the benchmark measured of a planner on one input."""
+    """One run's measurements of a planner on one input."""
 
     date: str
     version: str
-    seconds: float  #: of planning: median over processes, of the warm plans where there are any
+    seconds: float  #: of planning: median over processes, of warm plans if measured
     measurements: int
 
 
 class ChangePoint(NamedTuple):
-    """From the run of this place on, the median is another one."""
+    """A change of the median from the run at this place on."""
 
     place: int
     before: float
@@ -434,7 +440,7 @@ class ChangePoint(NamedTuple):
 
 
 class Series(NamedTuple):
-    """The runs of one planner on one input on one kind of processor, oldest first."""
+    """Runs of one planner on one input on one kind of processor, oldest first."""
 
     suite: str
     operators: int
@@ -446,10 +452,10 @@ class Series(NamedTuple):
 
 
 def read_history(folder: Path) -> list[Series]:
-    """The series of all runs that a benchmark's folder has rows of, by suite, operators and planner.
+    """Read the series of all runs in a benchmark's folder, by suite, operators and planner.
 
-    Runs that planned to different layers, or on other processors, are not compared. InputError where no
-    benchmark has written.
+    Runs that planned to different layers, or on other processors, are in separate series. Raises InputError
+    if the folder has no benchmark.
     """
     table = folder / "results"
     if not DeltaTable.is_deltatable(str(table)):
@@ -461,7 +467,7 @@ def read_history(folder: Path) -> list[Series]:
     for row in rows:
         if row["place"] >= 0 and row["planning_seconds"]:
             by_series[tuple(row.get(key) or "" for key in _SERIES)].append(row)
-    series = [_series(of_series) for of_series in by_series.values()]
+    series = [_series(rows) for rows in by_series.values()]
     return sorted(series, key=lambda history: history[:5])
 
 
@@ -484,21 +490,21 @@ def _series(rows: Sequence[Mapping[str, Any]]) -> Series:
 
 def _run(date: str, rows: Sequence[Mapping[str, Any]]) -> BenchRun:
     warm = [row for row in rows if row["place"] > 0] or rows
-    of_process: dict[int, list[float]] = defaultdict(list)
+    seconds_of_process: dict[int, list[float]] = defaultdict(list)
     for row in warm:
-        of_process[row["repetition"]].append(row["planning_seconds"])
-    seconds = median(median(times) for times in of_process.values())
-    return BenchRun(date, rows[0]["penstock_version"] or "", seconds, len(of_process))
+        seconds_of_process[row["repetition"]].append(row["planning_seconds"])
+    seconds = median(median(times) for times in seconds_of_process.values())
+    return BenchRun(date, rows[0]["penstock_version"] or "", seconds, len(seconds_of_process))
 
 
 def find_changes(seconds: Sequence[float]) -> list[ChangePoint]:
-    """Where a series of medians changed its level: the division into stretches that explains it best.
+    """Find level changes in a series of medians by the division into segments that explains it best.
 
-    A change is told if it explains more than chance would: it must take more than PENALTY times the logarithm
-    of the number of runs off the distances of the runs' logarithms from the median of their stretch, in units
-    of the noise. The noise is told from how far runs are from the one before, and is at least 2 percent. One
-    slow run changes no median.
-    Stretches have LEAST_RUNS runs or more, and medians that differ by LEAST_CHANGE.
+    A change is reported if it explains more than chance would: it must reduce the distances of the runs'
+    logarithms from the median of their segment, in units of the noise, by more than PENALTY times the
+    logarithm of the number of runs. The noise is derived from the differences of successive runs, and is at
+    least 2 percent. One slow run changes no median. Segments have at least LEAST_RUNS runs, and their medians
+    differ by at least LEAST_CHANGE.
 
     Source: Jackson et al., An algorithm for optimal partitioning of data on an interval (IEEE Signal
     Processing Letters 12, 2005).
@@ -520,7 +526,7 @@ def find_changes(seconds: Sequence[float]) -> list[ChangePoint]:
 
 
 def _noise(logs: Sequence[float]) -> float:
-    """The standard deviation that normal noise has whose runs are so far from the one before."""
+    """Return the standard deviation of normal noise with these differences between successive runs."""
     steps = [abs(after - before) for before, after in pairwise(logs)]
     return max(_LEAST_NOISE, median(steps) / 0.954 if steps else 0.0)
 
@@ -541,11 +547,11 @@ def _change_points(seconds: Sequence[float], places: Iterable[int]) -> list[Chan
     return changes
 
 
-# A page of a benchmark: one HTML document that opens without a network.
+# Page of a benchmark: one HTML document that opens without a network.
 
 
 def render_template(name: str, **values: Any) -> str:
-    """The template of this package with `values`, which are escaped unless they are Markup."""
+    """Render a template of this package with `values`, which are escaped unless they are Markup."""
     environment = Environment(
         loader=PackageLoader("penstock.engine.measure.bench", "."),
         autoescape=True,
@@ -557,13 +563,13 @@ def render_template(name: str, **values: Any) -> str:
 
 
 def print_results(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Medians and how far they may be off. On a terminal: what fits 80 columns, a table for each suite."""
+    """Print medians and their uncertainty; on a terminal, a table per suite that fits 80 columns."""
     listed = list(rows)
     if is_terminal():
-        for suite, of_suite in groupby(listed, key=lambda row: str(row["suite"])):
+        for suite, suite_rows in groupby(listed, key=lambda row: str(row["suite"])):
             print_line()
             print_line(suite)
-            _print_suite(list(of_suite))
+            _print_suite(list(suite_rows))
         return
     measured = (
         "planning s",
@@ -580,13 +586,13 @@ def print_results(rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _print_suite(rows: Sequence[Mapping[str, Any]]) -> None:
-    """The speed, which is last of `figures`, without the planner that it is relative to; the page has all."""
+    """Print a table of a suite. The speed, last of `figures`, lacks its reference; the page has all."""
     bases = sorted({row["ratio_to"] for row in rows if row["ratio_to"]})
     speed = f"x {' or '.join(bases)}" if bases else "speed"
     named = ("operators", "planner", "plan s", "from … to", "CPU s", "GiB", speed)
     columns = _columns(named, ("planner",))
     sizes = groupby(rows, key=lambda row: row["size"])
-    print_table(columns, *([_short_cells(row) for row in of_size] for _, of_size in sizes))
+    print_table(columns, *([_short_cells(row) for row in rows_of_size] for _, rows_of_size in sizes))
     for row in rows:
         if failed(row):
             print_line(f"{row['operators']:,} {row['planner']}: failed {failed(row)}")
@@ -603,7 +609,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def figures(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The columns between planner and failures, as text; a dash is what was not measured."""
+    """Format the columns between planner and failures; a dash marks a missing measurement."""
     cold, times = row["cold"], row["warm"] or row["cold"]
     return (
         _seconds_text(best_planning(row)),
@@ -618,26 +624,26 @@ def figures(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _ends(interval: Sequence[float] | None) -> str:
-    """The ends of an interval of more than one measurement."""
+    """Format the ends of an interval of more than one measurement."""
     if interval is None or not interval[2]:
         return "-"
     return f"{_seconds_text(interval[0])} … {_seconds_text(interval[1])}"
 
 
 def failed(row: Mapping[str, Any]) -> str:
-    """How many repetitions failed and with what."""
+    """Describe the number of failed repetitions and their error."""
     errors = sorted({failure["error"] for failure in row["failures"]})
     return f"{len(row['failures'])} of {row['repetitions']}: {', '.join(errors)}" if errors else ""
 
 
 def print_equality(equality: Iterable[Mapping[str, Any]]) -> None:
-    """One line per suite: whether planners give equal plans, and the first topology where they differ."""
+    """Print a line per suite about whether planners' plans are equal, and the first topology that differs."""
     for line in equality_lines(equality):
         print_line(line)
 
 
 def equality_lines(equality: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The sentences that print_equality prints."""
+    """Return the sentences that print_equality prints."""
     lines = []
     for entry in equality:
         where = f"{entry['suite']} at {entry['operators']:,} operators"
@@ -658,15 +664,15 @@ def equality_lines(equality: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def print_comparison(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Ratios new/old of all but start-up."""
+    """Print ratios new/old of everything but start-up."""
     columns = _columns(
         ("suite", "operators", "planner", "old s", "new s", "new/old", ""), ("suite", "planner", "")
     )
     compared = []
     for row in rows:
         ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
-        said = ("slower" if row["ratio"] is not None else "failed") if row["slower"] else ""
-        cells = (_seconds_text(row["old"]), _seconds_text(row["new"]), ratio, said)
+        verdict = ("slower" if row["ratio"] is not None else "failed") if row["slower"] else ""
+        cells = (_seconds_text(row["old"]), _seconds_text(row["new"]), ratio, verdict)
         compared.append((row["suite"], f"{row['operators']:,}", row["planner"], *cells))
     _print_table(columns, compared)
 
@@ -685,7 +691,7 @@ def _columns(names: Sequence[str], left_aligned: Sequence[str]) -> list[Column]:
 
 
 def print_history(series: Iterable[Series]) -> None:
-    """The first and the newest run of each series, and a sentence for each change."""
+    """Print the first and the newest run of each series, and a sentence for each change."""
     listed = list(series)
     named = ("suite", "operators", "planner", "runs", "since", "first s", "newest s")
     columns = _columns(named, ("suite", "planner", "since"))
@@ -693,28 +699,28 @@ def print_history(series: Iterable[Series]) -> None:
         columns,
         [
             (
-                one_series.suite,
-                f"{one_series.operators:,}",
-                one_series.planner,
-                f"{len(one_series.runs):,}",
-                one_series.runs[0].date[:10],
-                _seconds_text(one_series.runs[0].seconds),
-                _seconds_text(one_series.runs[-1].seconds),
+                run_series.suite,
+                f"{run_series.operators:,}",
+                run_series.planner,
+                f"{len(run_series.runs):,}",
+                run_series.runs[0].date[:10],
+                _seconds_text(run_series.runs[0].seconds),
+                _seconds_text(run_series.runs[-1].seconds),
             )
-            for one_series in listed
+            for run_series in listed
         ],
     )
-    for one_series in listed:
-        for change in one_series.changes:
-            run, last = one_series.runs[change.place], one_series.runs[change.place - 1]
+    for run_series in listed:
+        for change in run_series.changes:
+            run, last = run_series.runs[change.place], run_series.runs[change.place - 1]
             slower = change.after > change.before
             ratio = max(change.after, change.before) / min(change.after, change.before)
             upgraded = f"; Penstock {last.version} before, {run.version} then" * (run.version != last.version)
             print_line(
-                f"{one_series.suite}, {one_series.operators:,} operators: "
-                f"{one_series.planner} is {ratio:.2f} times as "
+                f"{run_series.suite}, {run_series.operators:,} operators: "
+                f"{run_series.planner} is {ratio:.2f} times as "
                 f"{'slow' if slower else 'fast'} since {run.date}: {_seconds_text(change.after)} s, "
                 f"{_seconds_text(change.before)} s before{upgraded}"
             )
-    if listed and not any(one_series.changes for one_series in listed):
+    if listed and not any(run_series.changes for run_series in listed):
         print_line("no change of the medians that is more than noise")

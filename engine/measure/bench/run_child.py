@@ -1,4 +1,4 @@
-"""Measurements in separate processes; a crash or a timeout of a process is a result too."""
+"""Measure in child processes; a crash or a timeout of a process is a result too."""
 
 import json
 import os
@@ -21,18 +21,18 @@ from penstock.engine.machine.die_with_parent import PARENT
 from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.machine.stop_on_signals import end_processes, process_tree, processes_of_session
 from penstock.engine.measure.bench.measure_planner import resident_bytes
-from penstock.engine.measure.bench.planners import planner_named
+from penstock.engine.measure.bench.planners import get_planner
 from penstock.engine.output.redaction import redact
 
 SAMPLE_SECONDS = 0.2
 LOOK_SECONDS = 0.02
 
 USED = ("cpu_seconds", "wall_seconds", "others_cores", "stolen_cores")
-"""Fields of Use that a record of a measurement has."""
+"""Fields of ResourceUse in the record of a measurement."""
 
 
 def measure_planner_command(planner: str, *options: str) -> list[str]:
-    """The command line of engine.bench.measure_planner."""
+    """Return the command line of measure_planner."""
     launched = ["--launched", str(time.monotonic())]
     return python_command(
         "penstock.engine.measure.bench.measure_planner", "--planner", planner, *options, *launched
@@ -40,28 +40,28 @@ def measure_planner_command(planner: str, *options: str) -> list[str]:
 
 
 def python_command(module: str, *options: str) -> list[str]:
-    """The command line of a module of Penstock: this Python, without what lies in the working directory."""
+    """Return the command line of a Penstock module in this Python, isolated from the working directory."""
     return [sys.executable, "-P", "-m", module, *options]
 
 
 def python_environment() -> dict[str, str]:
-    """The environment in which python_command finds this very Penstock, a checkout too, and its parent."""
+    """Return the environment in which python_command finds this Penstock, also a checkout, and its parent."""
     root = str(import_root())
     path = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), PARENT: str(os.getpid())}
 
 
 class Child(NamedTuple):
-    """A process with what it says; closing `files` removes all that is temporary."""
+    """A process and its output; closing `files` removes everything temporary."""
 
     process: subprocess.Popen[bytes]
-    said: BinaryIO
-    complained: BinaryIO
+    stdout: BinaryIO
+    stderr: BinaryIO
     files: ExitStack
 
 
 def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
-    """What ask_child gives for a process that is asked nothing and ends by itself."""
+    """Run a process without requests to its end; return its answer as request_of_child does."""
     child = start_child(command, subprocess.DEVNULL)
     try:
         return request_of_child(child, None, timeout)
@@ -70,62 +70,63 @@ def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
 
 
 def start_child(command: Sequence[str], stdin: int = subprocess.PIPE) -> Child:
-    """A process in a session of its own; end_child has to end it."""
+    """Start a process in a session of its own; end it with end_child."""
     with ExitStack() as files:
-        said, complained = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+        stdout, stderr = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
         folder = files.enter_context(short_lived_folder("bench"))
         process = subprocess.Popen(
             command,
             stdin=stdin,
-            stdout=said,
-            stderr=complained,
+            stdout=stdout,
+            stderr=stderr,
             start_new_session=True,
             env={**python_environment(), "TMPDIR": folder},
         )
-        return Child(process, said, complained, files.pop_all())
+        return Child(process, stdout, stderr, files.pop_all())
 
 
 def request_of_child(child: Child, request: Sequence[str] | None, timeout: float) -> dict[str, Any]:
-    """The JSON object that the process prints last, with what its process tree used meanwhile.
+    """Return the JSON object that the process prints last, with the resources of its process tree meanwhile.
 
-    `request` is written to it as a line of JSON, and answered as soon as it prints an object that is `done`;
-    None waits for its end. What it used is `peak_memory_bytes` and the names in USED, as Use describes them.
+    `request` is written to the process as a line of JSON; its answer is the next object that is `done`. None
+    waits for the end of the process. Resources are `peak_memory_bytes` and the names in USED, see
+    ResourceUse.
 
-    `failure` (error and message) is set where the process says so, and to Timeout (seconds), Killed (signal)
-    or Crashed (its last words) where it did not get to `done`; the process is of no use then.
+    `failure` (error and message) is the process's own, or Timeout (seconds), Killed (signal) or Crashed (its
+    last lines) if it did not get to `done`; the process is unusable then.
     """
     return _answer_of(child, None if request is None else _send_request(child, request), timeout)
 
 
 def _send_request(child: Child, request: Sequence[str]) -> int:
-    """Write a request to the process. Gives how many bytes it had said before, for answer_of."""
-    said = _size(child.said)
+    """Write a request to the process; return the size of its earlier output, for _answer_of."""
+    printed_bytes = _size(child.stdout)
     assert child.process.stdin is not None
-    with suppress(BrokenPipeError):  # it has ended, as is found out next
+    with suppress(BrokenPipeError):  # it has ended, which is detected next
         child.process.stdin.write(f"{json.dumps(list(request))}\n".encode())
         child.process.stdin.flush()
-    return said
+    return printed_bytes
 
 
-def _answer_of(child: Child, said: int | None, timeout: float) -> dict[str, Any]:
-    """What ask_child gives for a request that was sent; None waits for the end of the process.
+def _answer_of(child: Child, printed_bytes: int | None, timeout: float) -> dict[str, Any]:
+    """Return the answer of request_of_child to a request that was sent; None waits for the process to end.
 
-    What the process uses, and `timeout`, count from this call.
+    Resources and `timeout` count from this call.
     """
     failure: dict[str, str] | None = None
     with watch_use(child.process.pid, SAMPLE_SECONDS) as use:
         try:
-            if said is None:
+            if printed_bytes is None:
                 waited_seconds = _wait(child.process, timeout)
                 use.cpu_seconds = max(use.cpu_seconds, waited_seconds)
             else:
-                _wait_for_answer(child, said, timeout)
+                _wait_for_answer(child, printed_bytes, timeout)
         except subprocess.TimeoutExpired:
             failure = {"error": "Timeout", "message": f"not done after {timeout:g} s"}
-    answer = _last_object(_text(child.said, said or 0))
+    answer = _last_object(_text(child.stdout, printed_bytes or 0))
     result = answer or {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
     if not result.pop("done", False) and failure is None:
-        failure = _crash(child.process.wait(), _text(child.complained, 0))
+        failure = _crash(child.process.wait(), _text(child.stderr, 0))
     result["failure"] = failure or result["failure"]
     result["peak_memory_bytes"] = max(use.peak_bytes, result.pop("own_peak_bytes", 0)) or None
     for name in USED:
@@ -135,7 +136,7 @@ def _answer_of(child: Child, said: int | None, timeout: float) -> dict[str, Any]
 
 
 def end_child(child: Child) -> None:
-    """End the process and all below it: its session, and those that left its session. Remove its files."""
+    """End the process tree, including processes that left its session, and remove its files."""
     process = child.process
     below = process_tree(process.pid) if process.poll() is None else set()
     end_processes(below | processes_of_session(process.pid))
@@ -147,7 +148,7 @@ def end_child(child: Child) -> None:
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float) -> float:
-    """Wait for the process; the CPU seconds of it and of the processes below it that were waited for."""
+    """Wait for the process; return CPU seconds of it and of the descendants that were waited for."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process.wait(timeout)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -158,9 +159,9 @@ def _wait_for_answer(child: Child, before: int, timeout: float) -> None:
     """Wait until the process has answered, or ended. Raises subprocess.TimeoutExpired."""
     until, looked = time.monotonic() + timeout, before
     while child.process.poll() is None:
-        if _size(child.said) > looked:
-            looked = _size(child.said)
-            answer = _last_object(_text(child.said, before))
+        if _size(child.stdout) > looked:
+            looked = _size(child.stdout)
+            answer = _last_object(_text(child.stdout, before))
             if answer is not None and answer.get("done"):
                 return
         if time.monotonic() > until:
@@ -173,7 +174,7 @@ def _size(file: BinaryIO) -> int:
 
 
 def _text(file: BinaryIO, start: int) -> str:
-    """What was written from there on; the process that writes shares the file's position, which stays."""
+    """Read the output from `start`; the file's position, which the process shares, is unchanged."""
     return os.pread(file.fileno(), max(0, _size(file) - start), start).decode(errors="replace")
 
 
@@ -192,7 +193,7 @@ def _crash(code: int, words: str) -> dict[str, str]:
     return {"error": "Crashed", "message": f"exit code {code}\n{last}".strip()}
 
 
-# The use of the machine by a process and all below it, while others use it too.
+# Resources used by a process tree, and by other processes meanwhile.
 
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -203,11 +204,10 @@ _STEAL = 7
 
 @dataclass
 class ResourceUse:
-    """Largest resident memory of a process tree, and CPU seconds (user and system) that it used meanwhile, as
-    far as seen.
+    """Largest resident memory of a process tree, and the observed CPU seconds (user and system) it used.
 
-    `others_cores`: cores that were busy with something else, on average; `stolen_cores`: those that the
-    host of a virtual machine gave to others. None where the system does not tell.
+    `others_cores`: average cores busy with other processes; `stolen_cores`: cores that the host of a virtual
+    machine gave to others. None if the system does not report it.
     """
 
     peak_bytes: int = 0
@@ -219,7 +219,7 @@ class ResourceUse:
 
 @contextmanager
 def watch_use(root: int, every: float) -> Iterator[ResourceUse]:
-    """A Use of the tree of process `root`, looked at every `every` seconds until the block ends.
+    """Yield the ResourceUse of process `root` and its descendants, sampled at interval `every` (seconds).
 
     Processes that ended count if their parents have waited for them.
     """
@@ -253,7 +253,7 @@ def watch_use(root: int, every: float) -> Iterator[ResourceUse]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Processor time of a process and of the children that it has waited for."""
+    """Return the processor time of a process and of the children that it has waited for."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -263,7 +263,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def _machine_seconds() -> tuple[float, float] | None:
-    """Seconds that all cores together were busy, and that were stolen, since the machine started."""
+    """Return the busy and the stolen seconds of all cores together since the machine started."""
     try:
         fields = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]))
     except (OSError, ValueError):
@@ -273,56 +273,56 @@ def _machine_seconds() -> tuple[float, float] | None:
     return sum(fields[i] for i in _BUSY) / _TICKS_PER_SECOND, fields[_STEAL] / _TICKS_PER_SECOND
 
 
-# Planners in separate processes: one for each measurement, or one that is kept if it starts slowly.
+# Planners in child processes: a new one for each measurement, or a reused one if it starts slowly.
 
 
-Ask = Callable[[str, Sequence[str]], dict[str, Any]]
-"""(planner, options of engine.bench.measure_planner) to what ask_child gives."""
+RequestFunction = Callable[[str, Sequence[str]], dict[str, Any]]
+"""Takes planner and options of measure_planner; returns the answer of request_of_child."""
 
-Begin = Callable[[str, Sequence[str]], Callable[[], dict[str, Any]]]
-"""As Ask, without waiting: what it gives waits for the answer, and asks only then if memory is short
-or a planner that is kept has no process yet."""
+StartFunction = Callable[[str, Sequence[str]], Callable[[], dict[str, Any]]]
+"""Like RequestFunction, but returns a function that waits for the answer. The request is sent at once, or
+when waiting if memory is short or a reused planner has no process yet."""
 
 FREE_SHARE = 0.5
-"""Kept processes are ended if less than this share of the memory is left for others."""
+"""Reused processes are ended if less than this share of the memory is left for others."""
 
 
 @contextmanager
-def planner_processes(timeout: float) -> Iterator[tuple[Ask, Begin]]:
-    """An Ask and a Begin that give each answer `timeout` seconds; processes end with the block at the latest.
+def planner_processes(timeout: float) -> Iterator[tuple[RequestFunction, StartFunction]]:
+    """Yield a request and a start function with `timeout` seconds per answer. Processes end with the block.
 
-    A planner that is `kept` has one process for all that it is asked, so that Spark starts, and its JVM warms
-    up, once. One that fails gets another.
+    A `reused` planner has one process for all requests, so that Spark starts, and its JVM warms up, once. A
+    new process replaces a failed one.
     """
-    kept: dict[str, Child] = {}
+    reused: dict[str, Child] = {}
     at_work: dict[str, int] = {}
     begun: list[Child] = []
 
     def ask(planner: str, options: Sequence[str]) -> dict[str, Any]:
-        if planner not in kept and is_short_of_memory():
+        if planner not in reused and is_short_of_memory():
             end_idle()
-        if not planner_named(planner).kept:
+        if not get_planner(planner).reused:
             return run_child(measure_planner_command(planner, *options), timeout)
-        if planner not in kept:
-            kept[planner] = start_child(measure_planner_command(planner, "--asked"))
-        at_work[planner] = _send_request(kept[planner], options)
-        return answer_of_kept(planner)
+        if planner not in reused:
+            reused[planner] = start_child(measure_planner_command(planner, "--requests"))
+        at_work[planner] = _send_request(reused[planner], options)
+        return answer_of_reused(planner)
 
-    def answer_of_kept(planner: str) -> dict[str, Any]:
-        answer = _answer_of(kept[planner], at_work.pop(planner), timeout)
+    def answer_of_reused(planner: str) -> dict[str, Any]:
+        answer = _answer_of(reused[planner], at_work.pop(planner), timeout)
         if answer["failure"]:
-            end_child(kept.pop(planner))
+            end_child(reused.pop(planner))
         return answer
 
     def is_short_of_memory() -> bool:
         return available_memory().size_bytes < FREE_SHARE * memory_bytes()
 
     def begin(planner: str, options: Sequence[str]) -> Callable[[], dict[str, Any]]:
-        if is_short_of_memory() or (planner_named(planner).kept and planner not in kept):
+        if is_short_of_memory() or (get_planner(planner).reused and planner not in reused):
             return lambda: ask(planner, options)
-        if planner in kept:
-            at_work[planner] = _send_request(kept[planner], options)
-            return partial(answer_of_kept, planner)
+        if planner in reused:
+            at_work[planner] = _send_request(reused[planner], options)
+            return partial(answer_of_reused, planner)
         child = start_child(measure_planner_command(planner, *options), subprocess.DEVNULL)
         begun.append(child)
 
@@ -336,11 +336,11 @@ def planner_processes(timeout: float) -> Iterator[tuple[Ask, Begin]]:
         return wait
 
     def end_idle() -> None:
-        for planner in set(kept) - set(at_work):
-            end_child(kept.pop(planner))
+        for planner in set(reused) - set(at_work):
+            end_child(reused.pop(planner))
 
     try:
         yield ask, begin
     finally:
-        for child in (*kept.values(), *begun):
+        for child in (*reused.values(), *begun):
             end_child(child)

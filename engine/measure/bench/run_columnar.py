@@ -1,10 +1,10 @@
-"""The columnar planner as a benchmark runs it."""
+"""Run the columnar planner in a benchmark."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.engine.measure.bench.planners import bench_choices
-from penstock.engine.measure.bench.times import Plans, Times, again_and_again, by_layer
+from penstock.engine.measure.bench.times import Plans, Times, by_layer, repeat_plan
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
@@ -14,12 +14,12 @@ from penstock.plans.vocabulary import Layer
 
 
 def start() -> Plans:
-    """Nothing has to be started: imports are all."""
-    return again_and_again(_plan)
+    """Return the planner; its imports are all of its start-up."""
+    return repeat_plan(_plan)
 
 
 def plan_lines(path: Path, until: Layer) -> Iterator[str]:
-    """Plan JSON lines."""
+    """Yield plan JSON lines."""
     planned = plan_in_process(str(path), until=until, choices=bench_choices())
     tables = {name: from_arrow(table) for name, table in planned.tables.items()}
     yield from to_plan_lines(tables)["line"]

@@ -1,4 +1,4 @@
-"""Flink's own classes as a benchmark runs them."""
+"""Run Flink's own classes in a benchmark."""
 
 import gzip
 import time
@@ -16,17 +16,17 @@ from penstock.plans.vocabulary import Layer
 
 UNSUPPORTED = "unsupported"
 NOT_FLINKS = ("StackOverflowError", "OutOfMemoryError")
-"""Errors of the JVM that appear instead of a plan; all others are what Flink says of a topology."""
+"""Errors of the JVM in place of a plan; all other errors are Flink's verdicts on a topology."""
 
 
 def start() -> Plans:
-    """The Java program is compiled, if it is not yet; the JVM itself starts with the first plan."""
+    """Compile the Java program if necessary; the JVM itself starts with the first plan."""
     compiled_planner(flink_jars(), require_java())
     return _plans
 
 
 def plan_lines(path: Path, until: Layer) -> Iterator[str]:
-    """Plan JSON lines. Raises NotPlannedError."""
+    """Yield plan JSON lines. Raises NotPlannedError."""
     planned = plan_with_flink(_lines(path), until, heap=_heap())
     _require_plans(planned.plans, planned.topologies)
     for plan in planned.plans:
@@ -34,7 +34,7 @@ def plan_lines(path: Path, until: Layer) -> Iterator[str]:
 
 
 def _plans(path: Path, until: Layer, warm: int) -> Iterator[Times]:
-    """Plans and their times, all made in one JVM."""
+    """Yield the times of plans that are all made in one JVM."""
     started = time.monotonic()
     planned = plan_with_flink(
         _lines(path),
@@ -74,5 +74,5 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _heap() -> str:
-    """The heap of Flink's JVM: as much memory as Spark's JVM gets."""
+    """Return the heap of Flink's JVM, which equals Spark's."""
     return f"{driver_memory_mebibytes()}m"

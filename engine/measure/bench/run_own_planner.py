@@ -1,4 +1,4 @@
-"""A custom planner as a benchmark runs it: in one Python process, by columns."""
+"""Run a custom planner in a benchmark, in one Python process by columns."""
 
 import time
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from penstock.engine.measure.bench.planners import bench_choices
-from penstock.engine.measure.bench.times import NotPlannedError, Plans, Times, again_and_again, by_layer
+from penstock.engine.measure.bench.times import NotPlannedError, Plans, Times, by_layer, repeat_plan
 from penstock.engine.planning.plan_by_custom_planners import (
     DEFAULT_SECONDS,
     named_custom_planners,
@@ -24,44 +24,44 @@ from penstock.plans.planners.plan_in_parts import TO_ARROW
 from penstock.plans.vocabulary import Layer
 
 
-class OwnPlanner:
-    """What modules of other planners are: something to start, and to have plan lines made by.
+class CustomPlannerRunner:
+    """Provides the functions of other planners' modules for a custom planner: start and plan_lines.
 
-    A class, since it knows its name.
+    A class, because it knows the planner's name.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def start(self) -> Plans:
-        """Import the planner, so that this counts as start-up."""
+        """Import the planner, which counts as start-up."""
         named_custom_planners(self._name, None, DEFAULT_SECONDS)
-        return again_and_again(partial(_times, self._name))
+        return repeat_plan(partial(_times, self._name))
 
     def plan_lines(self, path: Path, until: Layer) -> Iterator[str]:
-        """Plan JSON lines."""
+        """Yield plan JSON lines."""
         planned, _ = _plan(self._name, path, until)
         tables = {name: from_arrow(table) for name, table in planned.tables.items()}
         yield from to_plan_lines(tables)["line"]
 
 
 def _plan(name: str, path: Path, until: Layer) -> tuple[PlannedTables, float]:
-    """The plans, and the seconds of reading."""
-    own = named_custom_planners(name, None, DEFAULT_SECONDS)
+    """Return the plans, and the seconds of reading."""
+    custom_planners = named_custom_planners(name, None, DEFAULT_SECONDS)
     read = read_in_process(str(path), lambda stage: None)
     planned = plan_by_custom_planners(
         read.frames,
         read.inputs,
-        own.chosen,
+        custom_planners.chosen,
         until=until,
         choices=bench_choices(),
-        question=own.question(read.frames["topologies"]),
+        question=custom_planners.question(read.frames["topologies"]),
     )
     return planned, read.seconds
 
 
 def _require_plans(planned: PlannedTables) -> None:
-    """Raise NotPlannedError if topologies were not planned because of the planner: its time is of others."""
+    """Raise NotPlannedError if the planner left topologies unplanned: its time is then incomparable."""
     rejected = from_arrow(planned.tables["rejected"])
     failed = rejected.filter(pl.col("error_stage") == STAGE).sort("name")
     if len(failed):
@@ -71,7 +71,7 @@ def _require_plans(planned: PlannedTables) -> None:
 
 
 def _times(name: str, path: Path, until: Layer) -> Times:
-    """`other`: what is not the last planning, that is Flink's plan that is shown, decisions and checks."""
+    """Compute times. `other` is all but the last planning: Flink's plan for it, decisions and checks."""
     program = program_named(name) if name.startswith(PREFIX) else None
     on_device = program.device_seconds if program else 0.0
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""The Spark planner as a benchmark runs it."""
+"""Run the Spark planner in a benchmark."""
 
 import time
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.measure.bench.planners import bench_choices, bench_configuration
-from penstock.engine.measure.bench.times import Plans, Times, again_and_again, by_layer
+from penstock.engine.measure.bench.times import Plans, Times, by_layer, repeat_plan
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_topologies import plan, plan_read_topologies, read_topologies, validated
 from penstock.engine.planning.planning_settings import settings_for_planner
@@ -32,15 +32,15 @@ _DERIVED = {table for layer in list(Layer)[1:] for table in LAYER_TABLES[layer]}
 
 
 def start(planner: Planner = Planner.JOINS) -> Plans:
-    """A local session."""
+    """Start a local session."""
     get_session(
         app_name="penstock bench", conf=bench_configuration().spark, of_jvm=settings_for_planner(planner)
     )
-    return again_and_again(partial(_plan, planner=planner))
+    return repeat_plan(partial(_plan, planner=planner))
 
 
 def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> Iterator[str]:
-    """Plan JSON lines of a plan that goes by way of a store: of the last plan, if that was of this input."""
+    """Yield plan JSON lines by way of a store; reuse the last plan if it was of this input."""
     session = get_session(
         app_name="penstock bench", conf=bench_configuration().spark, of_jvm=settings_for_planner(planner)
     )
@@ -61,10 +61,10 @@ def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> It
 COLUMNAR = SimpleNamespace(
     start=partial(start, Planner.COLUMNAR), plan_lines=partial(plan_lines, planner=Planner.COLUMNAR)
 )
-"""The columnar planner in Spark's Python workers, which has the same two functions."""
+"""The columnar planner in Spark's Python workers, with the same two functions."""
 
 _last_plan: dict[tuple[Path, Layer, Planner], Planned] = {}
-"""What this process planned last, until it plans again: where that is compared, nothing is planned again."""
+"""The last plan of this process, until the next one: comparing it does not plan again."""
 
 
 def _release_last_plan() -> None:

@@ -1,4 +1,4 @@
-"""How long one plan took, by what was done."""
+"""Durations of one plan by phase."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,11 +8,11 @@ from penstock.plans.vocabulary import Layer
 
 
 class Times(NamedTuple):
-    """Seconds by phase; None for a phase that a planner does not have or does not report.
+    """Seconds by phase; None for a phase that a planner lacks or does not report.
 
-    `other` are checks that belong to no layer. `device`: of all these, what a planner says it has spent on a
-    device such as a GPU. `start_up` is what had to be started for this plan beyond the
-    process, and counts as start-up.
+    `other` are checks that belong to no layer. `device`: the part of all these seconds that a planner reports
+    as spent on a device such as a GPU. `start_up`: starting what this plan needs beyond the process; counts
+    as start-up.
     """
 
     read: float | None
@@ -23,7 +23,7 @@ class Times(NamedTuple):
     device: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Times to the microsecond, with the sums `planning` (all but reading) and `seconds` (all)."""
+        """Round times to microseconds, and add the sums `planning` (all but reading) and `seconds` (all)."""
         planning = sum(self.layers.values()) + (self.hand_over or 0) + (self.other or 0)
         return {
             "read": _rounded(self.read),
@@ -37,29 +37,29 @@ class Times(NamedTuple):
 
 
 ENOUGH_SECONDS = 10
-"""Warm plans in a process take no longer than this, but for the first of them: what differs between long
-plans is seen between repetitions."""
+"""Limit on warm plans in a process, except the first: differences between long plans show between
+repetitions."""
 
 
 def is_enough(seconds: Sequence[float]) -> bool:
-    """Whether one more warm plan, as long as those that took `seconds`, would pass ENOUGH_SECONDS."""
+    """Return whether another warm plan, as long as those before, would exceed ENOUGH_SECONDS."""
     return bool(seconds) and sum(seconds) * (1 + 1 / len(seconds)) > ENOUGH_SECONDS
 
 
 Plans = Callable[[Path, Layer, int], Iterator[Times]]
-"""(topologies, last layer, N) to the times of one cold plan and at most N warm ones, as they are done."""
+"""(topologies, last layer, N) to the times of a cold plan and at most N warm ones, as they finish."""
 
 
 class NotPlannedError(Exception):
-    """A planner gave no plan where it should have; `error` is its own class of error."""
+    """A planner produced no plan where it should have; `error` is its own error class."""
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
         self.error = error
 
 
-def again_and_again(plan: Callable[[Path, Layer], Times]) -> Plans:
-    """Plans by calling `plan` in this process."""
+def repeat_plan(plan: Callable[[Path, Layer], Times]) -> Plans:
+    """Make Plans that call `plan` in this process."""
 
     def plans(path: Path, until: Layer, warm: int) -> Iterator[Times]:
         for _ in range(1 + warm):
@@ -69,7 +69,7 @@ def again_and_again(plan: Callable[[Path, Layer], Times]) -> Plans:
 
 
 def by_layer(seconds: Mapping[str, float], steps: Mapping[Layer, tuple[str, ...]]) -> dict[str, float]:
-    """Layer to the sum over its steps that ran; layers of which none ran are left out."""
+    """Sum the steps of each layer; layers without a step that ran are left out."""
     return {
         str(layer): sum(seconds[name] for name in names if name in seconds)
         for layer, names in steps.items()

@@ -1,1 +1,1 @@
-"""Measures the constants of the cost model on this machine."""
+"""Measure the constants of the cost model on this machine."""

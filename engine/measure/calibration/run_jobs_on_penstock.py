@@ -1,4 +1,4 @@
-"""Runs jobs of known cost on Penstock's own runtime, and measures their rates and processor time."""
+"""Calibrate the cost model with jobs of known cost on Flink's MiniCluster or on Penstock's own runtime."""
 
 import json
 import os
@@ -31,14 +31,14 @@ from penstock.plans.errors import PenstockError
 from penstock.plans.installation import own_version
 from penstock.plans.metrics.rates_and_loads import TERMS
 
-# Runs jobs of known cost on the real Flink's MiniCluster, in a JVM that ends with the call.
+# Jobs of known cost on the real Flink's MiniCluster, in a JVM that ends with the call.
 
 
 HEAP = "2g"
 
 
 class MeasuredOperator(NamedTuple):
-    """An operator that spins for `nanoseconds` a record; `inputs` are (source, partitioner, tag or "")."""
+    """An operator that spins for `nanoseconds` per record; `inputs` are (source, partitioner, tag or "")."""
 
     id: int
     parallelism: int
@@ -51,7 +51,7 @@ class MeasuredOperator(NamedTuple):
 
 
 class MeasuredJob(NamedTuple):
-    """Operators in topological order; measured for `seconds` after `warm_up_seconds`."""
+    """Operators in topological order, measured for `seconds` after `warm_up_seconds`."""
 
     name: str
     operators: Sequence[MeasuredOperator]
@@ -69,9 +69,11 @@ class MiniCluster(NamedTuple):
 
 
 class JobRun(NamedTuple):
-    """What one run measured: records/s that each source emitted, and processor seconds a second of each task
-    and subtask (by `task NAME`, `subtask NAME`), of `network` threads and of the `process`. `error`: why it
-    did not run."""
+    """Records/s of each source and processor seconds per second in one run.
+
+    Processor time is by task and subtask (`task NAME`, `subtask NAME`), of `network` threads and of the
+    `process`. `error`: the reason if it did not run.
+    """
 
     name: str
     records_per_second: Mapping[int, float]
@@ -87,7 +89,7 @@ ONE_TASK_MANAGER = MiniCluster()
 
 
 def run_measured_jobs(jobs: Iterable[MeasuredJob], cluster: MiniCluster = ONE_TASK_MANAGER) -> list[JobRun]:
-    """A run for each job, in their order, on one MiniCluster.
+    """Run each job, in order, on one MiniCluster.
 
     Raises ConfigurationError (the extra `flink`, Java or javac are missing) and MeasuredJobsError.
     """
@@ -140,7 +142,7 @@ def _run_on_flink(result: Mapping[str, Any]) -> JobRun:
 REPEATS = 5
 RESAMPLES = 200
 SMALL, LARGE = 100, 1000
-"""Bytes of records."""
+"""Sizes of records in bytes."""
 
 _LINKS = 8
 """Operators between source and sink of the long chain."""
@@ -148,11 +150,11 @@ _LINKS = 8
 LITTLE_BUFFER, BUFFER = 4096, 32_768
 
 Times = Mapping[str, Mapping[str, float]]
-"""By job and task: nanoseconds of processor time for each record."""
+"""Nanoseconds of processor time per record, by job and task."""
 
 
 class MeasuredTerm(NamedTuple):
-    """A term in the unit of its name, its quartiles, and how many runs it was measured by."""
+    """A term in the unit of its name, its quartiles, and the number of measured runs."""
 
     value: float
     low: float
@@ -163,11 +165,11 @@ class MeasuredTerm(NamedTuple):
 def calibrate_on_flink(
     report: Callable[[str], None], repeats: int = REPEATS, seconds: float = 1.0
 ) -> dict[str, MeasuredTerm]:
-    """The terms of handing records on, by name.
+    """Measure the terms of handing records on, by name.
 
-    Times are the processor times of the tasks' own threads, so that other work on the machine does not count.
-    Every repetition runs every job once, so that what drifts drifts for all. Raises what run_measured_jobs
-    raises, and PenstockError if all runs of a job fail.
+    Times are processor times of the tasks' own threads, so that other work on the machine does not count.
+    Every repetition runs every job once, so that drift affects all jobs alike. Raises the errors of
+    run_measured_jobs, and PenstockError if all runs of a job fail.
     """
     one_each = [_with_times(job, seconds) for job in (*_chains(), *_exchanges())]
     report(f"run {len(one_each)} jobs {repeats} times on Flink's MiniCluster")
@@ -175,13 +177,13 @@ def calibrate_on_flink(
     runs = run_measured_jobs([*warm_up, *one_each * repeats])[len(warm_up) :]
     little = _with_times(_exchange_job("little buffers", LARGE), seconds)
     report("with small buffers")
-    of_little = run_measured_jobs([little] * (repeats + 1), MiniCluster(buffer_bytes=LITTLE_BUFFER))[1:]
+    little_runs = run_measured_jobs([little] * (repeats + 1), MiniCluster(buffer_bytes=LITTLE_BUFFER))[1:]
     remote = _with_times(_exchange_job("remote", LARGE, apart=True), seconds)
     report("between two TaskManagers")
-    of_remote = run_measured_jobs([remote] * (repeats + 1), MiniCluster(2, 1))[1:]
+    remote_runs = run_measured_jobs([remote] * (repeats + 1), MiniCluster(2, 1))[1:]
     measured: dict[str, list[dict[str, float]]] = {}
     failed: dict[str, str] = {}
-    for run in (*runs, *of_little, *of_remote):
+    for run in (*runs, *little_runs, *remote_runs):
         if run.error is None:
             measured.setdefault(run.name, []).append(_nanoseconds(run))
         else:
@@ -199,10 +201,10 @@ def _with_times(job: MeasuredJob, seconds: float) -> MeasuredJob:
 def summarised(
     measured: Mapping[str, Sequence[Mapping[str, float]]], terms_of: Callable[[Times], dict[str, float]]
 ) -> dict[str, MeasuredTerm]:
-    """The terms, of each task's median time; their quartiles over RESAMPLES bootstrap samples of the runs.
+    """Compute the terms from each task's median time; quartiles are over RESAMPLES bootstrap samples of runs.
 
-    `measured`: by job, for each run the nanoseconds of its tasks. A term is a difference of times, so that
-    medians come first: of a difference of two single runs, one that was disturbed would make it negative.
+    `measured` maps jobs to the nanoseconds of their tasks in each run. A term is a difference of times; the
+    medians are taken first, because a single disturbed run could make the difference of two runs negative.
     """
     random = Random(1)
 
@@ -243,7 +245,7 @@ def _exchanges() -> list[MeasuredJob]:
 
 
 def _chain_job(name: str, links: int, size: int, reuse: bool) -> MeasuredJob:
-    """A source, `links` operators and a sink in one chain."""
+    """Make a source, `links` operators and a sink in one chain."""
     operators = [MeasuredOperator(0, 1, bytes=size)]
     operators += [
         MeasuredOperator(number, 1, bytes=size, inputs=[(number - 1, "FORWARD", "")])
@@ -255,7 +257,7 @@ def _chain_job(name: str, links: int, size: int, reuse: bool) -> MeasuredJob:
 def _exchange_job(
     name: str, size: int, partitioner: str = "FORWARD", parallelism: int = 1, apart: bool = False
 ) -> MeasuredJob:
-    """A source and a sink in vertices of their own; `apart`: in slots of their own."""
+    """Make a source and a sink in separate vertices and, with `apart`, in separate slots."""
     source = MeasuredOperator(0, parallelism, bytes=size)
     sink = MeasuredOperator(
         1, parallelism, bytes=size, group="apart" if apart else "default", new_chain=True,
@@ -265,7 +267,7 @@ def _exchange_job(
 
 
 def _nanoseconds(run: JobRun) -> dict[str, float]:
-    """Nanoseconds by task for each record of the source: `source`, `sink`, and `network` between them."""
+    """Return nanoseconds per record of the source for tasks `source`, `sink`, and `network` between them."""
     rate = sum(run.records_per_second.values())
     times = {"network": run.processor.get("network", 0.0) / rate * 1e9}
     for name, share in run.processor.items():
@@ -277,7 +279,7 @@ def _nanoseconds(run: JobRun) -> dict[str, float]:
 
 
 def _terms(times: Times) -> dict[str, float]:
-    """The terms that one repetition gives. A source without a sink is a chain of both without its call."""
+    """Compute the terms of one repetition. A source without a sink is a chain of both without its call."""
 
     def link(size: int, reuse: bool) -> float:
         kind = f"{size}{' reuse' if reuse else ''}"
@@ -312,12 +314,12 @@ def _terms(times: Times) -> dict[str, float]:
 
 
 GUESSED_NANOSECONDS = 3_000.0
-"""What an operator is guessed to take for a record beside its work, to choose the number of records."""
+"""Guess of an operator's time per record in addition to its work, to choose the number of records."""
 
 FEW, MANY = 2, 8_000_000
-"""Records of a source: in the run that is taken off, and at most."""
+"""Records of a source: in the run that is subtracted, and at most."""
 MORE = 4
-"""Times as many records as before, where they took too little time to be told from the start of a job."""
+"""Factor of records if the last number took too little time to be distinguished from the start of a job."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -325,14 +327,13 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def run_jobs_on_penstock(
     jobs: Iterable[MeasuredJob], report: Callable[[str], None], until: float = float("inf")
 ) -> list[JobRun]:
-    """A run for each job, in their order, in this process's session of Spark; none begins after `until`
-    (time.monotonic).
+    """Run each job, in order, in this process's session of Spark; none begins after `until` (time.monotonic).
 
-    A job runs with next to no records first, then with about as many as `seconds` of one core need; with more
-    where both differ by less than half of that. What is reported is the difference: records/s that each
-    source emits, and processor seconds a second of `process`, which are this process, the JVM and all Python
-    workers. Slot sharing groups do not matter: Spark gives tasks to cores as these come free. Jobs with side
-    outputs are not run (`error`), nor are those that take no longer with MANY records.
+    A job runs with almost no records first, then with about as many as need `seconds` of one core; with more
+    if the two runs differ by less than half of that. The result is the difference: records/s of each source,
+    and processor seconds per second of `process`, which is this process, the JVM and all Python workers. Slot
+    sharing groups do not matter: Spark gives tasks to cores as they become free. Jobs with side outputs are
+    not run (`error`), nor are jobs that take no longer with MANY records.
     """
     runs: list[JobRun] = []
     for job in jobs:
@@ -365,7 +366,7 @@ def _run(job: MeasuredJob) -> JobRun:
 
 
 def _guessed_nanoseconds(job: MeasuredJob) -> float:
-    """A guess at the processor time of all operators for each record of the sources."""
+    """Guess the processor time of all operators per record of the sources."""
     flow: dict[int, float] = {}
     total = sources = 0.0
     for operator in job.operators:
@@ -377,7 +378,7 @@ def _guessed_nanoseconds(job: MeasuredJob) -> float:
 
 
 def _execute(job: MeasuredJob, records: int) -> tuple[float, float]:
-    """Execute a job: seconds by the clock, and processor seconds."""
+    """Execute a job; return wall-clock seconds and processor seconds."""
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
     streams: dict[int, DataStream] = {}
@@ -425,11 +426,11 @@ def _partitioned(stream: DataStream, partitioner: str, alone: bool) -> DataStrea
             return stream.rescale()
         case "SHUFFLE":
             return stream.shuffle()
-    return stream.rebalance()  # keys of one input among several do not outlive the union
+    return stream.rebalance()  # keys of one input are lost in the union with others
 
 
 def processor_seconds(process: int) -> float:
-    """Processor time of a process and all that it has started, in user and system mode."""
+    """Return the processor time of a process and all its descendants, in user and system mode."""
     ticks: dict[int, float] = {}
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
@@ -459,7 +460,7 @@ Record = tuple[int, bytes]
 
 
 class Work(FlatMapFunction):
-    """Loops for `nanoseconds` a record, and emits `selectivity` records of `size` bytes for it, keys kept."""
+    """Loops for `nanoseconds` per record, and emits `selectivity` records of `size` bytes with its key."""
 
     def __init__(self, nanoseconds: float, selectivity: float, size: int) -> None:
         self._nanoseconds, self._selectivity, self._size = nanoseconds, selectivity, size
@@ -468,12 +469,12 @@ class Work(FlatMapFunction):
         self._payload = b""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Measure how long the loop takes in this process."""
+        """Measure the time of the loop in this process."""
         self._turns = range(round(self._nanoseconds / _nanoseconds_of_turn()))
         self._payload = bytes(self._size)
 
     def flat_map(self, value: Any) -> Iterator[Record]:
-        """The records for a record, or for a number of the source."""
+        """Return the records for a record, or for a number of the source."""
         for _ in self._turns:
             pass
         self._owed += self._selectivity
@@ -484,7 +485,7 @@ class Work(FlatMapFunction):
 
 @cache
 def _nanoseconds_of_turn() -> float:
-    """Processor time of one turn of the loop: the least of some trials."""
+    """Return the processor time of one turn of the loop, the least of some trials."""
     best = float("inf")
     for _ in range(_TRIALS):
         started = process_time_ns()
@@ -507,12 +508,12 @@ def calibrate_on_penstock(
     repeats: int = PENSTOCK_REPEATS,
     seconds: float = SECONDS,
 ) -> dict[str, MeasuredTerm]:
-    """The terms of handing records on, by name, in processor time of all processes.
+    """Measure the terms of handing records on, by name, in processor time of all processes.
 
-    A chain calls its operators without copies, so that `copy_ns` and `copy_ns_per_byte` are 0. What an
-    exchange costs is measured as a whole, and divided evenly between the two ends: vertices run one after the
-    other, so that only the sum matters. No job begins after `budget` seconds. Raises PenstockError unless
-    each job has run once.
+    A chain calls its operators without copies, so `copy_ns` and `copy_ns_per_byte` are 0. The cost of an
+    exchange is measured as a whole and divided evenly between its two ends: vertices run one after the other,
+    so only the sum matters. No job begins after `budget` seconds. Raises PenstockError unless each job has
+    run once.
     """
     until = time.monotonic() + budget
     jobs = [
@@ -534,7 +535,7 @@ def calibrate_on_penstock(
         measured.setdefault(run.name, []).append({"process": nanoseconds})
     for job in timed:
         if job.name not in measured:
-            raise PenstockError(f"job {job.name} has not run in {budget:g} s", "give it more: --budget")
+            raise PenstockError(f"job {job.name} has not run in {budget:g} s", "use a larger --budget")
     return summarised(measured, _penstock_terms)
 
 
@@ -542,32 +543,32 @@ def _penstock_terms(times: Times) -> dict[str, float]:
     each = {name: task["process"] for name, task in times.items()}
     call = (each["chain"] - each["chain 0"]) / _LINKS
     small, large = (each[f"exchange {size}"] - each["chain 0"] + call for size in (SMALL, LARGE))
-    of_byte = max((large - small) / (LARGE - SMALL), 0.0)
-    half, half_of_byte = max(small - of_byte * SMALL, 0.0) / 2, of_byte / 2
+    per_byte = max((large - small) / (LARGE - SMALL), 0.0)
+    half, half_per_byte = max(small - per_byte * SMALL, 0.0) / 2, per_byte / 2
     return {
         "call_ns": call,
         "copy_ns": 0.0,
         "copy_ns_per_byte": 0.0,
         "serialise_ns": half,
-        "serialise_ns_per_byte": half_of_byte,
+        "serialise_ns_per_byte": half_per_byte,
         "deserialise_ns": half,
-        "deserialise_ns_per_byte": half_of_byte,
+        "deserialise_ns_per_byte": half_per_byte,
         "route_ns": each["hash"] - each["forward"],
         "handover_ns_per_buffer": 0.0,
     }
 
 
-# Constants measured on this machine, in the file that --constants takes.
+# The file of measured constants that --constants takes.
 
 
 FORMAT = 1
 
 
 def calibrate(path: Path, runtime: Runtime, budget: float, report: Callable[[str], None]) -> dict[str, Any]:
-    """Measure the terms, write them to `path`, and return what is written.
+    """Measure the terms, write them to `path`, and return them.
 
-    On Penstock's runtime no job begins after `budget` seconds. Raises what calibrate_on_flink and
-    calibrate_on_penstock raise, and OSError.
+    On Penstock's runtime no job begins after `budget` seconds. Raises the errors of calibrate_on_flink and
+    calibrate_on_penstock, and OSError.
     """
     from penstock.engine.measure.bench.measure_suites import describe_machine, describe_versions
 

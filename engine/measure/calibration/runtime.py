@@ -1,14 +1,14 @@
-"""The runtimes that constants can be measured on."""
+"""Runtimes on which constants can be measured."""
 
 from enum import StrEnum
 
 
 class Runtime(StrEnum):
-    """Where constants are measured."""
+    """Values of --on, the runtime on which constants are measured."""
 
     FLINK = "flink"  #: the MiniCluster of the real Flink
     PENSTOCK = "penstock"  #: Penstock's own runtime, on Spark
 
 
 STAGES = {Runtime.FLINK: 3, Runtime.PENSTOCK: 20}
-"""Steps that a calibration reports: clusters, or runs."""
+"""Number of stages that a calibration reports: clusters, or runs."""

@@ -1,1 +1,1 @@
-"""Sweeps: a grid of topologies, options, costs and planners, measured cell by cell into a Delta table."""
+"""Measure a grid of topologies, options, costs and planners, cell by cell, into a Delta table."""

@@ -1,8 +1,8 @@
-"""Measures cells that standard input asks for: `python -m penstock.engine.measure.sweep.answer_requests`.
+"""Measure cells in a process, `python -m penstock.engine.measure.sweep.answer_requests`.
 
-A request is a line: a JSON list with the JSON of a CellRequest.
+Each line of standard input is a request: a JSON list with the JSON of a CellRequest.
 
-What custom planners print goes to standard error, so that only answers are on standard output.
+Output of custom planners goes to standard error, so that standard output has only answers.
 """
 
 import json
@@ -15,7 +15,7 @@ from penstock.engine.measure.sweep.run_sweep import CellMeter, CellRequest
 
 
 def main() -> None:
-    """Answer each line with an object: `result` or `failure`, and `done`."""
+    """Answer each line with an object that has `result` or `failure`, and `done`."""
     die_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""Tables as papers and pages take them: LaTeX, Markdown and CSV."""
+"""Tables (LaTeX, Markdown, CSV) and figures of a sweep's results for papers and pages."""
 
 import csv
 import io
@@ -28,7 +28,7 @@ from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.printable import printable
 
-# Results of a sweep as a frame, with a column for each axis of its grid.
+# Results of a sweep as a frame with a column for each axis of its grid.
 
 
 MEASURES = ("planning_seconds", "metrics_seconds", "read_seconds", "cpu_seconds", "peak_memory_bytes")
@@ -39,21 +39,21 @@ _COUNTS = ("inputs", "planned", "rejected")
 
 @without_pandas()
 def read_results(folder: str) -> pl.DataFrame:
-    """All rows. Columns: axes, each option of Flink by its key, counts and measures, `failed`, `compared`.
+    """Read all rows. Columns: axes, Flink's options by key, counts and measures, `failed`, `compared`.
 
-    Metrics are over the topologies that all planners planned, `compared` of them, and seconds are null where
-    a planner has no result for the same topologies and options: else a planner that fails for large
-    topologies would look better. `failed`: the planner failed for all topologies or some. A planner that has
-    planned nothing at all is compared with nothing.
+    Metrics are over the `compared` topologies that all planners planned. Seconds are null if a planner has no
+    result for the same topologies and options: otherwise a planner that fails for large topologies would look
+    better. `failed`: the planner failed for all or some topologies. A planner that has planned nothing is
+    not compared.
 
-    Of rows that differ in code alone (of a planner, of Penstock) the newest is taken. Values of options that
-    are all whole numbers are numbers. Raises InputError where no sweep has written.
+    Of rows that differ only in code (of a planner, of Penstock), the newest is used. Values of options that
+    are all integers are numbers. Raises InputError if the folder has no results of a sweep.
     """
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "reading"):
         delta_table = open_table(path)
         if delta_table is None:
-            raise InputError(f"{folder}: found no results of a sweep", "penstock sweep SPEC.yaml --out DIR")
+            raise InputError(f"{folder} has no results of a sweep", "penstock sweep SPEC.yaml --out DIR")
         table = to_table(delta_table.scan())
     options_of_rows = [dict(options or ()) for options in table["options"].to_pylist()]
     keys = sorted({key for options in options_of_rows for key in options})
@@ -70,7 +70,7 @@ def read_results(folder: str) -> pl.DataFrame:
 
 
 def _over_common_topologies(folder: str, rows: pl.DataFrame, point: Sequence[str]) -> pl.DataFrame:
-    """`rows` with `compared`, and metrics over the topologies that all rows of a point planned."""
+    """Add `compared` to `rows`, and average metrics over the topologies that all rows of a point planned."""
     planned = pl.col("planned").fill_null(0)
     rows = rows.with_columns(compared=planned.cast(pl.Int64), row=pl.row_index())
     compared_planners = rows.filter(planned > 0)["planner"].unique()
@@ -81,14 +81,14 @@ def _over_common_topologies(folder: str, rows: pl.DataFrame, point: Sequence[str
     key = ["cell", "repetition", "date"]
     quality = _quality(folder, unequal["cell"].unique().to_list())
     measured = unequal.select("row", *dict.fromkeys([*key, *point])).join(quality, on=key, nulls_equal=True)
-    of_point = unequal.group_by(point, maintain_order=True).agg(planners=pl.len())
+    planners_of_point = unequal.group_by(point, maintain_order=True).agg(planners=pl.len())
     common = (
         measured.group_by(*point, "topology").agg(times=pl.len())
-        .join(of_point, on=point, nulls_equal=True)
+        .join(planners_of_point, on=point, nulls_equal=True)
         .filter(pl.col("times") == pl.col("planners"))
     )  # fmt: skip
-    kept = measured.join(common, on=[*point, "topology"], how="semi", nulls_equal=True)
-    summary = kept.group_by("row").agg(
+    rows_in_common = measured.join(common, on=[*point, "topology"], how="semi", nulls_equal=True)
+    summary = rows_in_common.group_by("row").agg(
         pl.len().cast(pl.Int64).alias("compared"),
         *(pl.col(name).mean() for name in MEASURED),
         *(pl.col(name).quantile(0.95).alias(f"{name}_p95") for name in MEASURED),
@@ -116,7 +116,7 @@ def _over_common_topologies(folder: str, rows: pl.DataFrame, point: Sequence[str
 
 
 def _quality(folder: str, cells: Sequence[str]) -> pl.DataFrame:
-    """The metrics of the topologies of these cells."""
+    """Read the metrics of the topologies of these cells."""
     path = os.path.join(folder, QUALITY)
     with store_errors(path, "reading"):
         delta_table = open_table(path)
@@ -130,27 +130,30 @@ def _quality(folder: str, cells: Sequence[str]) -> pl.DataFrame:
 
 
 def _axes_of(rows: pl.DataFrame) -> list[str]:
-    """The columns that tell cells apart: axes and options that have several values."""
+    """Return the columns that distinguish cells, which are axes and options with several values."""
     names = [*_AXES, *(name for name in rows.columns if name not in _NO_AXES)]
     return [name for name in names if name in rows.columns and rows[name].n_unique() > 1]
 
 
 def _require_axis(rows: pl.DataFrame, name: str, option: str) -> str:
-    """A column that rows can be grouped by. Raises ConfigurationError."""
+    """Return a column that can group rows. Raises ConfigurationError."""
     allowed = [*_AXES, "topologies", *(column for column in rows.columns if column not in _NO_AXES)]
     return _one_of(option, name, [column for column in allowed if column in rows.columns])
 
 
 def _require_measure(name: str, option: str) -> str:
-    """A column that is measured. Raises ConfigurationError."""
+    """Return a measured column. Raises ConfigurationError."""
     return _one_of(
         option, name, [*MEASURES, *_COUNTS, *MEASURED, *(f"{measure}_p95" for measure in MEASURED)]
     )
 
 
 def _summarised(rows: pl.DataFrame, by: Sequence[str], measures: Sequence[str]) -> pl.DataFrame:
-    """For each combination of `by`: how many cells, in how many the planner failed, how many topologies
-    metrics are over, and mean, least and largest of each measure."""
+    """Summarise each combination of `by`.
+
+    Columns: number of cells, cells whose planner failed, topologies that metrics are over, and mean, least
+    and largest of each measure.
+    """
     grouped = (
         rows.group_by(by, maintain_order=True) if by else rows.with_columns(all=pl.lit("all")).group_by("all")
     )
@@ -168,8 +171,8 @@ def _summarised(rows: pl.DataFrame, by: Sequence[str], measures: Sequence[str]) 
 def _one_of(option: str, name: str, allowed: list[str]) -> str:
     if name not in allowed:
         close = get_close_matches(name, allowed, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"allowed {', '.join(allowed)}"
-        raise ConfigurationError(f"{option}: found {name!r}, no such column of the results", hint)
+        hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(allowed)}"
+        raise ConfigurationError(f"{option} must be a column of the results, got {name!r}", hint)
     return name
 
 
@@ -178,32 +181,36 @@ def _typed(values: pl.Series) -> pl.Series:
     return numbers if numbers.null_count() == values.null_count() else values
 
 
-# A figure of results: a measure over an axis, a line for each planner or whatever else tells cells apart.
+# A figure of results: a measure over an axis, with a line for each planner or another column that
+# distinguishes cells.
 
 
 FORMATS = ("svg", "pdf", "png")
 
 
 def plot_results(rows: pl.DataFrame, x: str, y: str, by: str | None) -> Any:
-    """A Figure of matplotlib: means of `y` over `x`, with bars from the least to the largest value.
+    """Make a Figure of means of `y` over `x`, with bars from the smallest to the largest value.
 
-    `by`: the column of which each value has a line of its own; its label says in how many cells the planner
-    failed. Raises ConfigurationError where matplotlib is
-    not installed, or there is nothing to draw.
+    Each value of column `by` has its own line; its label has the number of cells in which the planner failed.
+    Raises ConfigurationError if matplotlib is not installed, or there is nothing to draw.
     """
     known = rows.filter(pl.col(x).is_not_null() & pl.col(y).is_not_null())
     failed = failures_by(rows, by)
     if known.is_empty():
-        why = f"; planners failed in {sum(count for count, _ in failed.values())} cells" if failed else ""
-        raise ConfigurationError(f"found no result with {x} and {y}{why}")
+        failures = (
+            f";  planners failed in {sum(count for count, _ in failed.values())} cells" if failed else ""
+        )
+        raise ConfigurationError(f"no result has {x} and {y}{failures}")
     is_number = known.schema[x].is_numeric()
     points = _summarised(known, list(dict.fromkeys([*([] if by is None else [by]), x])), [y])
     figure = new_figure(6.4, 4.0)
     axes = figure.subplots()
     labels = points[x].unique(maintain_order=True).sort().to_list()
-    for place, (name, of_line) in enumerate(_lines(points, by)):
-        places = of_line[x].to_list() if is_number else [labels.index(value) for value in of_line[x]]
-        means, least, largest = (of_line[column].to_list() for column in (y, f"{y} least", f"{y} largest"))
+    for place, (name, line_points) in enumerate(_lines(points, by)):
+        places = line_points[x].to_list() if is_number else [labels.index(value) for value in line_points[x]]
+        means, least, largest = (
+            line_points[column].to_list() for column in (y, f"{y} least", f"{y} largest")
+        )
         bars = [
             [mean - low for mean, low in zip(means, least, strict=True)],
             [high - mean for mean, high in zip(means, largest, strict=True)],
@@ -229,7 +236,7 @@ def plot_results(rows: pl.DataFrame, x: str, y: str, by: str | None) -> Any:
 
 
 def failures_by(rows: pl.DataFrame, by: str | None) -> dict[Any, tuple[int, int]]:
-    """For each value of `by` (None: of all rows, as "") with failures: cells that failed, and all cells."""
+    """Count failed and all cells for each value of `by` with failures; if `by` is None, the value is ""."""
     counts = rows.select(pl.lit("").alias("by") if by is None else pl.col(by).alias("by"), "failed")
     grouped = counts.group_by("by", maintain_order=True).agg(pl.col("failed").sum(), pl.len())
     return {name: (count, cells) for name, count, cells in grouped.iter_rows() if count}
@@ -243,11 +250,11 @@ def _label(name: Any, failed: Mapping[Any, tuple[int, int]]) -> str:
 
 
 def write_figure(figure: Any, to: Path) -> None:
-    """Write a figure as the end of the file's name says. Raises ConfigurationError and MachineError."""
+    """Write a figure in the format of the file's ending. Raises ConfigurationError and MachineError."""
     form = to.suffix.lstrip(".").lower()
     if form not in FORMATS:
         allowed = ", ".join(f".{ending}" for ending in FORMATS)
-        raise ConfigurationError(f"{to}: the end of its name says no format", f"allowed: {allowed}")
+        raise ConfigurationError(f"{to} must end in a known format", f"use one of {allowed}")
     from penstock.engine.machine.replace_file import replace_file
 
     drawn = figure_bytes(figure, form)
@@ -267,12 +274,12 @@ _LATEX = {
     "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
     ">": r"\textgreater{}", "|": r"\textbar{}", "[": "{[}", "*": "{*}",
 }  # fmt: skip
-# What follows \\ in brackets is a length to LaTeX, and a star is a part of it.
+# LaTeX reads text in brackets after \\ as a length, and a star as part of it.
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]<>#|~]")
 
 
 def formatted(rows: pl.DataFrame, form: TableFormat) -> str:
-    """The table as text; numbers below 1,000 with four significant digits, but in CSV as they are."""
+    """Format the table; numbers below 1,000 have four significant digits, but all digits in CSV."""
     if form is TableFormat.CSV:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -313,15 +320,16 @@ def _markdown(columns: Sequence[str], numeric: Sequence[bool], rows: Sequence[Se
     return "\n".join([line(columns), rule, *map(line, rows), ""])
 
 
-# Chooses the results for a table or a figure.
+# Select results for a table or a figure.
 
 
 def results_in_rows(
     rows: pl.DataFrame, by: Sequence[str] | None, metrics: Sequence[str] | None
 ) -> pl.DataFrame:
-    """Means of metrics (None: DEFAULT_METRICS) over cells that are alike in `by` (None: all that differs).
+    """Average metrics (default DEFAULT_METRICS) over cells equal in `by` (default all differing columns).
 
-    `failed` counts cells whose planner failed for topologies, `compared` the topologies that all planned.
+    `failed` counts cells whose planner failed for topologies, `compared` topologies that all planners
+    planned.
 
     Raises ConfigurationError.
     """
@@ -331,7 +339,7 @@ def results_in_rows(
 
 
 def figure_of_results(rows: pl.DataFrame, x: str | None, y: str, by: str | None) -> Any:
-    """The figure of plot_results. Default x: the first numeric axis, else the first; default lines: planners.
+    """Draw plot_results. Default x: the first numeric axis, else the first axis; default lines: planners.
 
     Raises ConfigurationError.
     """
@@ -343,7 +351,7 @@ def figure_of_results(rows: pl.DataFrame, x: str | None, y: str, by: str | None)
         other_axes = [name for name in axes if name != by]
         numbers = [name for name in other_axes if rows.schema[name].is_numeric()]
         if not other_axes and by is None:
-            raise ConfigurationError("x: found no column with several values", "name one")
+            raise ConfigurationError("no column has several values", "name a column as x")
         x = (numbers or other_axes or [str(by)])[0]
     return plot_results(
         rows, _require_axis(rows, x, "x"), measure, None if by is None else _require_axis(rows, by, "by")

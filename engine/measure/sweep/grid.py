@@ -1,4 +1,4 @@
-"""The cells of a sweep: every combination of what its spec lists."""
+"""The cells of a sweep, which are all combinations of the values in its spec."""
 
 import ast
 import hashlib
@@ -38,11 +38,10 @@ from penstock.plans.installation import own_version
 
 
 class Cell(NamedTuple):
-    """One measurement: `source` says where topologies come from; `costs`, `planner` and `constants`
-    as bench takes them.
+    """A measurement of topologies from `source`, with `costs`, `planner` and `constants` as bench takes them.
 
-    `key` is a digest of all that the result follows from: the parameters, the contents of files, the code
-    of a planner and what it imports, the processor, the versions of Python, packages and Penstock.
+    `key` is a digest of everything that the result depends on: the parameters, the contents of files, the
+    code of a planner and its imports, the processor, the versions of Python, packages and Penstock.
     """
 
     source: Mapping[str, Any]
@@ -55,7 +54,7 @@ class Cell(NamedTuple):
 
     @property
     def topologies(self) -> str:
-        """The source in one line."""
+        """Describe the source in one line."""
         kind, name = next(
             (key, value) for key, value in self.source.items() if key in ("shape", "file", "spec")
         )
@@ -76,13 +75,13 @@ def cells_of(
     settings: Mapping[str, str] | None = None,
     time_limit: float = DEFAULT_SECONDS,
 ) -> list[Cell]:
-    """The grid of the spec file `path`, in the order in which it is measured.
+    """Return the grid of the spec file `path`, in the order of measurement.
 
-    Planners take turns on the same topologies and options, repetition by repetition. `depends`: files and
-    folders that planners read or run, beside what they import. `defines`: options that all cells have,
-    below those of the spec; `settings`: of files of the configuration, below both. `time_limit`: seconds of a
-    planner for a batch. Files are read at each call. Raises InputError for more than MOST_CELLS, and where
-    such a file is not there.
+    Planners take turns on the same topologies and options, repetition by repetition. `depends`: other files
+    and folders that planners read or run. `defines`: options of all cells, overridden by the spec;
+    `settings`: settings of configuration files, overridden by both. `time_limit`: seconds of a planner for a
+    batch. Files are read at each call. Raises InputError for more than MOST_CELLS cells, and if a file in
+    `depends` does not exist.
     """
     code_of_planner.cache_clear()
     digest_of_path.cache_clear()
@@ -92,7 +91,7 @@ def cells_of(
     costs: Sequence[str | None] = spec.costs or [None]
     count = len(sources) * len(options) * len(costs) * spec.repeat * len(spec.planners)
     if count > MOST_CELLS:
-        raise InputError(f"{path}: found a grid of {count:,} cells, allowed {MOST_CELLS:,}")
+        raise InputError(f"{path}: the grid must have at most {MOST_CELLS:,} cells, got {count:,}")
     if missing := [place for place in depends if not os.path.exists(place)]:
         raise InputError(f"--depends {missing[0]}: no such file or folder")
     declared = [digest_of_path(place) for place in depends]
@@ -112,13 +111,13 @@ def cells_of(
 
 
 def axes_of_options(options: Mapping[str, list[Any]]) -> Iterator[dict[str, str]]:
-    """Every combination of values of Flink's options, as texts."""
+    """Yield every combination of values of Flink's options, as texts."""
     for values in product(*options.values()):
         yield {key: as_option_text(value) for key, value in zip(options, values, strict=True)}
 
 
 def _points(source: SweepSource, path: str) -> Iterator[dict[str, Any]]:
-    """Every combination of what a source lists."""
+    """Yield every combination of values in a source."""
     for file in source.file or ():
         yield {"file": beside(path, file)}
     for name in source.spec or source.shape or ():
@@ -169,7 +168,7 @@ def _processor() -> str:
     return str(describe_machine()["processor"])
 
 
-# The inputs of a planner's answers: its modules, their imports, packages, and declared files.
+# Inputs of a planner: its modules, their imports, packages, and declared files.
 
 
 _READ_BYTES = 1 << 20
@@ -180,12 +179,11 @@ _IMPORTING = ("__import__", "import_module", "importlib.import_module")
 
 @cache
 def code_of_planner(planner: str) -> tuple[str, ...]:
-    """Digests of the user's files that a planner imports, whether when it is loaded or when it runs, and
-    versions of the packages that these import; nothing for Flink's rules.
+    """Return digests of the user's files that a planner imports, and versions of the packages they import.
 
-    Imports are found in the text of the files, also inside functions. Of a planner that is a program, the
-    files that its command line names count. What is read or run otherwise (a trained model) is not seen: it
-    has to be declared.
+    Nothing is returned for Flink's rules. Imports are found in the text of the files, also inside functions.
+    For a planner that is a program, the files in its command line count. Files that are read or run in other
+    ways (a trained model) are not detected: they must be declared.
     """
     if not names_custom_planner(planner):
         return ()
@@ -212,12 +210,12 @@ def code_of_planner(planner: str) -> tuple[str, ...]:
             if imported not in seen and imported.partition(".")[0] not in sys.stdlib_module_names:
                 seen.add(imported)
                 todo.append(imported)
-    said = [f"{name}={digest}" for name, digest in sorted(files.items())]
-    return (*said, *(f"{name}=={installed}" for name, installed in sorted(packages.items())))
+    digests = [f"{name}={digest}" for name, digest in sorted(files.items())]
+    return (*digests, *(f"{name}=={installed}" for name, installed in sorted(packages.items())))
 
 
 def _files_of_program(function: Any) -> Iterable[str]:
-    """The files of a planner that is a program; none of a function."""
+    """Return the files of a planner that is a program; none for a function."""
     if isinstance(function, RemoteFunction):
         return cast("list[str]", function.described["files"])
     return function.files() if isinstance(function, PlannerProgram) else ()
@@ -225,7 +223,7 @@ def _files_of_program(function: Any) -> Iterable[str]:
 
 @cache
 def digest_of_path(path: str) -> str:
-    """SHA-256 of a file, or of all files in a folder with their names."""
+    """Return the SHA-256 of a file, or of all files in a folder with their names."""
     digest = hashlib.sha256()
     files = sorted(p for p in Path(path).rglob("*") if p.is_file()) if os.path.isdir(path) else [Path(path)]
     for file in files:
@@ -237,7 +235,7 @@ def digest_of_path(path: str) -> str:
 
 
 def _place(name: str) -> str | None:
-    """The file of a module; None: none is known (of C, or not there); an empty text: Penstock's own."""
+    """Return the file of a module; None if unknown (in C, or missing), empty for Penstock's modules."""
     if name.partition(".")[0] == _OWN and not name.startswith("penstock.engine.examples."):
         return ""
     loaded: Any = sys.modules.get(name)
@@ -258,7 +256,7 @@ def _is_installed(place: str) -> bool:
 
 
 def _imported(name: str, place: str) -> Iterator[str]:
-    """Modules that a file's text imports, and the packages that they are in."""
+    """Yield modules that a file's text imports, and the packages that contain them."""
     try:
         tree = ast.parse(Path(place).read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -292,5 +290,5 @@ def _distributions() -> dict[str, list[str]]:
 
 
 def _version_of(top: str) -> dict[str, str]:
-    """Distribution to version of a package that is installed."""
+    """Return the version of an installed package by distribution."""
     return {distribution: version(distribution) for distribution in _distributions().get(top, ())}

@@ -1,5 +1,4 @@
-"""The Delta tables of a sweep: `results`, one row for each cell and repetition, and `quality`, one row for
-each topology that a cell planned."""
+"""Delta tables of a sweep, with rows per cell and repetition (`results`) and per topology (`quality`)."""
 
 import base64
 import json
@@ -26,40 +25,44 @@ from penstock.plans.tables.column_types import COMMENT, TIMESTAMP
 RESULTS = "results"
 QUALITY = "quality"
 MEASURED = tuple(name for name in METRICS if name != "bottleneck")
-"""Metrics that are numbers."""
+"""Numeric metrics."""
 
 _KINDS = ("shape", "file", "spec")
 _TEXTS = pa.map_(pa.string(), pa.string())
 Columns = Mapping[str, tuple[pa.DataType, str]]
 
 ABOUT: dict[str, tuple[pa.DataType, str]] = {
-    "cell": (pa.string(), "digest of all that the result follows from; with repetition, the key"),
+    "cell": (pa.string(), "digest of everything that the result depends on; with repetition, the key"),
     "repetition": (pa.int32(), "from 1"),
-    "date": (TIMESTAMP, "when it was measured"),
-    "topologies": (pa.string(), "where topologies come from, in a line"),
-    **{name: (pa.string(), f"the {name} that they come from") for name in _KINDS},
+    "date": (TIMESTAMP, "time of measurement"),
+    "topologies": (pa.string(), "source of topologies, in a line"),
+    **{name: (pa.string(), f"{name} of the source") for name in _KINDS},
     **{
-        f"drawn_{name}": (pa.float64() if name == "share_of_uids" else pa.int64(), f"{name} of what is drawn")
+        f"drawn_{name}": (
+            pa.float64() if name == "share_of_uids" else pa.int64(),
+            f"{name} of drawn topologies",
+        )
         for name in PARAMETERS
     },
     "options": (_TEXTS, "Flink's options that the spec sets"),
-    "costs": (pa.string(), "drawn, alike, a file or a store; null: as topologies say, else all alike"),
-    "planner": (pa.string(), "flink (its rules), or a planner of your own"),
-    "inputs": (pa.int64(), "topologies that came in"),
-    "planned": (pa.int64(), "of them planned"),
-    "rejected": (pa.int64(), "of them rejected, by Flink's rules or for what the planner decided"),
+    "costs": (pa.string(), "drawn, alike, a file or a store; null: costs in topologies, else all alike"),
+    "planner": (pa.string(), "flink (its rules), or a custom planner"),
+    "inputs": (pa.int64(), "topologies of the input"),
+    "planned": (pa.int64(), "planned topologies"),
+    "rejected": (pa.int64(), "topologies rejected by Flink's rules or for the planner's decisions"),
     "rejected_for": (
         pa.map_(pa.string(), pa.int64()),
-        "rules that the planner broke, and how many topologies",
+        "rules that the planner broke, with the number of topologies",
     ),
-    "read_seconds": (pa.float64(), "reading; null where an earlier cell had read the same"),
+    "read_seconds": (pa.float64(), "reading; null if an earlier cell read the same topologies"),
     "planning_seconds": (pa.float64(), "planning all layers, the planner's decisions and checks included"),
     "metrics_seconds": (pa.float64(), "deriving the metrics below"),
     "cpu_seconds": (pa.float64(), "processor time of the cell; null on a cluster"),
-    "peak_memory_bytes": (pa.int64(), "most memory that the measuring process held; null on a cluster"),
+    "peak_memory_bytes": (pa.int64(), "peak memory of the measuring process; null on a cluster"),
     "error": (
         pa.string(),
-        "why there is no result: an error's class, Timeout, Killed, Crashed, or the rule that the planner "
+        "reason for a missing result: an error's class, Timeout, Killed, Crashed, or the rule that the "
+        "planner "
         "broke for all topologies; else null",
     ),
     "message": (pa.string(), "the error's message, or the first topologies that the planner failed for"),
@@ -68,16 +71,16 @@ ABOUT: dict[str, tuple[pa.DataType, str]] = {
         f"{name}_p95": (pa.float64(), f"95th percentile over topologies: {METRICS[name][1]}")
         for name in MEASURED
     },
-    "penstock_version": (pa.string(), "which Penstock measured"),
-    "processor": (pa.string(), "on which processor"),
+    "penstock_version": (pa.string(), "version of Penstock"),
+    "processor": (pa.string(), "processor"),
 }
-"""Columns: type and meaning."""
+"""Columns of `results`: type and meaning."""
 
 ABOUT_QUALITY: dict[str, tuple[pa.DataType, str]] = {
     "cell": (pa.string(), "as in results"),
     "repetition": (pa.int32(), "as in results"),
-    "date": (TIMESTAMP, "as in results; rows without such a result were left by a sweep that was killed"),
-    "topology": (pa.string(), "name of a topology that was planned"),
+    "date": (TIMESTAMP, "as in results; rows without such a result are left over from a killed sweep"),
+    "topology": (pa.string(), "name of a planned topology"),
     **{name: (pa.float64(), METRICS[name][1]) for name in MEASURED},
 }
 """Columns of `quality`: type and meaning."""
@@ -86,7 +89,7 @@ ABOUT_QUALITY: dict[str, tuple[pa.DataType, str]] = {
 def result_row(
     cell: Cell, date: datetime, answer: Mapping[str, Any], versions: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The row of a cell: its `result` or `failure`, and what its process used."""
+    """Make the row of a cell from its `result` or `failure` and the resources of its process."""
     result = answer.get("result") or {}
     failure = answer.get("failure") or planner_failure(result)
     metrics = result.get("metrics") or {}
@@ -113,7 +116,7 @@ def result_row(
 
 
 def planner_failure(result: Mapping[str, Any]) -> dict[str, Any]:
-    """`error` and `message` of what the planner did wrong; `error` is None if it planned some topologies."""
+    """Return `error` and `message` of the planner's faults; `error` is None if it planned some topologies."""
     counts = result.get("rejected_for") or {}
     if not counts:
         return {}
@@ -129,7 +132,7 @@ def planner_failure(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def quality_rows(row: Mapping[str, Any], answer: Mapping[str, Any]) -> pa.Table | None:
-    """The rows of `quality` that belong to `row` of `results`; None if nothing was planned."""
+    """Return the rows of `quality` for `row` of `results`; None if nothing was planned."""
     text = (answer.get("result") or {}).get("quality")
     if not text:
         return None
@@ -148,9 +151,9 @@ _OF_RESULTS = ("inputs", "planned", "rejected", "read_seconds", "planning_second
 
 @without_pandas()
 def append_rows(folder: str, rows: Iterable[Mapping[str, Any]], quality: Iterable[pa.Table] = ()) -> None:
-    """Append rows to `results` in one commit, durable, after their rows of `quality` in one.
+    """Append rows to `results` in one durable commit, after a commit of their rows of `quality`.
 
-    Tables are made unless they are there. A result is there once its row of `results` is. Raises StoreError.
+    Tables are created if missing. A result is visible once its row of `results` is. Raises StoreError.
     """
     metrics = list(quality)
     if metrics:
@@ -192,7 +195,7 @@ def _delta_schema(about: Columns) -> Schema:
 
 
 def _add_columns(delta_table: DeltaTable, about: Columns) -> None:
-    """A table of an older Penstock gets the columns that it lacks; rows that it has say nothing there."""
+    """Add missing columns to a table of an older Penstock; its rows are null there."""
     known = {field.name for field in delta_table.schema().fields}
     lacking = [field for field in _delta_schema(about).fields if field.name not in known]
     if lacking:
@@ -202,7 +205,7 @@ def _add_columns(delta_table: DeltaTable, about: Columns) -> None:
 
 @without_pandas()
 def forget_cells(folder: str, cells: Iterable[Cell]) -> None:
-    """Take the rows of cells away, so that they are measured again. Raises StoreError."""
+    """Delete the rows of cells, so that they are measured again. Raises StoreError."""
     keys = {cell.key for cell in cells}
     for name in (RESULTS, QUALITY):
         path = os.path.join(folder, name)
@@ -220,7 +223,7 @@ def forget_cells(folder: str, cells: Iterable[Cell]) -> None:
 
 
 class CellResult(NamedTuple):
-    """A row of `results`: its error if there is no result, and why the cell failed, wholly or in part."""
+    """A row of `results`, with its error if it has no result, and the reason if the cell failed (partly)."""
 
     error: str | None
     failure: str | None
@@ -228,7 +231,7 @@ class CellResult(NamedTuple):
 
 @without_pandas()
 def measured_cells(folder: str) -> dict[tuple[str, int], CellResult]:
-    """The cells that the table has, by (cell, repetition), as their newest rows have them."""
+    """Return the newest row of each cell in the table, by (cell, repetition)."""
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "reading"):
         delta_table = open_table(path)
@@ -242,7 +245,7 @@ def measured_cells(folder: str) -> dict[tuple[str, int], CellResult]:
 
 
 def failure_of_row(row: Mapping[str, Any]) -> str | None:
-    """Why a cell failed, wholly or in part; None if it did not."""
+    """Return the reason why a cell failed, wholly or partly; None if it did not."""
     error, message = row["error"], row["message"]
     if error is None:
         return None if message is None else str(message)

@@ -1,4 +1,4 @@
-"""A sweep from its spec to its results, as the command and the library run it."""
+"""Run a sweep from its spec to its results, for the command and the library."""
 
 import base64
 import fcntl
@@ -79,23 +79,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# Measuring the cells of a sweep that have no result yet.
+# Measuring the cells without a result.
 
 
 Answer = Mapping[str, Any]
 Measure = Callable[[Sequence[Cell]], Iterator[tuple[Cell, Answer]]]
-"""Cells, in any order, to what was measured: `result` or `failure`, and what the cell used."""
+"""Maps cells, in any order, to answers: `result` or `failure`, and the cell's resources."""
 
 COMMIT_SECONDS = 1.0
-"""Rows that come faster are committed together; those that a kill prevents are measured again."""
+"""Interval of commits: faster rows are committed together. Rows lost in a kill are measured again."""
 
 _LOCK = ".lock"
 
 
 class SweepResult(NamedTuple):
-    """How many cells were measured now and before, and which failed and why, in grid order.
+    """Counts of cells measured now and before, and failures with reasons in grid order.
 
-    A cell whose planner failed for some of its topologies counts as failed, too.
+    A cell whose planner failed for some of its topologies counts as failed.
     """
 
     measured: int
@@ -111,19 +111,19 @@ def run_sweep(
     again: bool,
     anew: bool = False,
 ) -> SweepResult:
-    """Append a row for each cell that has none to the table in `folder`; what is there stays.
+    """Append a row for each cell without one to the table in `folder`; existing rows stay.
 
-    `again`: cells whose row says an error are measured once more, if they are of this grid. `anew`: rows of
-    the grid are taken away first, so that all is measured. Each (cell,
-    repetition) without an error is there once, however often the sweep is killed and goes on. Raises
-    ConfigurationError if another sweep writes to the folder, StoreError and MachineError.
+    `again`: cells of this grid with an error are measured once more. `anew`: all rows of the grid are deleted
+    first, so that everything is measured. Each (cell, repetition) without an error has one row, even if the
+    sweep is killed and continued several times. Raises ConfigurationError if another sweep writes to the
+    folder, StoreError and MachineError.
     """
     with _alone(folder):
         if anew:
             forget_cells(folder, cells)
-        there = measured_cells(folder)
-        todo = [cell for cell in cells if _open(there, cell, again)]
-        failures = {key: row.failure for key, row in there.items()}
+        earlier = measured_cells(folder)
+        todo = [cell for cell in cells if _needs_measuring(earlier, cell, again)]
+        failures = {key: row.failure for key, row in earlier.items()}
         versions = {
             "penstock_version": describe_versions(False).get("penstock"),
             "processor": describe_machine()["processor"],
@@ -151,13 +151,13 @@ def run_sweep(
         return SweepResult(measured, len(cells) - len(todo), failed)
 
 
-def _open(there: Mapping[tuple[str, int], CellResult], cell: Cell, again: bool) -> bool:
-    row = there.get((cell.key, cell.repetition))
+def _needs_measuring(earlier: Mapping[tuple[str, int], CellResult], cell: Cell, again: bool) -> bool:
+    row = earlier.get((cell.key, cell.repetition))
     return row is None or (again and row.error is not None)
 
 
 def _label(todo: Sequence[Cell], done: int, started: float) -> str:
-    """Which cell comes next, and how long the rest will take if it takes as long as what is done."""
+    """Describe the next cell, and the remaining time at the pace so far."""
     if not todo:
         return "nothing to measure"
     if not done:
@@ -174,14 +174,14 @@ def _rounded(seconds: float) -> str:
 
 @contextmanager
 def _alone(folder: str) -> Iterator[None]:
-    """The only sweep that writes to `folder`, which is made. A killed one lets go of it."""
+    """Make `folder` and lock it for this sweep. The lock ends with the process, even if it is killed."""
     make_output_folder(folder)
     with open(os.path.join(folder, _LOCK), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ConfigurationError(
-                f"--out {folder}: another sweep is writing there", "wait for it, or name another folder"
+                f"--out {folder}: another sweep is writing to it", "wait for it, or name another folder"
             ) from None
         yield
 
@@ -191,11 +191,11 @@ def _alone(folder: str) -> Iterator[None]:
 
 Result = dict[str, Any]
 """Counts, seconds and `metrics` of a cell: mean and 95th percentile over its topologies, by metric.
-`quality`: the metrics of each topology, as quality_text writes them."""
+`quality`: the metrics of each topology, as encoded by quality_text."""
 
 
 class CellRequest(NamedTuple):
-    """A cell as it is sent to a process, as JSON; `defines` are options that all cells have."""
+    """A cell as sent to a process, as JSON; `defines` are options of all cells."""
 
     source: Mapping[str, Any]
     options: Mapping[str, str]
@@ -208,24 +208,26 @@ class CellRequest(NamedTuple):
 
 
 class CellMeter:
-    """Measures cells, and keeps the topologies that it has read last for the next cell.
+    """Measures cells, and caches the last topologies for the next cell.
 
-    A class, since what is kept lives as long as a process that measures.
+    A class, because the cache lives as long as the measuring process.
     """
 
     def __init__(self) -> None:
-        self._of: tuple[str, JobDefaults] | None = None
+        self._source: tuple[str, JobDefaults] | None = None
         self._read: ReadTopologies | None = None
 
     def measure(self, request: CellRequest) -> Result:
-        """The result of a cell. Raises what reading and planning raise."""
+        """Measure a cell. Raises the errors of reading and planning."""
         defines = {**request.defines, **request.options}
         configuration = find_configuration(request.config_dir, defines)
         choices = plan_options(cluster=configuration.cluster).choices
         read, seconds = self._topologies(request.source, configuration.job_defaults)
         terms = CONSTANTS if request.constants is None else read_constants(Path(request.constants))
-        asked = call_settings(request.costs, read.frames["topologies"], request.time_limit, constants=terms)
-        measured = plan_and_measure(read, request.planner, asked, choices)
+        settings = call_settings(
+            request.costs, read.frames["topologies"], request.time_limit, constants=terms
+        )
+        measured = plan_and_measure(read, request.planner, settings, choices)
         metrics = {
             row["metric"]: [row["mean"], row["p95"]]
             for row in fleet_metrics(measured.plans).iter_rows(named=True)
@@ -236,18 +238,18 @@ class CellMeter:
     def _topologies(
         self, source: Mapping[str, Any], defaults: JobDefaults
     ) -> tuple[ReadTopologies, float | None]:
-        """The topologies of a source, and the seconds that reading took; None if they were read before."""
+        """Return the topologies of a source, and the seconds of reading; None if they were cached."""
         key = (json.dumps(dict(source), sort_keys=True), defaults)
-        if self._of == key and self._read is not None:
+        if self._source == key and self._read is not None:
             return self._read, None
-        self._of, self._read = None, None  # not both at once
+        self._source, self._read = None, None  # frees the old topologies before new ones are read
         self._read = read_in_process(_given(source), lambda stage: None, job_defaults=defaults)
-        self._of = key
+        self._source = key
         return self._read, self._read.seconds
 
 
 def quality_text(plans: pl.DataFrame) -> str:
-    """plan_metrics as text for JSON: a compressed Arrow stream in Base64."""
+    """Encode plan_metrics as text for JSON, a compressed Arrow stream in Base64."""
     numbers = [name for name in plans.columns if plans.schema[name].is_numeric() and name != TOPOLOGY]
     rows = plans.select(pl.col("name").alias("topology"), pl.col(numbers).cast(pl.Float64))
     sink = pa.BufferOutputStream()
@@ -258,7 +260,7 @@ def quality_text(plans: pl.DataFrame) -> str:
 
 
 def _given(source: Mapping[str, Any]) -> Any:
-    """The topologies that a source means, in a form that planning reads."""
+    """Return the topologies of a source in a form that planning reads."""
     if "file" in source:
         return source["file"]
     if "spec" in source:
@@ -279,17 +281,17 @@ def _given(source: Mapping[str, Any]) -> Any:
 
 
 def _measure_on_spark(spark: "SparkSession", request: CellRequest) -> Measure:
-    """Measures cells as `request` says. A task takes all cells of the same topologies and options, in turn.
+    """Return a Measure for `request`. A task measures all cells with equal topologies and options, in turn.
 
-    Files that the spec names have to be where the workers run; modules of planners are sent there. A task
-    that fails gives each of its cells that failure.
+    Files in the spec must exist where the workers run; modules of planners are sent there. If a task fails,
+    each of its cells has that failure.
     """
     threads = max(1, spark.sparkContext.defaultParallelism)
 
     def measure(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Answer]]:
-        of_others = {cell.planner for cell in cells if names_custom_planner(cell.planner)}
+        custom_names = {cell.planner for cell in cells if names_custom_planner(cell.planner)}
         send_planners(
-            spark, [custom_planner for name in of_others for custom_planner in find_custom_planners(name)]
+            spark, [custom_planner for name in custom_names for custom_planner in find_custom_planners(name)]
         )
         grouped = [list(group) for _, group in groupby(cells, lambda c: (dict(c.source), dict(c.options)))]
         pool = ThreadPoolExecutor(threads, thread_name_prefix="penstock-sweep")
@@ -309,14 +311,14 @@ def _measure_on_spark(spark: "SparkSession", request: CellRequest) -> Measure:
 
 
 def _measured(spark: "SparkSession", request: CellRequest, cells: Sequence[Cell]) -> list[Answer]:
-    asked = [
+    cell_requests = [
         request._replace(
             source=c.source, options=c.options, costs=c.costs, planner=c.planner, constants=c.constants
         )
         for c in cells
     ]
     requests = spark.createDataFrame(
-        [(json.dumps([cell_request._asdict() for cell_request in asked]),)], "requests string"
+        [(json.dumps([cell_request._asdict() for cell_request in cell_requests]),)], "requests string"
     )
     rows = requests.coalesce(1).mapInArrow(_answers, "answer string").collect()
     return [json.loads(row["answer"]) for row in rows]
@@ -336,13 +338,13 @@ def _answers(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
                 yield pa.record_batch({"answer": [json.dumps(answer)]})
 
 
-# Cells measured one after the other by a process beside this one, which may crash.
+# Cells measured one after the other by a child process, which may crash.
 
 
 def _measure_here(request: CellRequest, timeout: float) -> Measure:
-    """Measures cells as `request` says, each within `timeout` seconds.
+    """Return a Measure for `request`, with `timeout` seconds for each cell.
 
-    The process is kept for the next cell, which often has the same topologies. A cell that fails ends it.
+    The process is reused for the next cell, which often has the same topologies, until a cell fails.
     """
 
     def measure(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Answer]]:
@@ -351,14 +353,14 @@ def _measure_here(request: CellRequest, timeout: float) -> Measure:
             for cell in cells:
                 if child is None:
                     child = start_child(python_command("penstock.engine.measure.sweep.answer_requests"))
-                asked = request._replace(
+                cell_request = request._replace(
                     source=cell.source,
                     options=cell.options,
                     costs=cell.costs,
                     planner=cell.planner,
                     constants=cell.constants,
                 )
-                answer = request_of_child(child, [json.dumps(asked._asdict())], timeout)
+                answer = request_of_child(child, [json.dumps(cell_request._asdict())], timeout)
                 if answer["failure"]:
                     end_child(child)
                     child = None
@@ -385,9 +387,9 @@ def prepare_sweep(
     time_limit: float,
     depends: Sequence[str] = (),
 ) -> PreparedSweep:
-    """A spec (the path of a file, or what it would hold) as cells.
+    """Turn a spec (the path of a file, or its content) into cells.
 
-    Raises InputError and ConfigurationError, with all that is wrong.
+    Raises InputError and ConfigurationError with all errors.
     """
     configuration = find_configuration(config_dir, dict(defines))
     path = spec if isinstance(spec, str) else "spec"
@@ -411,7 +413,7 @@ def sweep_grid(
     master: str | None = None,
     spark: Any = None,
 ) -> SweepResult:
-    """Measure what has no result yet (see run_sweep), here or on the Spark of `master` or `spark`."""
+    """Measure cells without a result (see run_sweep), here or on the Spark of `master` or `spark`."""
     if master is None and spark is None:
         measure = _measure_here(prepared.request, timeout)
     else:
@@ -423,11 +425,11 @@ def sweep_grid(
     return run_sweep(prepared.cells, out, measure, report, again, anew)
 
 
-# Reading the spec file of a sweep, with everything that is wrong in it, by line.
+# Reading the spec file of a sweep, with all errors by line.
 
 
 _Check = tuple[tuple[Any, ...], Callable[[], object]]
-"""A place in the spec, and what raises if the machine does not have what is named there."""
+"""A place in the spec, and a function that raises if the machine lacks the thing named there."""
 
 LARGEST_BYTES = 1 << 20
 _DEEPEST = 10
@@ -435,26 +437,26 @@ _KEYS = {"": SweepSpec.model_fields, "topologies": SweepSource.model_fields}
 
 
 def read_sweep_spec(path: str) -> SweepSpec:
-    """The spec of a YAML file.
+    """Read the spec of a YAML file.
 
-    Raises InputError with everything that is wrong: its form, files that are not there, planners that cannot
-    be loaded, options that Flink does not have.
+    Raises InputError with all errors: its form, missing files, planners that cannot be loaded, options
+    unknown to Flink.
     """
     return _read(path, _root(path))
 
 
 def sweep_spec_of(value: Mapping[str, Any], path: str) -> SweepSpec:
-    """The spec that a mapping is, as a file would hold it; `path`: what it is called, where it would be.
+    """Check the spec in a mapping with the form of a file; `path` is its name, or the place of its files.
 
-    Raises InputError, as read_sweep_spec.
+    Raises InputError like read_sweep_spec.
     """
     try:
         text = yaml.safe_dump(dict(value), sort_keys=False)
     except yaml.YAMLError as error:
-        raise InputError(f"{path}: found what no spec holds: {str(error).splitlines()[0]}") from None
+        raise InputError(f"{path}: not a valid spec: {str(error).splitlines()[0]}") from None
     root = core_schema_loader(text).get_single_node()
     if not isinstance(root, yaml.MappingNode):
-        raise InputError(f"{path}: found no object, allowed one with the key topologies")
+        raise InputError(f"{path} must be an object with the key topologies")
     return _read(path, root)
 
 
@@ -469,8 +471,8 @@ def _read(path: str, root: Any) -> SweepSpec:
         spec = _right_part(value, [problem["loc"] for problem in error.errors() if problem["loc"]])
     if spec is not None:
         problems += [
-            f"{path}:{_line(root, place)}: {'.'.join(map(str, place))}: {said}"
-            for place, said in _found_missing(path, spec)
+            f"{path}:{_line(root, place)}: {'.'.join(map(str, place))}: {problem}"
+            for place, problem in _missing_things(path, spec)
         ]
     if problems or spec is None:
         raise _refused(problems)
@@ -478,7 +480,7 @@ def _read(path: str, root: Any) -> SweepSpec:
 
 
 def _right_part(value: Mapping[str, Any], wrong: Collection[tuple[int | str, ...]]) -> SweepSpec | None:
-    """The spec without the keys and sources that are wrong, so that the others are checked too."""
+    """Return the spec without wrong keys and sources, so that the others are checked too."""
     placeholder = {"shape": WORKLOADS}
     keys = {place[0] for place in wrong if place[0] != "topologies" or len(place) == 1}
     right = {key: part for key, part in value.items() if key not in keys}
@@ -500,7 +502,7 @@ def _refused(problems: Sequence[str]) -> InputError:
 
 
 def _root(path: str) -> Any:
-    """The document as nodes, which know their lines."""
+    """Parse the document into nodes, which know their lines."""
     try:
         with open(path, "rb") as file:
             data = file.read(LARGEST_BYTES + 1)
@@ -517,32 +519,34 @@ def _root(path: str) -> Any:
     except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
-        raise InputError(f"{path}{line}: no YAML: {getattr(error, 'problem', None) or error}") from error
+        raise InputError(f"{path}{line}: not YAML: {getattr(error, 'problem', None) or error}") from error
     if not isinstance(root, yaml.MappingNode):
-        raise InputError(f"{path}: found no object, allowed one with the key topologies")
+        raise InputError(f"{path} must be an object with the key topologies")
     return root
 
 
 def _require_plain(path: str, text: str) -> None:
-    """InputError for what makes a small file large, or deep."""
+    """Raise InputError for constructs that make a small file large or deep."""
     depth = 0
     for event in yaml.parse(text, yaml.SafeLoader):
         place = f"{path}:{event.start_mark.line + 1}"
         if isinstance(event, yaml.AliasEvent):
-            raise InputError(f"{place}: found an alias (*), allowed values written out")
+            raise InputError(f"{place}: values must be written out, got an alias (*)")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise InputError(f"{place}: found lists and objects {_DEEPEST + 1} deep, allowed {_DEEPEST}")
+            raise InputError(
+                f"{place}: lists and objects must be at most {_DEEPEST} deep, got {_DEEPEST + 1}"
+            )
 
 
 def _value(path: str, node: Any) -> Any:
-    """The value of a YAML node. InputError for a key that is there twice."""
+    """Construct the value of a YAML node. Raises InputError for a key that occurs twice."""
     if isinstance(node, yaml.MappingNode):
         mapping: dict[str, Any] = {}
         for key, value in node.value:
             name = str(key.value)
             if name in mapping:
-                raise InputError(f"{path}:{key.start_mark.line + 1}: {shorten(name)} is there twice")
+                raise InputError(f"{path}:{key.start_mark.line + 1}: {shorten(name)} occurs twice")
             mapping[name] = _value(path, value)
         return mapping
     if isinstance(node, yaml.SequenceNode):
@@ -554,7 +558,7 @@ def _value(path: str, node: Any) -> Any:
 
 
 def _line(node: Any, place: Sequence[Any]) -> int:
-    """The line of what is at `place`, or of what is around it."""
+    """Return the line of the node at `place`, or of the node around it."""
     line = int(node.start_mark.line) + 1
     for step in place:
         if isinstance(node, yaml.MappingNode):
@@ -576,16 +580,19 @@ def _error_text(path: str, root: Any, error: Any) -> str:
         *above, key = place
         known = list(_KEYS.get(str(above[0]) if above else "", ()))
         close = get_close_matches(str(key), known, n=1)
-        message = f"unknown key; {f'did you mean {close[0]}?' if close else 'allowed ' + ', '.join(known)}"
+        message = (
+            f"unknown key; {f'did you mean {close[0]}?' if close else 'known keys: ' + ', '.join(known)}"
+        )
     elif error["type"] == "missing":
-        message = "found nothing, allowed one source of topologies or a list of them"
-    elif "found " not in message:
-        message = f"found {shorten(error['input'])}: {message[:1].lower()}{message[1:]}"
+        message = "must be a source of topologies or a list of them, got nothing"
+    elif error["type"] != "value_error":  # pydantic's own text
+        text = f"{message[:1].lower()}{message[1:]}".replace("input should be", "must be", 1)
+        message = f"{text}, got {shorten(error['input'])}"
     return f"{path}:{line}: {'.'.join(str(part) for part in place) or 'spec'}: {message}"
 
 
-def _found_missing(path: str, spec: SweepSpec) -> list[tuple[tuple[Any, ...], str]]:
-    """Things that the spec names and the machine lacks: their place in the spec, and the reason."""
+def _missing_things(path: str, spec: SweepSpec) -> list[tuple[tuple[Any, ...], str]]:
+    """Return files, planners, costs and options of the spec that the machine lacks: place and reason."""
 
     def options(chosen: Mapping[str, str]) -> None:
         try:
@@ -593,25 +600,29 @@ def _found_missing(path: str, spec: SweepSpec) -> list[tuple[tuple[Any, ...], st
         except PenstockError as error:
             raise InputError(error.message.split(f"{path}:options: ")[-1]) from error
 
-    of_files = (
+    file_checks = (
         (("topologies", number, key), partial(require, beside(path, file)))
         for number, source in enumerate(spec.topologies)
         for key, require in (("file", _require_there), ("spec", read_fleet_spec))
         for file in getattr(source, key) or ()
     )
-    of_planners = ((("planners",), partial(require_planners, [planner])) for planner in spec.planners)
-    of_costs = ((("costs",), partial(require_costs, costs_beside(path, cost))) for cost in spec.costs or ())
-    of_each = (
+    planner_checks = ((("planners",), partial(require_planners, [planner])) for planner in spec.planners)
+    cost_checks = (
+        (("costs",), partial(require_costs, costs_beside(path, cost))) for cost in spec.costs or ()
+    )
+    option_checks = (
         (("options", key), partial(options, option))
         for key, values in spec.options.items()
         for option in axes_of_options({key: values})
     )
-    of_constants = (
+    constants_checks = (
         (("constants",), partial(read_constants, Path(beside(path, constants))))
         for constants in [spec.constants]
         if constants
     )
-    checks: Iterable[_Check] = chain(of_files, of_planners, of_costs, of_constants, of_each)
+    checks: Iterable[_Check] = chain(
+        file_checks, planner_checks, cost_checks, constants_checks, option_checks
+    )
     together = ((("options",), partial(options, chosen)) for chosen in axes_of_options(spec.options))
     return _failed(checks) or _failed(together)
 
@@ -622,7 +633,7 @@ def _require_there(path: str) -> None:
 
 
 def _failed(checks: Iterable[_Check]) -> list[tuple[tuple[Any, ...], str]]:
-    """The checks that raise: place and reason."""
+    """Return place and reason of each check that raises."""
     failures: list[tuple[tuple[Any, ...], str]] = []
     for place, check in checks:
         try:

@@ -1,4 +1,4 @@
-"""Spec files of sweeps: what they may hold."""
+"""Form of spec files of sweeps."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -15,14 +15,11 @@ from penstock.plans.generate.fleet import Spec
 from penstock.plans.generate.layered import SHAPES
 from penstock.plans.topology.rules import shorten
 
-# Spec files of sweeps: what they may hold.
-
-
 WORKLOADS = "workloads"
-"""What `shape` takes beside shapes: published benchmarks with costs."""
+"""Value of `shape` for published benchmarks with costs."""
 
 CAPTURED = "captured"
-"""The value of `shape` for jobs of real programs."""
+"""Value of `shape` for jobs of real programs."""
 
 PARAMETERS = ("topologies", "operators", "seed", "parallelism", "share_of_uids", "width")
 _ALLOWED = {"file": (), "spec": ("topologies", "seed"), WORKLOADS: ("parallelism",), CAPTURED: ()}
@@ -30,19 +27,19 @@ _DEFAULTS = {shape.name: shape.default_operators for shape in SHAPES}
 _WITHOUT_WIDTH = [shape.name for shape in SHAPES if not shape.width]
 
 
-def _values(allowed: tuple[type, ...], said: str) -> BeforeValidator:
-    """A value or a list of different ones, as a list."""
+def _values(allowed: tuple[type, ...], expected: str) -> BeforeValidator:
+    """Accept a value or a list of different values, and return a list."""
 
     def read(value_or_list: Any) -> list[Any]:
         values = _listed(value_or_list)
         wrong = [value for value in values if type(value) not in allowed]
         if wrong or not values:
             raise ValueError(
-                f"found {shorten(wrong[0] if wrong else value_or_list)}, allowed {said}, or a list of them"
+                f"must be {expected} or a list of them, got {shorten(wrong[0] if wrong else value_or_list)}"
             )
         twice = next((value for value, times in Counter(values).items() if times > 1), None)
         if twice is not None:
-            raise ValueError(f"found {shorten(twice)} twice")
+            raise ValueError(f"{shorten(twice)} is listed twice")
         return values
 
     return BeforeValidator(read)
@@ -54,12 +51,12 @@ _SHARES = _values((int, float), "a number")
 _OPTIONS = _values((str, int, float, bool), "a text, a number, true or false")
 
 
-class _Part(BaseModel):
+class _SpecPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class SweepSource(_Part):
-    """Topologies: of shapes, of files or of spec files, one of these. Each list is an axis of the grid."""
+class SweepSource(_SpecPart):
+    """Topologies of shapes, files or spec files; exactly one is set. Each list is an axis of the grid."""
 
     shape: Annotated[list[str] | None, _TEXTS] = None
     file: Annotated[list[str] | None, _TEXTS] = None
@@ -73,34 +70,34 @@ class SweepSource(_Part):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _means_something(cls, source: Any, read: Callable[[Any], Any]) -> Any:
+    def _check_contradictions(cls, source: Any, read: Callable[[Any], Any]) -> Any:
         return read_with_contradictions(source, read, _contradictions)
 
 
 def _contradictions(source: Mapping[str, Any]) -> list[str]:
-    """What is wrong between the keys of a source, and with values that depend on others."""
+    """Describe contradictions between the keys of a source, and values that depend on other keys."""
     kinds = [kind for kind in ("shape", "file", "spec") if source.get(kind) is not None]
     problems = []
     if len(kinds) != 1:
-        problems.append(f"found {' and '.join(kinds) or 'none'}, allowed one of shape, file, spec")
+        problems.append(f"must have one of shape, file, spec, got {' and '.join(kinds) or 'none'}")
     parameters = {name for name in PARAMETERS if source.get(name) is not None}
     names = _listed(source.get("shape")) if kinds == ["shape"] else kinds
     every = (*_DEFAULTS, WORKLOADS, CAPTURED)
     for name in names:
         if kinds == ["shape"] and name not in every:
             if isinstance(name, str):
-                problems.append(f"shape: found {shorten(name)}, allowed {', '.join(every)}")
+                problems.append(f"shape must be one of {', '.join(every)}, got {shorten(name)}")
             continue
         allowed = set(_ALLOWED.get(name, PARAMETERS))
         if name in _WITHOUT_WIDTH:
             allowed -= {"width"}
         if parameters - allowed:
             listed = ", ".join(p for p in PARAMETERS if p in allowed) or "nothing else"
-            problems.append(f"{name}: found {', '.join(sorted(parameters - allowed))}, allowed {listed}")
+            problems.append(f"{name} takes {listed}, got {', '.join(sorted(parameters - allowed))}")
     for name in sorted(parameters, key=PARAMETERS.index):
         for value in _listed(source[name]):
             if type(value) is not int and not (name == "share_of_uids" and type(value) is float):
-                continue  # which is said of the key
+                continue  # reported for the key already
             given: dict[str, Any] = {"operators": 2, name: value}
             try:
                 Spec(**given)
@@ -113,10 +110,10 @@ def _listed(value_or_list: Any) -> list[Any]:
     return value_or_list if isinstance(value_or_list, list) else [value_or_list]
 
 
-class SweepSpec(_Part):
-    """A spec file: the axes of a grid. `options` are Flink's, with the values that each takes in turn.
+class SweepSpec(_SpecPart):
+    """The axes of a grid in a spec file. `options` are Flink's, with lists of values.
 
-    `constants`: a file of the cost model's constants, which all cells have.
+    `constants`: a file of the cost model's constants for all cells.
     """
 
     topologies: Annotated[list[SweepSource], Field(min_length=1)]
@@ -135,28 +132,28 @@ class SweepSpec(_Part):
 
 
 def default_operators(shape: str) -> int:
-    """How many operators a topology of a shape has where nothing is said."""
+    """Return the default number of operators of a shape's topology."""
     return _DEFAULTS[shape]
 
 
 def beside(spec: str, path: str) -> str:
-    """A path that a spec file names, which is relative to the folder of the spec file."""
+    """Resolve a path in a spec file, which is relative to the folder of the spec file."""
     return str(Path(spec).parent / path)
 
 
 def costs_beside(spec: str, costs: str | None) -> str | None:
-    """The value of --costs for the `costs` of a spec file."""
+    """Return the value of --costs for `costs` in a spec file."""
     return costs if costs in (None, DRAWN, ALIKE) else beside(spec, costs)
 
 
-# Defaults of `penstock sweep table`, and its formats.
+# Defaults and formats of `penstock sweep table`.
 
 
 DEFAULT_METRICS = ("sustained_records_per_second", "slots", "planning_seconds")
 
 
 class TableFormat(StrEnum):
-    """The values of --format."""
+    """Values of --format."""
 
     MARKDOWN = "markdown"
     LATEX = "latex"  #: for the package booktabs
@@ -164,6 +161,6 @@ class TableFormat(StrEnum):
 
 
 VERSION = 3
-"""Raised whenever a cell means something else."""
+"""Incremented whenever the meaning of a cell changes."""
 
 MOST_CELLS = 100_000

@@ -22,8 +22,8 @@ from penstock.engine.run.commits.journal import (
     parts_in,
     runs_of,
 )
-from penstock.operators.connectors.delta.commit_delta import has_write, open_delta
-from penstock.operators.connectors.delta.delta_files import FILE_NAME
+from penstock.operators.connectors.commit_delta import has_write, open_delta
+from penstock.operators.connectors.delta_files import FILE_NAME
 from penstock.operators.files.durable_files import remove_folder
 from penstock.operators.files.filesystem import filesystem_of
 

@@ -20,11 +20,12 @@ from penstock.engine.run.runtime.transformations import (
     LoweredTransformation,
     PythonOperator,
 )
-from penstock.operators.connectors.file_sinks.file_sink import StreamingFileSink
+from penstock.operators.connectors.file_sink import StreamingFileSink
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
 from penstock.plans.stream_graph.choose_partitioners import (
     ALIGNED,
     CLASSES,
+    DEFAULT_SLOT_SHARING_GROUP,
     KEYED,
     POINTWISE,
     UNSPECIFIED_FORWARD,
@@ -34,7 +35,6 @@ from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
     MISSING_UID,
     STEP_HAS_UID,
 )
-from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.topology.job_settings import SETTINGS_OF_GRAPHS
 from penstock.plans.vocabulary import JobType, Partitioner, StreamExchangeMode
 

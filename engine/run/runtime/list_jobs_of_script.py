@@ -11,7 +11,7 @@ from pathlib import Path
 from penstock.engine.machine.state_folder import this_process
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.commits.commit_run import print_message
-from penstock.engine.run.jobs.job_records import (
+from penstock.engine.run.job_records import (
     CANCEL,
     JOB,
     LOG,

@@ -1,1 +1,1 @@
-"""Finds the differences that `penstock diff` shows."""
+"""Find the differences that `penstock diff` prints."""

@@ -1,11 +1,11 @@
-"""A comparison as people read it: counts, then changed topologies, worst verdict first."""
+"""Format a comparison as counts, then changed topologies, worst verdict first."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-from penstock.engine.output.pieces import Styled
+from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.views.diff.diff_sides import WARNINGS
 from penstock.engine.views.diff.keyed_plans import TOTALS
@@ -13,8 +13,8 @@ from penstock.engine.views.diff.savepoint_verdicts import (
     VERDICT_WORDS,
     Change,
     Counts,
-    Restored,
     RestoreFrom,
+    RestoreResult,
     TopologyDiff,
     Verdict,
 )
@@ -22,9 +22,9 @@ from penstock.engine.views.diff.side_of_store import Side
 from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 
 MOST_TOPOLOGIES = 20
-"""Topologies that are shown; --json has them all."""
+"""Topologies that are printed; --json writes all."""
 _MOST_ROWS = 5
-"""Changes of a kind that are shown of a topology."""
+"""Changes of a kind that are printed per topology."""
 _WIDTH = 79
 
 _VERDICTS = {
@@ -38,20 +38,20 @@ _SETTINGS_ONLY = "other settings only: no operator, chain, data set or total dif
 
 
 class ShownTopologies:
-    """Keeps the topologies to show: worst verdict first, then changed ones before added and removed."""
+    """Keeps the topologies to print, worst verdict first, then changed ones before added and removed ones."""
 
     def __init__(self) -> None:
         self.topologies: list[TopologyDiff] = []
         self.left_out = 0
 
     def add(self, topology: TopologyDiff) -> None:
-        """Take one in; at most MOST_TOPOLOGIES are kept."""
+        """Add a topology; at most MOST_TOPOLOGIES are kept."""
         self.topologies.append(topology)
         if len(self.topologies) >= 2 * MOST_TOPOLOGIES:
             self._cut()
 
     def in_order(self) -> list[TopologyDiff]:
-        """The topologies to show, the worst verdict first."""
+        """Return the topologies to print, worst verdict first."""
         self._cut()
         return self.topologies
 
@@ -67,7 +67,7 @@ def _order(topology: TopologyDiff) -> tuple[int, int, str]:
 
 
 class DiffLine(NamedTuple):
-    """One thing that is said: what belongs to a line is indented more; a heading names a topology or all."""
+    """A line and its indentation, which is larger than its parent's; a heading names a topology or all."""
 
     text: str
     indent: int = 0
@@ -75,7 +75,7 @@ class DiffLine(NamedTuple):
 
 
 def print_diff(sides: Sequence[Side], counts: Counts, shown: ShownTopologies) -> None:
-    """Print it, in lines of at most 79 characters unless a name is longer."""
+    """Print the comparison in lines of at most 79 characters unless a name is longer."""
     for number, part in enumerate(diff_lines(sides, counts, shown)):
         if number:
             print_line()
@@ -84,7 +84,7 @@ def print_diff(sides: Sequence[Side], counts: Counts, shown: ShownTopologies) ->
 
 
 def diff_lines(sides: Sequence[Side], counts: Counts, shown: ShownTopologies) -> Iterator[list[DiffLine]]:
-    """The counts, then a part for each topology that is shown, then how many are not."""
+    """Yield the counts, then a part for each printed topology, then the number of the others."""
     old, new = sides
     summary = [DiffLine(f"{old.label} → {new.label}", 0, True)]
     summary += map(DiffLine, _count_lines(counts))
@@ -92,13 +92,13 @@ def diff_lines(sides: Sequence[Side], counts: Counts, shown: ShownTopologies) ->
         if side.left_out:
             refused = _number(side.left_out, "refused input")
             summary.append(
-                DiffLine(f"{side.label}: {refused} without a readable name, or with that of another")
+                DiffLine(f"{side.label}: {refused} without a readable name, or with another input's name")
             )
     yield summary
     for topology in shown.in_order():
         yield list(_topology_lines(topology))
     if shown.left_out:
-        yield [DiffLine(f"… and {shown.left_out:,} more that differ; --json has them all")]
+        yield [DiffLine(f"… and {shown.left_out:,} more differ; --json writes all")]
 
 
 def _count_lines(counts: Counts) -> Iterable[str]:
@@ -108,12 +108,12 @@ def _count_lines(counts: Counts) -> Iterable[str]:
     yield f"{known}: {', '.join(parts) or 'none on either side'}"
     if counts.verdicts:
         source = "without a savepoint" if counts.source is RestoreFrom.LAST_STATE else "savepoints"
-        said = [
+        verdicts = [
             f"{count:,} {VERDICT_WORDS[verdict]}"
             for verdict in Verdict
             if (count := counts.verdicts[verdict])
         ]
-        yield f"{source}: {', '.join(said)}"
+        yield f"{source}: {', '.join(verdicts)}"
     if counts.lost:
         yield f"state that is lost: of {_number(counts.lost, 'operator')}"
     if counts.taken:
@@ -169,7 +169,7 @@ def _topology_lines(topology: TopologyDiff) -> Iterator[DiffLine]:
         yield DiffLine(_SETTINGS_ONLY, 2)
 
 
-def _verdict_lines(topology: TopologyDiff, restored: Restored) -> Iterator[DiffLine]:
+def _verdict_lines(topology: TopologyDiff, restored: RestoreResult) -> Iterator[DiffLine]:
     if topology.verdict is not None:
         source = "without a savepoint" if restored.source is RestoreFrom.LAST_STATE else "savepoint"
         yield DiffLine(f"{source}: {_VERDICTS[topology.verdict]}", 2)
@@ -202,10 +202,11 @@ def _warning(row: dict[str, Any]) -> str:
 
 def _lost(row: dict[str, Any]) -> str:
     loss = "loses its state" if row["has_state"] else "is in the last checkpoint without state"
-    said = f"{_name(row['operator'])} {loss} (id {row['operator_id']}): "
+    loss_text = f"{_name(row['operator'])} {loss} (id {row['operator_id']}): "
     if row["suggestion"] is None:
-        return f"{said}{row['because']}"
-    return said + f"keep it with {_suggested(row['suggestion'])} on {_name(row['becomes']['operator'])}"
+        return f"{loss_text}{row['because']}"
+    suggested = f"{_suggested(row['suggestion'])} on {_name(row['becomes']['operator'])}"
+    return f"{loss_text}keep it with {suggested}"
 
 
 def _mismatched(row: dict[str, Any]) -> str:
@@ -222,7 +223,7 @@ def _suggested(suggestion: dict[str, Any]) -> str:
 
 
 def _operator_lines(topology: TopologyDiff) -> Iterable[tuple[str, list[str]]]:
-    """Headings, and the changes below each."""
+    """Yield headings, and the changes below each."""
     operators = topology.operators
     yield "added", [_name(row["name"]) for row in operators["added"]]
     yield "removed", [_name(row["name"]) for row in operators["removed"]]
@@ -278,7 +279,7 @@ def _name(name: str) -> str:
 
 
 def _print_change(line: DiffLine) -> None:
-    """A text in lines of at most _WIDTH; a longer word has a line of its own."""
+    """Print a text in lines of at most _WIDTH; a longer word has a line of its own."""
     lines = wrap(
         line.text,
         _WIDTH,
@@ -288,18 +289,18 @@ def _print_change(line: DiffLine) -> None:
         break_on_hyphens=False,
     )
     for each in lines:
-        print_line(Styled(each, "bold") if line.is_heading else each)
+        print_line(StyledText(each, "bold") if line.is_heading else each)
 
 
-# A comparison in Markdown, for the comments of a Git forge and for notebooks.
+# A comparison in Markdown, for comments of a Git forge and for notebooks.
 
 
 _PLAIN = re.compile("[^0-9A-Za-z .,:;/→…_-]|_(?![0-9A-Za-z])|(?<![0-9A-Za-z])_")
-"""Characters that Markdown, HTML or a forge could act on, such as @ and #; letters of other scripts too."""
+"""Characters that Markdown, HTML or a forge could interpret, such as @ and #; and non-Latin letters."""
 
 
 def markdown_of_diff(sides: Sequence[Side], counts: Counts, shown: ShownTopologies) -> Iterator[str]:
-    """Lines of Markdown: the counts as a list, then a section for each topology that is shown."""
+    """Yield lines of Markdown with the counts as a list, then a section for each printed topology."""
     for number, part in enumerate(diff_lines(sides, counts, shown)):
         if number:
             yield ""

@@ -1,4 +1,4 @@
-"""All topologies of two sides that are not equal."""
+"""Compare all topologies of two sides, and describe the differing ones."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,8 +18,8 @@ from penstock.engine.views.diff.match_operators import match_operators
 from penstock.engine.views.diff.savepoint_verdicts import (
     Change,
     Counts,
-    Restored,
     RestoreFrom,
+    RestoreResult,
     TopologyDiff,
     restored,
 )
@@ -28,14 +28,16 @@ from penstock.plans.planners.plan_in_parts import without_garbage_collection
 from penstock.plans.restore_savepoint import JOB_COLUMNS, Job, jobs_to_restore
 from penstock.plans.tables.column_types import TOPOLOGY
 
-# Which operators lose their state in a new topology, and the uid that would keep it.
+# Operators that lose their state in a new topology, and the uid that would keep it.
 
 
 Rows = dict[int, list[dict[str, Any]]]
 
 _NO_COUNTERPART = "the new topology has no such operator"
 _SQL = "SQL sets no ids by hand; only jobs that run from a compiled plan keep theirs (EXECUTE PLAN)"
-_CHAINED_SOURCE = "Flink finds no state of a source that is chained into an operator with several inputs"
+_CHAINED_SOURCE = (
+    "Flink does not find the state of a source that is chained into an operator with several inputs"
+)
 _SEVERAL = "several operators could be meant: give the one that continues it a uid or uid hash"
 
 _UNFIT = (
@@ -44,10 +46,10 @@ _UNFIT = (
 
 
 class LostOperators(NamedTuple):
-    """By topology. `lost`: no operator of the new topology has their id. `taken`: another operator has it.
+    """Operators by topology. `lost`: no operator of the new topology has their id. `taken`: another one does.
 
-    `mismatched`: their state does not fit the max parallelism or the parallelism of the operator that has it.
-    `warnings`: Flink restores it into an operator that cannot use all of it.
+    `mismatched`: their state does not fit the max parallelism or the parallelism of the operator that gets
+    it. `warnings`: Flink restores it into an operator that cannot use all of it.
     """
 
     lost: Rows
@@ -57,18 +59,18 @@ class LostOperators(NamedTuple):
 
 
 def _lost_operators(entries: pl.DataFrame, new: KeyedPlans, matched: pl.DataFrame) -> LostOperators:
-    """Operators of topologies that both sides planned; `matched` as match_operators gives it.
+    """Find lost operators of topologies that both sides planned; `matched` comes from match_operators.
 
     `entries` are KeyedPlans.operators of the old side, with `has_state` and `is_listed`: whether the new
-    topology needs an operator of its id.
+    topology needs an operator with the id.
 
-    A row has the operator's name, node, operator_id and uid. A row of `lost` also has `has_state`, what it
-    `becomes`, the name and node of the new operator (null: none), and a suggestion, by which that operator
-    gets the state: a uid or uid_hash, and a max_parallelism or parallelism if its own do not fit. The
-    suggestion is null if there is none, or if state could get lost or mixed by it: `because` is the reason. A
-    row of `taken` has the operator that gets its state (`by`), a row of `mismatched` that too, and a
-    suggestion for it, empty if it is another operator or does not decide alone for its task; a row of
-    `warnings` has `by` and a `warning` (see WARNINGS).
+    A row has the operator's name, node, operator_id and uid. A row of `lost` also has `has_state`; `becomes`,
+    the name and node of the new operator (null: none); and a suggestion that gives that operator the state: a
+    uid or uid_hash, and a max_parallelism or parallelism if its own do not fit. The suggestion is null if
+    there is none, or if it could lose or mix state: `because` is the reason. A row of `taken` has the
+    operator that gets its state (`by`). A row of `mismatched` has that too, and a suggestion for it, empty if
+    it is another operator or does not decide alone for its task. A row of `warnings` has `by` and a `warning`
+    (see WARNINGS).
     """
     in_new = new.tables["topologies"].select(TOPOLOGY)
     states = entries.join(in_new, on=TOPOLOGY, how="semi").drop_nulls("operator_id")
@@ -88,7 +90,7 @@ def _lost_operators(entries: pl.DataFrame, new: KeyedPlans, matched: pl.DataFram
     once = [TOPOLOGY, "node"]
     taken = states.filter(has_holder & ~keeps & has_state).unique(once, maintain_order=True)
     held = states.filter(pl.col("holder_node") == pl.col("new_node")).with_columns(warning=_warning())
-    # Without state nothing is lost, but that keyed state begins empty is worth a word.
+    # Without state nothing is lost, but keyed state that begins empty deserves a warning.
     warned = held.filter(has_state | (pl.col("warning") == NEWLY_KEYED)).drop_nulls("warning")
     return LostOperators(
         _rows(states.filter(~has_holder & is_listed), _lost),
@@ -106,7 +108,7 @@ WARNINGS = {
     NEWLY_KEYED: "is keyed now: Flink restores its operator state, and its keyed state begins empty",
     OTHER_CLASS: "is of another class: Flink does not check that it reads the state",
 }
-"""Warnings as people read them, after the operator's name.
+"""Text of warnings after the operator's name.
 
 Source: StreamTaskStateInitializerImpl.keyedStatedBackend, which leaves keyed state unread without a key
 serializer, and StreamOperatorStateHandler.
@@ -114,10 +116,10 @@ serializer, and StreamOperatorStateHandler.
 
 
 def _warning() -> pl.Expr:
-    """The warning about a state and the operator that has its id; null: none."""
+    """Return the warning about a state and the operator with its id; null if there is none."""
     was, now = pl.col("is_keyed"), pl.col("holder_keyed")
-    own, held = pl.col("operator_class"), pl.col("holder_class")
-    simple = [name.str.extract(r"([^.]+)$") for name in (own, held)]
+    old_class, new_class = pl.col("operator_class"), pl.col("holder_class")
+    simple = [name.str.extract(r"([^.]+)$") for name in (old_class, new_class)]
     return (
         pl.when(was & ~now)
         .then(pl.lit(NO_LONGER_KEYED))
@@ -129,15 +131,15 @@ def _warning() -> pl.Expr:
 
 
 def _with_fit(states: pl.DataFrame, new: KeyedPlans) -> pl.DataFrame:
-    """States with `can_set_max` and `can_set_parallelism`: whether these settings of their operator help.
+    """Add `can_set_max` and `can_set_parallelism` to states, which tell if these operator settings help.
 
     A task has one max parallelism, its head's, for the states of all its operators. A chain stays together
-    only if all of its operators get another parallelism.
+    only if all its operators get another parallelism.
     """
     vertex, node = pl.coalesce("holder_vertex", "new_vertex"), pl.coalesce("holder_node", "new_node")
     sizes = new.operators.group_by(TOPOLOGY, task="vertex").agg(size=pl.len())
-    own = (node == pl.col("new_node")) & (pl.len().over(TOPOLOGY, "node") == 1)
-    states = states.with_columns(task=vertex, is_own=own.fill_null(value=False))
+    is_same_operator = (node == pl.col("new_node")) & (pl.len().over(TOPOLOGY, "node") == 1)
+    states = states.with_columns(task=vertex, is_own=is_same_operator.fill_null(value=False))
     states = states.join(sizes, on=[TOPOLOGY, "task"], how="left", maintain_order="left")
     one_max = pl.col("effective_max_parallelism").n_unique().over(TOPOLOGY, "task") == 1
     whole = pl.col("is_own").sum().over(TOPOLOGY, "task") == pl.col("size")
@@ -148,7 +150,7 @@ def _with_fit(states: pl.DataFrame, new: KeyedPlans) -> pl.DataFrame:
 
 
 def _holders(new: KeyedPlans) -> pl.DataFrame:
-    """Facts of the operators in which Flink looks for state, by each of their ids.
+    """Return facts of the operators in which Flink looks for state, by each of their ids.
 
     An id has several rows if several operators have the same uid hash; one of them gets the state.
     """
@@ -229,7 +231,7 @@ def _mismatched(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fitting(row: dict[str, Any], prefix: str) -> dict[str, int] | None:
-    """Settings of an operator, or of its whole job in SQL, by which the state fits it; None: not by these."""
+    """Return settings of an operator (in SQL, of its job) that make the state fit; None if none do."""
     state_max = row["effective_max_parallelism"]
     fitting = {}
     if not row[f"{prefix}_derives"] and row[f"{prefix}_max"] != state_max:
@@ -243,20 +245,20 @@ def _fitting(row: dict[str, Any], prefix: str) -> dict[str, int] | None:
     return fitting
 
 
-# Which topologies two sides share, and which of them have to be looked at.
+# Pairing of topologies, and the pairs that need comparison.
 
 
 TOPOLOGIES_AT_ONCE = 100_000
-"""About how many names of a side are in memory at a time."""
-OPERATORS_OF_A_SLICE = 50_000
-"""About how many operators of both sides are compared at a time; a topology is never divided."""
+"""Names of a side in memory at a time, approximately."""
+OPERATORS_PER_SLICE = 50_000
+"""Operators of both sides compared at a time, approximately; a topology is never divided."""
 
 
 class Part(NamedTuple):
     """Topologies to compare, by name, in slices that fit in memory.
 
-    `pairs`: old_id, new_id, name and slice, one of the ids null where it is on one side only. `equal`: how
-    many others of this part have been found equal.
+    `pairs`: old_id, new_id, name and slice; an id is null if only the other side has the topology. `equal`:
+    number of other topologies of this part that are equal.
     """
 
     pairs: pl.DataFrame
@@ -265,11 +267,11 @@ class Part(NamedTuple):
 
 
 def pair_topologies(old: Side, new: Side, in_both: int = 0) -> Iterator[Part]:
-    """All topologies that are not known to be equal, in parts of about TOPOLOGIES_AT_ONCE.
+    """Yield all topologies that are not known to be equal, in parts of about TOPOLOGIES_AT_ONCE.
 
     Topologies are paired by name; if each side has only one, these two. They are known to be equal if their
-    fingerprints are, and both sides were planned in the same way. `in_both`: how many equal topologies both
-    sides have beside these.
+    fingerprints are, and both sides were planned in the same way. `in_both`: number of additional equal
+    topologies on both sides.
     """
     counts = [int(side.topologies.select(pl.len()).collect().item()) for side in (old, new)]
     parts = max(1, -(-max(counts) // TOPOLOGIES_AT_ONCE))
@@ -307,7 +309,7 @@ def _alone(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_slices(old: Side, new: Side, candidates: pl.DataFrame) -> pl.DataFrame:
-    """Pairs with the number of their slice, which holds as many operators as fit; reads nothing for none."""
+    """Number pairs by slice, each with as many operators as fit; read nothing if there are no pairs."""
     if candidates.is_empty():
         return candidates.with_columns(pl.lit(0, pl.Int64).alias(SLICE))
     sizes = []
@@ -321,8 +323,8 @@ def _in_slices(old: Side, new: Side, candidates: pl.DataFrame) -> pl.DataFrame:
     rows = pl.lit(1, pl.Int64)
     for key in ("old_id", "new_id"):
         rows = rows + pl.col(f"{key}_rows").cast(pl.Int64).fill_null(0)
-    numbered = counted.select("old_id", "new_id", "name", rows.alias(SLICE).cum_sum() // OPERATORS_OF_A_SLICE)
-    # A topology larger than a slice leaves numbers out.
+    numbered = counted.select("old_id", "new_id", "name", rows.alias(SLICE).cum_sum() // OPERATORS_PER_SLICE)
+    # A topology larger than a slice skips numbers.
     return numbered.with_columns(pl.col(SLICE).rle_id().cast(pl.Int64)).collect(engine="streaming")
 
 
@@ -336,12 +338,12 @@ def diff_sides(
     stateful: Sequence[str] = (),
     in_both: int = 0,
 ) -> Iterator[TopologyDiff]:
-    """Topologies that are added, removed or changed, in slices, each by name; `counts` counts all, and its
-    `source` is what the new jobs restore their state from.
+    """Yield topologies that are added, removed or changed, slice by slice, each by name.
 
-    `stateful`: patterns (as of fnmatch, case counts) for names and uids of the operators that have state;
-    none: keyed operators, sources and sinks have. `in_both`: how many equal topologies both sides have beside
-    these. One slice is in memory at a time. Raises what the sides' plans raise.
+    `counts` counts all topologies; its `source` is the source of the new jobs' state. `stateful`: patterns
+    (fnmatch, case-sensitive) for names and uids of the operators that have state; if empty, keyed operators,
+    sources and sinks. `in_both`: number of additional equal topologies on both sides. One slice is in memory
+    at a time. Raises the errors of the sides' plans.
     """
     counts.topologies[Change.EQUAL] += in_both
     for part in pair_topologies(old, new, in_both):
@@ -359,9 +361,9 @@ def _diff_part(
 ) -> Iterator[TopologyDiff]:
     if not part.slices:
         return
-    # Only the names of removed topologies are shown.
-    kept = pl.when(pl.col("new_id").is_not_null()).then("old_id")
-    pairs = part.pairs.with_columns(old_kept=kept)
+    # Only the names of removed topologies are printed.
+    old_id_of_changed = pl.when(pl.col("new_id").is_not_null()).then("old_id")
+    pairs = part.pairs.with_columns(old_kept=old_id_of_changed)
     before, after = (
         side.plans(pairs.select(pl.col(key).alias(TOPOLOGY), SLICE).drop_nulls(TOPOLOGY), part.slices)
         for side, key in ((old, "old_kept"), (new, "new_id"))
@@ -412,11 +414,11 @@ def _changed(
     name: str,
     number: int,
     same_topology: bool,
-    verdict: Restored,
+    verdict: RestoreResult,
     lost: LostOperators,
     changed: ChangedPlans,
 ) -> TopologyDiff:
-    """The difference; a topology that is the same, and planned alike in another way, is equal."""
+    """Return the difference. An unchanged topology is equal if its plan is, even if planned differently."""
     topology = TopologyDiff(
         name,
         Change.CHANGED,
@@ -452,11 +454,11 @@ def _verdicts(
     with_state: pl.DataFrame,
     lost: LostOperators,
     source: RestoreFrom,
-) -> Mapping[int, Restored]:
-    """The verdicts on topologies that both sides planned. `with_state`: the operators that have state.
+) -> Mapping[int, RestoreResult]:
+    """Return the verdicts on topologies that both sides planned. `with_state`: operators that have state.
 
-    Where every state has an operator that it fits, Flink has nothing to say, unless uid hashes give an
-    operator a second id: only the other jobs are restored one by one.
+    If every state has an operator that it fits, Flink accepts it, unless uid hashes give an operator a second
+    id: only the other jobs are restored one by one.
     """
     planned = [side.tables["topologies"] for side in (old, new)]
     both = planned[0].join(planned[1], on=TOPOLOGY, how="semi")[TOPOLOGY].to_list()
@@ -476,7 +478,7 @@ def _verdicts(
             with_empty=True,
         )
         if number in doubtful
-        else Restored(names[number], source=source)
+        else RestoreResult(names[number], source=source)
         for number in both
     }
 

@@ -1,4 +1,4 @@
-"""Plans of both sides of a slice under one key, so that a topology and its older one are joined."""
+"""Plans of both sides of a slice under one key, which joins a topology to its older one, and changes."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -19,8 +19,8 @@ _STATE_BACKEND = pl.col("slot_scope").list.contains(str(ManagedMemoryUseCase.STA
 _OF_SINKS = pl.col("operator_factory").is_in(["SinkWriterOperatorFactory", "CommitterOperatorFactory"])
 _IS_KEYED = pl.col("keyed").fill_null(_STATE_BACKEND)
 HAS_STATE = _IS_KEYED | pl.col("among_sources") | pl.col("read").is_null() | _OF_SINKS.fill_null(value=False)
-"""Keyed operators, sources (their offsets or splits) and sinks (their transactions); `read`: some edge
-leaves it."""
+"""Keyed operators, sources (their offsets or splits) and sinks (their transactions). `read`: an edge leaves
+the operator."""
 
 
 _HEADER = ("config", "stream_graph_settings", "parallelism", "max_parallelism", "chaining")
@@ -30,9 +30,9 @@ _COUNTED = ("id", "name", "description")
 class KeyedPlans(NamedTuple):
     """The plans of one side; topology_id is the number of the pair in its slice.
 
-    `refusals`: why topologies of this side were refused. `operators`: one row per operator with its ids and
-    uids, its vertex, the vertex's subtasks and effective max parallelism, whether that is derived, and
-    whether it `has_state` by what the topology says, and what with_identity adds.
+    `refusals`: reasons why topologies of this side were refused. `operators`: one row per operator with its
+    ids and uids, its vertex, the vertex's subtasks and effective max parallelism, whether that is derived,
+    `has_state` by the topology's settings, and the columns of with_identity.
     """
 
     tables: Mapping[str, pl.DataFrame]
@@ -41,7 +41,7 @@ class KeyedPlans(NamedTuple):
 
 
 def keyed_plans(plans: Plans, ids: pl.Series) -> KeyedPlans:
-    """The plans of topologies with these `ids`, null where this side lacks one, by position in `ids`."""
+    """Return the plans of topologies with these `ids`, null if this side lacks one, by position in `ids`."""
     numbers = pl.DataFrame({TOPOLOGY: ids, "number": pl.int_range(len(ids), eager=True)}).drop_nulls(TOPOLOGY)
     tables = {name: _numbered(frame, numbers) for name, frame in plans.items()}
     planned = tables["topologies"].select(TOPOLOGY)
@@ -73,9 +73,10 @@ def _operators(tables: Plans) -> pl.DataFrame:
 
 
 def equal_but_for_numbers(old: KeyedPlans, new: KeyedPlans) -> set[int]:
-    """Topologies whose fingerprints are equal, or differ by numbers that the Table planner counts alone.
+    """Return topologies whose fingerprints differ at most by numbers of the Table planner.
 
-    These are in names, descriptions and ids of nodes. Topologies without such numbers count by fingerprint.
+    These numbers are in names, descriptions and ids of nodes. Topologies without them are compared by
+    fingerprint.
     """
     both = old.tables["topologies"].join(new.tables["topologies"], on=TOPOLOGY, suffix="_new")
     equal = both.filter(pl.col("fingerprint") == pl.col("fingerprint_new"))[TOPOLOGY].to_list()
@@ -85,15 +86,17 @@ def equal_but_for_numbers(old: KeyedPlans, new: KeyedPlans) -> set[int]:
 
 
 def _texts_without_numbers(side: KeyedPlans, topologies: Sequence[int]) -> dict[int, str]:
-    """All settings of these topologies and their operators, in order, without counted numbers."""
+    """Return all settings of topologies and their operators, in order, without the planner's numbers."""
     chosen = pl.col(TOPOLOGY).is_in(list(topologies))
     texts: dict[int, str] = {}
     headers = side.tables["topologies"].filter(chosen).select(TOPOLOGY, *_HEADER)
     for topology, config, settings, *others in headers.iter_rows():
-        kept = sorted((key, value) for key, value in config.items() if not key.startswith(CAPTURE_NOTES))
+        known_config = sorted(
+            (key, value) for key, value in config.items() if not key.startswith(CAPTURE_NOTES)
+        )
         graph = orjson.loads(settings or "{}")
-        of_graph = sorted((key, value) for key, value in graph.items() if key not in ("sources", "sinks"))
-        texts[topology] = repr((kept, of_graph, others))
+        graph_values = sorted((key, value) for key, value in graph.items() if key not in ("sources", "sinks"))
+        texts[topology] = repr((known_config, graph_values, others))
     columns = [
         "label",
         "meaning",
@@ -122,16 +125,16 @@ TOTALS = {
     "managed_bytes": "bytes of managed memory",
     "slots": "slots",
 }
-"""What is counted, and how people read it."""
+"""Totals and their texts for people."""
 
 Totals = dict[str, tuple[int, int]]
-"""Old and new value by key of TOTALS, where they differ."""
+"""Old and new value by key of TOTALS, if they differ."""
 
 _Tables = Mapping[str, pl.DataFrame]
 
 
 def _changed_totals(old: _Tables, new: _Tables, in_both: pl.DataFrame) -> dict[int, Totals]:
-    """The totals that differ, by topology of `in_both`. Totals of tables that one side lacks are left out."""
+    """Return differing totals by topology of `in_both`. Totals of tables that one side lacks are left out."""
     names = [name for name, needed in _NEEDED.items() if needed <= old.keys() & new.keys()]
     counted = [
         _totals(tables, in_both, names).rename({name: f"{side} {name}" for name in names})
@@ -169,22 +172,22 @@ def _channels(tables: _Tables) -> pl.DataFrame:
 
 
 def _network_buffers(tables: _Tables) -> pl.DataFrame:
-    """Network buffers of all tasks: what they announce, or what they require if that is not bounded."""
+    """Sum the announced network buffers of all tasks, or the required ones if these are unbounded."""
     tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
-    of_tasks = tables["network_buffers"].join(tasks, on=[TOPOLOGY, "vertex"])
+    buffers_of_tasks = tables["network_buffers"].join(tasks, on=[TOPOLOGY, "vertex"])
     each = pl.coalesce(_long("announced"), _long("required")) * _long("parallelism")
-    return of_tasks.group_by(TOPOLOGY).agg(network_buffers=each.sum())
+    return buffers_of_tasks.group_by(TOPOLOGY).agg(network_buffers=each.sum())
 
 
 def _managed_bytes(tables: _Tables) -> pl.DataFrame:
-    """Managed memory of all slots: for use case OPERATOR by operator; other use cases share theirs."""
+    """Sum managed memory of all slots: use case OPERATOR by operator; other use cases are shared."""
     groups = tables["job_vertices"].select(TOPOLOGY, "vertex", "slot_sharing_group")
     tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
     used = tables["managed_memory"].join(groups, on=[TOPOLOGY, "vertex"]).join(tasks, on=[TOPOLOGY, "vertex"])
-    own = pl.col("use_case") == str(ManagedMemoryUseCase.OPERATOR)
-    each = used.filter(own).select(TOPOLOGY, bytes=_long("bytes") * _long("parallelism"))
+    is_operator = pl.col("use_case") == str(ManagedMemoryUseCase.OPERATOR)
+    each = used.filter(is_operator).select(TOPOLOGY, bytes=_long("bytes") * _long("parallelism"))
     shared = (
-        used.filter(~own)
+        used.filter(~is_operator)
         .group_by(TOPOLOGY, "slot_sharing_group", "use_case")
         .agg(bytes=_long("bytes").max() * _long("parallelism").max())
         .select(TOPOLOGY, "bytes")
@@ -216,7 +219,7 @@ _NEEDED: dict[str, set[str]] = {
 }
 
 
-# The differences between plans of topologies: operators, chains, data sets and totals, as rows.
+# Differences between plans of topologies as rows: operators, chains, data sets and totals.
 
 
 Rows = dict[int, list[dict[str, Any]]]
@@ -231,7 +234,7 @@ _CHANGEABLE = {
 
 
 class ChangedPlans(NamedTuple):
-    """Changes by topology, for those that both sides planned.
+    """Changes by topology, for topologies that both sides planned.
 
     `operators`: added, removed and the keys of _CHANGEABLE.
     """
@@ -244,7 +247,7 @@ class ChangedPlans(NamedTuple):
 
 
 def changed_plans(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame) -> ChangedPlans:
-    """All changes; `matched` as match_operators gives it. Topologies that one side lacks have none."""
+    """Find all changes; `matched` comes from match_operators. Topologies that one side lacks have none."""
     both = [old.tables["topologies"].select(TOPOLOGY), new.tables["topologies"].select(TOPOLOGY)]
     in_both = both[0].join(both[1], on=TOPOLOGY, how="semi")
     olds, news = (side.operators.join(in_both, on=TOPOLOGY, how="semi") for side in (old, new))
@@ -282,7 +285,7 @@ def _changed(pairs: pl.DataFrame, column: str) -> Rows:
 
 
 def _divided(pairs: pl.DataFrame, whole: str, part: str, name: str, together: str, many: str) -> Rows:
-    """Chains by `whole` whose operators are in several chains by `part`."""
+    """Return chains by `whole` whose operators are in several chains by `part`."""
     several = (
         pairs.drop_nulls([whole, part]).group_by(TOPOLOGY, whole).agg(pl.col(part).n_unique().alias("parts"))
     )
@@ -299,10 +302,10 @@ def _divided(pairs: pl.DataFrame, whole: str, part: str, name: str, together: st
 
 
 def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both: pl.DataFrame) -> Rows:
-    """Exchanges between operators: the data sets that they read, by the new operators at both ends.
+    """Compare the data sets exchanged between operators, by the new operators at both ends.
 
-    An id follows from the names and numbers of its ends. Where it only moved because the numbers of nodes
-    did, which the Table planner writes into names too, nothing has changed.
+    An id depends on the names and numbers of its ends. If it changed only because the numbers of nodes did,
+    which the Table planner writes into names too, nothing has changed.
     """
     to_new = matched.rename({"old_node": "node", "new_node": "end"})
     ends = ("source_node", "target_node")
@@ -312,7 +315,7 @@ def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both:
         before = before.join(renamed, on=[TOPOLOGY, end], how="left")
     before = before.with_columns(
         **{f"{end}_before": pl.col(end) for end in ends},
-        # Ends that the new topology lacks keep their number below zero, where no other is.
+        # Ends missing in the new topology keep their number as a negative one, which no other has.
         **{end: pl.coalesce(f"new_{end}", -1 - pl.col(end)) for end in ends},
     ).drop([f"new_{end}" for end in ends])
     keys = [TOPOLOGY, *ends, "nth"]
@@ -322,7 +325,7 @@ def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both:
     differs = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_new")) for name in values)
     names = ("source", "target")
     changes: Rows = {}
-    # Null, as of an exchange that one side lacks, is not equal.
+    # Null, for an exchange that one side lacks, is not equal.
     moved = pl.all_horizontal(
         *(pl.col(name).eq_missing(pl.col(f"{name}_new")) for name in values[1:]),
         *(_unnumbered(f"{end}_name").eq_missing(_unnumbered(f"{end}_name_new")) for end in names),
@@ -343,12 +346,12 @@ def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both:
 
 
 def _unnumbered(name: str) -> pl.Expr:
-    """Names without the numbers that the Table planner gives: Calc[3]."""
+    """Remove the Table planner's numbers from names such as Calc[3]."""
     return pl.col(name).str.replace_all(r"\[\d+\]", "")
 
 
 def _exchanges(side: KeyedPlans) -> pl.DataFrame:
-    """Job edges with the types of their data sets and the names of their ends."""
+    """Return job edges with the types of their data sets and the names of their ends."""
     sets = side.tables["intermediate_data_sets"].rename({"vertex": "source_vertex"})
     edges = side.tables["job_edges"].join(sets, on=[TOPOLOGY, "source_vertex", "data_set_id"], how="left")
     for end in ("source", "target"):
@@ -360,7 +363,7 @@ def _exchanges(side: KeyedPlans) -> pl.DataFrame:
 
 
 def _nth(edges: pl.DataFrame, ends: tuple[str, str]) -> pl.DataFrame:
-    """Edges numbered among those between the same two operators."""
+    """Number edges among the edges between the same two operators."""
     numbered = edges.sort(TOPOLOGY, *ends, "in_index").with_columns(
         nth=pl.int_range(pl.len()).over(TOPOLOGY, *ends)
     )

@@ -1,4 +1,4 @@
-"""Which operator of the new topology is which of the old one."""
+"""Match operators of a new topology to operators of the old topology."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,26 +7,26 @@ import polars as pl
 
 from penstock.plans.tables.column_types import TOPOLOGY
 
-# What an operator is, apart from its ids.
+# Identity of an operator, apart from its ids.
 
 
 _NUMBER = r"^\[(\d+)\]:"
-"""The number that the Table planner gives an operator; later statements of a script count on."""
+"""Number that the Table planner gives an operator; later statements of a script continue the count."""
 _NUMBER_IN_NAME = r"^((?:Source: |Sink: )?)\[\d+\]:"
 _NUMBER_BEFORE_PART = r"^(.+)\[\d+\](: .+)$"
-"""The same in names of what a sink becomes, `revenue[16]: Writer`, which have no description."""
+"""The same in names of a sink's parts, `revenue[16]: Writer`, which have no description."""
 _COUNTED_NAMES = r"(\*anonymous_\w+\$|\bUnregistered_\w+_|\bUnnamedTable\$)\d+"
 
 IDENTITY_COLUMNS = ("description", "operator_class", "function_class", "output_type")
-"""The columns of stream_nodes that with_identity reads beside the name."""
+"""Columns of stream_nodes that with_identity reads in addition to the name."""
 
 
 def with_identity(operators: pl.DataFrame, is_keyed: pl.Expr) -> pl.DataFrame:
-    """Stream nodes with `is_keyed`, `is_sql`, `label`, `meaning` and `signature`.
+    """Add `is_keyed`, `is_sql`, `label`, `meaning` and `signature` to stream nodes.
 
-    `label` is the name and `meaning` the description (null: it says no more than the name), both without the
-    numbers that the Table planner counts. Operators of equal `signature` are alike in both and in kind, keys
-    and output type. `is_sql`: the Table planner made it.
+    `label` is the name and `meaning` the description (null if equal to the name), both without the Table
+    planner's numbers. Operators of equal `signature` have equal labels, meanings, kinds, keys and output
+    types. `is_sql`: made by the Table planner.
     """
     number = pl.col("description").str.extract(_NUMBER)
     plain = pl.col("name").str.strip_suffix(pl.format("[{}]", number)).str.replace(_NUMBER_IN_NAME, "${1}")
@@ -66,13 +66,13 @@ _BESIDE = ("above 3", "below 3", "above 1", "below 1")
 
 
 class _Rule(NamedTuple):
-    """Operators are paired whose keys are equal. `certain`: nothing else can be the same operator."""
+    """Pairs operators with equal keys. `certain`: no other operator can be the same."""
 
     old: tuple[str, ...]
     new: tuple[str, ...]
     certain: bool = True
-    unique: bool = False  #: only if one operator on each side has the key
-    sql: bool = True  #: also operators of the Table planner
+    unique: bool = False  #: only if a single operator on each side has the key
+    sql: bool = True  #: also for operators of the Table planner
 
 
 _BY_ID = (
@@ -96,13 +96,13 @@ _ALONE = {"signature": "alone_by_signature", "label": "alone_by_label"}
 def match_operators(
     old: pl.DataFrame, new: pl.DataFrame, old_edges: pl.DataFrame, new_edges: pl.DataFrame
 ) -> pl.DataFrame:
-    """(topology_id, old_node, new_node, certain) of operators that are the same; each is in one row at most.
+    """Return (topology_id, old_node, new_node, certain) of matching operators; each is in at most one row.
 
-    `old` and `new` are of KeyedPlans.operators, the edges of stream_edges; a topology and its older one share
-    topology_id. In this order: the uid; a uid hash of the new one; the signature (see with_identity) with the
-    operator id, with what is around the operator, and alone, the first with the first; the name, if nothing
-    known differs; the operator id alone (a renamed one). Operators of the Table planner need equal signatures
-    in any case. `certain` is false if another operator could be meant.
+    `old` and `new` are KeyedPlans.operators, the edges are stream_edges; a topology and its older one share
+    topology_id. Rules in order: the uid; a uid hash of the new operator; the signature (see with_identity)
+    with the operator id, with the surroundings of the operator, and alone, first with first; the name, if
+    nothing known differs; the operator id alone (a renamed operator). Operators of the Table planner always
+    need equal signatures. `certain` is false if another operator could be meant.
     """
     olds, news = _counted(old), _counted(new)
     matches: list[pl.DataFrame] = []
@@ -148,7 +148,7 @@ def _paired(olds: pl.DataFrame, news: pl.DataFrame, rule: _Rule) -> pl.DataFrame
     certain = pl.lit(rule.certain)
     if (alone := _ALONE.get(rule.old[0])) is not None and not rule.unique and not rule.certain:
         certain = pl.col(alone) & pl.col(f"{alone}_of_new")
-    if rule.unique:  # of alike operators, any may be the one that was added or removed
+    if rule.unique:  # any of several alike operators may have been added or removed
         certain = certain & (pl.col("alike") == pl.col("alike_of_new"))
     if rule.old == ("label", "of_label"):
         alike = ("among_sources", "is_keyed", "meaning", "output_type")
@@ -158,7 +158,7 @@ def _paired(olds: pl.DataFrame, news: pl.DataFrame, rule: _Rule) -> pl.DataFrame
 
 
 def _agree(column: str) -> pl.Expr:
-    """Whether both sides have the same value, or one of them is not known."""
+    """Return whether both sides have the same value, or one is unknown."""
     return (pl.col(column) == pl.col(f"{column}_of_new")).fill_null(value=True)
 
 
@@ -169,7 +169,7 @@ _FACTS = (
 
 
 def _once(operators: pl.DataFrame, key: tuple[str, ...], rule: _Rule) -> pl.DataFrame:
-    """The first operator of each key; operators whose key is null are dropped."""
+    """Return the first operator of each key; operators whose key is null are dropped."""
     counted = operators.with_columns(
         pl.int_range(pl.len()).over(TOPOLOGY, "signature").alias(_OCCURRENCE),
         pl.int_range(pl.len()).over(TOPOLOGY, "label").alias("of_label"),
@@ -185,17 +185,17 @@ def _once(operators: pl.DataFrame, key: tuple[str, ...], rule: _Rule) -> pl.Data
 def _placed(
     left: pl.DataFrame, operators: pl.DataFrame, edges: pl.DataFrame, several: pl.DataFrame
 ) -> pl.DataFrame:
-    """`left` with hashes of what is around operators that are not alone, up to three edges away."""
+    """Add hashes of the surroundings of ambiguous operators to `left`, up to three edges away."""
     topologies = several.select(TOPOLOGY).unique()
     colours = operators.join(topologies, on=TOPOLOGY, how="semi").select(TOPOLOGY, "node", "signature")
     edges = edges.join(topologies, on=TOPOLOGY, how="semi").select(TOPOLOGY, "source", "target")
-    for direction, here, there in (("above", "target", "source"), ("below", "source", "target")):
+    for direction, near, far in (("above", "target", "source"), ("below", "source", "target")):
         for distance, nearer in _distances(direction):
             reached = edges.join(
-                colours.select(TOPOLOGY, pl.col("node").alias(there), pl.col(nearer).hash(1).alias("sum")),
-                on=[TOPOLOGY, there],
+                colours.select(TOPOLOGY, pl.col("node").alias(far), pl.col(nearer).hash(1).alias("sum")),
+                on=[TOPOLOGY, far],
             )
-            reached = reached.group_by(TOPOLOGY, pl.col(here).alias("node")).agg(pl.col("sum").sum())
+            reached = reached.group_by(TOPOLOGY, pl.col(near).alias("node")).agg(pl.col("sum").sum())
             colours = colours.join(reached, on=[TOPOLOGY, "node"], how="left").with_columns(
                 pl.struct("signature", pl.col("sum").fill_null(0)).hash().alias(f"{direction} {distance}")
             )
@@ -211,6 +211,6 @@ def _placed(
 
 
 def _distances(direction: str) -> Iterator[tuple[int, str]]:
-    """Distances from 1 on, with the column of the distance before."""
+    """Yield distances from 1 on, with the column of the previous distance."""
     for distance in (1, 2, 3):
         yield distance, "signature" if distance == 1 else f"{direction} {distance - 1}"

@@ -1,4 +1,4 @@
-"""Whether the state of old topologies can be restored in new ones."""
+"""Check whether the state of old topologies can be restored in new ones."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ _SHOWN = 5
 
 
 class Pair(NamedTuple):
-    """The topologies are as topology files hold them. `stateful`: ids of operators; None: all have state."""
+    """Two topologies as in topology files. `stateful`: ids of operators; None: all have state."""
 
     name: str
     old: dict[str, Any]
@@ -50,10 +50,10 @@ class Pair(NamedTuple):
 
 
 def read_pairs(path: str) -> Iterator[list[Pair]]:
-    """The pairs of JSON lines in a file (.gz, - for standard input), directory or glob, in parts.
+    """Read the pairs of JSON lines in a file (.gz, - for standard input), directory or glob, in parts.
 
-    A part is some BYTES_OF_A_PART of lines. Raises InputError: what find_topology_files raises, a file
-    without a pair, and all lines of a part that are no pairs.
+    A part is about BYTES_OF_A_PART of lines. Raises InputError for the errors of find_topology_files, for a
+    file without a pair, and for all lines of a part that are not pairs.
     """
     part: list[Pair] = []
     wrong: list[str] = []
@@ -78,7 +78,7 @@ def read_pairs(path: str) -> Iterator[list[Pair]]:
 
 
 def _lines(path: str) -> Iterator[tuple[str, bytes]]:
-    """Where each line is, and what it holds; blank ones are left out."""
+    """Yield the place and content of each line that is not blank."""
     for block in blocks_of_files(find_topology_files([path]), MAX_LINE_BYTES):
         if isinstance(block, LineBlock):
             data, file, first = block
@@ -90,30 +90,30 @@ def _lines(path: str) -> Iterator[tuple[str, bytes]]:
             place = f"line {(held.line if held.line is not None else held.ordinal or 0) + 1}"
             place = f"{place} of {held.source_file}"
             if held.problem is not None or held.too_long_bytes is not None:
-                raise InputError(f"{place}: {held.problem or 'it is too long'}", "split or mend the file")
+                raise InputError(f"{place}: {held.problem or 'it is too long'}", "split or repair the file")
             if held.value.strip():
                 yield place, held.value
 
 
 def _pair_of(line: bytes) -> Pair | str:
-    """The pair in a line, or a sentence about its fault."""
+    """Parse the pair in a line, or return a sentence about its error."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         return f"not JSON: {error}"
     if not isinstance(record, dict):
-        return f"found {type(record).__name__}, allowed: an object with old and new"
+        return f"must be an object with old and new, got {type(record).__name__}"
     for key in ("old", "new"):
         if not isinstance(record.get(key), dict):
             kind = "a value of another kind" if key in record else "nothing"
-            return f"{key}: found {kind}, allowed: a topology"
+            return f"{key} must be a topology, got {kind}"
     name, stateful = record.get("name", ""), record.get("stateful")
     if not isinstance(name, str):
-        return "name: found no text, allowed: text"
+        return "name must be text"
     if stateful is None:
         return Pair(name, record["old"], record["new"], None)
     if not isinstance(stateful, list) or any(type(node) is not int for node in stateful):
-        return "stateful: allowed: a list of ids of transformations, or no stateful at all"
+        return "stateful, if given, must be a list of ids of transformations"
     return Pair(name, record["old"], record["new"], frozenset(stateful))
 
 
@@ -122,19 +122,19 @@ def _require_pairs(wrong: list[str]) -> None:
         more = f"\n  and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
         raise InputError(
             "not pairs of topologies:\n  " + "\n  ".join(wrong[:_SHOWN]) + more,
-            'a line is {"name": …, "old": {…}, "new": {…}, "stateful": [ids]}; stateful may be left out',
+            'a line is {"name": …, "old": {…}, "new": {…}, "stateful": [ids]}; stateful is optional',
         )
 
 
 class RestoreFrom(StrEnum):
-    """The values of --from: where the new job gets its state."""
+    """Values of --from, the source of the new job's state."""
 
     SAVEPOINT = "savepoint"
     LAST_STATE = "last-state"
 
 
 class Verdict(StrEnum):
-    """What becomes of the state, best first."""
+    """The fate of the state, best first."""
 
     RESTORES = "restores"
     RESTORES_WITH_WARNINGS = "restores-with-warnings"
@@ -144,7 +144,7 @@ class Verdict(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the best."""
+        """Return 0 for the best verdict, larger numbers for worse ones."""
         return list(Verdict).index(self)
 
 
@@ -157,12 +157,12 @@ VERDICT_WORDS = {
 }
 
 
-class Restored(NamedTuple):
+class RestoreResult(NamedTuple):
     """Flink's answer to a pair.
 
-    `unplanned`: why it plans one of the two topologies not, the old one first. Else `strict` and
-    `allow_non_restored` are its errors without and with --allow-non-restored-state, or `last_state` its error
-    where it restores without a savepoint; None: it restores.
+    `unplanned`: the reason if it does not plan one of the two topologies, checking the old one first.
+    Otherwise `strict` and `allow_non_restored` are its errors without and with --allow-non-restored-state, or
+    `last_state` its error if it restores without a savepoint; None: it restores.
     """
 
     name: str
@@ -174,7 +174,7 @@ class Restored(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict in one word."""
+        """Return the verdict."""
         if self.unplanned is not None:
             return Verdict.NOT_PLANNED
         if self.why_refused is not None:
@@ -183,17 +183,17 @@ class Restored(NamedTuple):
 
     @property
     def why_refused(self) -> Failure | None:
-        """The error that no option avoids."""
+        """Return the error that no option avoids."""
         return self.last_state if self.source is RestoreFrom.LAST_STATE else self.allow_non_restored
 
     def as_json(self) -> dict[str, Any]:
-        """The verdict as JSON (see docs/savepoints.md)."""
+        """Return the verdict as JSON (see docs/savepoints.md)."""
         if self.unplanned is not None:
             return {"name": self.name, **self.unplanned._asdict()}
         return {"name": self.name} | self.answers()
 
     def answers(self) -> dict[str, Any]:
-        """Flink's answers by key: "ok", or its error and message."""
+        """Return Flink's answers by key, "ok" or its error and message."""
         errors = {"strict": self.strict, "allow_non_restored": self.allow_non_restored}
         if self.source is RestoreFrom.LAST_STATE:
             errors = {"last_state": self.last_state}
@@ -204,8 +204,8 @@ def savepoint_verdicts(
     pairs: Sequence[Pair],
     job_defaults: JobDefaults = NO_DEFAULTS,
     source: RestoreFrom = RestoreFrom.SAVEPOINT,
-) -> Iterator[Restored]:
-    """Flink's answer to each pair, in order; both topologies are planned with `job_defaults`.
+) -> Iterator[RestoreResult]:
+    """Yield Flink's answer to each pair, in order; both topologies are planned with `job_defaults`.
 
     Raises NotEnoughMemoryError before memory runs out.
     """
@@ -224,7 +224,7 @@ def savepoint_verdicts(
     for number, pair in enumerate(pairs):
         old, new = f"old {number}", f"new {number}"
         if (refusal := refusals.get(old) or refusals.get(new)) is not None:
-            yield Restored(pair.name, refusal, source=source)
+            yield RestoreResult(pair.name, refusal, source=source)
             continue
         stateful = pair.stateful
         if stateful is not None:
@@ -235,7 +235,7 @@ def savepoint_verdicts(
 
 
 def _nodes_by_transformation(planned: Mapping[str, pa.Table]) -> dict[tuple[str, int], list[int]]:
-    """(topology's name, transformation) to the stream nodes that it was made into: of a sink, several."""
+    """Map (topology's name, transformation) to its stream nodes, several for a sink."""
     names = dict(from_arrow(planned["topologies"].select([TOPOLOGY, "name"])).iter_rows())
     nodes_of: dict[tuple[str, int], list[int]] = {}
     nodes = from_arrow(planned["stream_nodes"].select([TOPOLOGY, "id", "transformation"]))
@@ -253,22 +253,22 @@ def restored(
     source: RestoreFrom = RestoreFrom.SAVEPOINT,
     *,
     with_empty: bool = False,
-) -> Restored:
-    """Flink's answer when the state of `old` is restored in `new`; for `stateful` see take_savepoint.
+) -> RestoreResult:
+    """Return Flink's answer when the state of `old` is restored in `new`; for `stateful` see take_savepoint.
 
-    `with_empty`: the savepoint also has entries of operators without state, as those that Flink takes.
+    `with_empty`: the savepoint also has entries of operators without state, like Flink's savepoints.
     """
     if source is RestoreFrom.LAST_STATE:
         last_state = restore_last_state(take_last_state(old, stateful), new)
-        return Restored(name, last_state=last_state, source=source)
+        return RestoreResult(name, last_state=last_state, source=source)
     states = take_savepoint(old, stateful, with_empty=with_empty)
     strict = restore_savepoint(states, new, allow_non_restored_state=False)
-    if strict is None:  # where no state is skipped, the option changes nothing
-        return Restored(name)
-    return Restored(name, None, strict, restore_savepoint(states, new, allow_non_restored_state=True))
+    if strict is None:  # if no state is skipped, the option changes nothing
+        return RestoreResult(name)
+    return RestoreResult(name, None, strict, restore_savepoint(states, new, allow_non_restored_state=True))
 
 
-# `penstock diff --require`: which verdicts it lets pass, and the error for those that are worse.
+# `penstock diff --require`: accepted verdicts, and the error for worse ones.
 
 
 KEEP_ALL_IDS = (
@@ -279,7 +279,7 @@ KEEP_IDS = "give operators with state the uid, or the uid hash, that they had; k
 
 
 class RequiredVerdict(StrEnum):
-    """The values of --require."""
+    """Values of --require."""
 
     RESTORES = Verdict.RESTORES.value
     RESTORES_WITH_WARNINGS = Verdict.RESTORES_WITH_WARNINGS.value
@@ -296,10 +296,10 @@ class WorseVerdict:
         self._shown: list[str] = []
         self._unnamed = 0
         self._line_of_unnamed = ""
-        self._hint = "what is not planned is refused by Flink or Penstock: the output says why"
+        self._hint = "Flink or Penstock refuse topologies that are not planned: see the reasons in the output"
 
     def add(self, name: str, verdict: Verdict | None, hint: str = KEEP_IDS) -> None:
-        """Take one verdict into account; None is never worse. `hint`: against this verdict."""
+        """Add a verdict; None is never worse. `hint`: a remedy for this verdict."""
         if self._required is None or verdict is None:
             return
         if verdict.rank <= Verdict(self._required.value).rank:
@@ -311,15 +311,17 @@ class WorseVerdict:
             self._shown.append(f"\n  {limited(name, MOST_OF_A_NAME)!r}: {VERDICT_WORDS[verdict]}")
 
     def add_unnamed(self, source: str, number: int) -> None:
-        """Take refused inputs of the new side into account that no name pairs: as not planned."""
+        """Add refused inputs of the new side that no name pairs, as not planned."""
         if self._required is None or number <= 0:
             return
         inputs = "1 more refused input" if number == 1 else f"{number:,} more refused inputs"
         self._unnamed = number
-        self._line_of_unnamed = f"\n  {source}: {inputs} without a readable name, or with that of another"
+        self._line_of_unnamed = (
+            f"\n  {source}: {inputs} without a readable name, or with another input's name"
+        )
 
     def raise_if_any(self, out_of: int, named: str) -> None:
-        """WorseVerdictError if any verdict was worse. `out_of`: how many had a name; `named`: their noun."""
+        """Raise WorseVerdictError if any of `out_of` named verdicts was worse; `named` is their noun."""
         number = self._number + self._unnamed
         if not number:
             return
@@ -331,11 +333,11 @@ class WorseVerdict:
         )
 
 
-# How a topology of one side differs from the one of the other side.
+# Differences between a topology of one side and the other side's.
 
 
 class Change(StrEnum):
-    """The ways in which a topology can differ."""
+    """Ways in which a topology can differ."""
 
     CHANGED = "changed"
     ADDED = "added"
@@ -345,18 +347,17 @@ class Change(StrEnum):
 
 @dataclass(frozen=True)
 class TopologyDiff:
-    """One topology that is not equal.
+    """One topology that differs.
 
-    `refused`: side ("old", "new") to why Flink or Penstock refused it there.
-    `restored`: Flink's answer to the state of the old one; None if there is none, or the new one was refused.
-    `lost`, `taken`, `mismatched` and `warnings` as LostOperators, `operators` and all after as ChangedPlans,
-    of this topology.
+    `refused`: side ("old", "new") to the reason why Flink or Penstock refused it there. `restored`: Flink's
+    answer to the state of the old topology; None if there is no old one, or the new one was refused. `lost`,
+    `taken`, `mismatched` and `warnings` as in LostOperators, `operators` and all after as in ChangedPlans.
     """
 
     name: str
     change: Change
     refused: Mapping[str, Failure] = field(default_factory=dict)
-    restored: Restored | None = None
+    restored: RestoreResult | None = None
     lost: list[dict[str, Any]] = field(default_factory=list)
     taken: list[dict[str, Any]] = field(default_factory=list)
     mismatched: list[dict[str, Any]] = field(default_factory=list)
@@ -369,7 +370,7 @@ class TopologyDiff:
 
     @property
     def verdict(self) -> Verdict | None:
-        """What becomes of the state; None if there is nothing to restore."""
+        """Return the fate of the state; None if there is nothing to restore."""
         if "new" in self.refused and "old" not in self.refused:
             return Verdict.NOT_PLANNED
         if self.restored is None:
@@ -380,41 +381,41 @@ class TopologyDiff:
 
     @property
     def hint(self) -> str:
-        """A way out of the verdict."""
+        """Return a remedy for the verdict."""
         if self.verdict is Verdict.REFUSED and self.restored and self.restored.last_state:
             return KEEP_ALL_IDS
         if any(row.get("suggestion") for row in (*self.lost, *self.mismatched)):
             return KEEP_IDS
         if self.verdict is Verdict.RESTORES_WITH_WARNINGS:
             return "keep their keys and kind; or give them new uids, which starts them without state"
-        return "no id or setting keeps all of this state: the output names the operators"
+        return "no id or setting keeps all of this state: see the operators in the output"
 
     def as_json(self) -> dict[str, Any]:
-        """In the form of docs/comparing.md."""
-        said: dict[str, Any] = {"name": self.name, "change": self.change, "verdict": self.verdict}
+        """Return the difference in the form of docs/comparing.md."""
+        result: dict[str, Any] = {"name": self.name, "change": self.change, "verdict": self.verdict}
         if self.refused:
-            said["refused"] = {side: why._asdict() for side, why in self.refused.items()}
+            result["refused"] = {side: why._asdict() for side, why in self.refused.items()}
         if self.restored is not None:
-            said |= self.restored.answers()
-            said |= {"lost": self.lost, "taken": self.taken, "mismatched": self.mismatched}
-            said |= {"warnings": self.warnings}
-            said |= {"operators": dict(self.operators)}
-            said |= {"chains": {"split": self.split, "joined": self.joined}, "data_sets": self.data_sets}
-            said |= {name: _old_and_new(self.totals.get(name)) for name in TOTALS}
-        return said
+            result |= self.restored.answers()
+            result |= {"lost": self.lost, "taken": self.taken, "mismatched": self.mismatched}
+            result |= {"warnings": self.warnings}
+            result |= {"operators": dict(self.operators)}
+            result |= {"chains": {"split": self.split, "joined": self.joined}, "data_sets": self.data_sets}
+            result |= {name: _old_and_new(self.totals.get(name)) for name in TOTALS}
+        return result
 
     @property
     def changes_plan(self) -> bool:
-        """Whether anything of the plan that is compared differs."""
+        """Return whether any compared part of the plan differs."""
         changes = (*self.operators.values(), self.split, self.joined, self.data_sets)
         return any(changes) or bool(self.totals)
 
 
 @dataclass
 class Counts:
-    """How many there are: topologies by change, verdicts, and what has changed in topologies by kind.
+    """Counts of topologies by change, of verdicts, and of changes in topologies by kind.
 
-    `source`: what the new jobs restore their state from.
+    `source`: the source of the new jobs' state.
     """
 
     source: RestoreFrom = RestoreFrom.SAVEPOINT
@@ -431,7 +432,7 @@ class Counts:
     totals: Totals = field(default_factory=dict)
 
     def add(self, topology: TopologyDiff) -> None:
-        """Count one more that is not equal."""
+        """Count another topology that differs."""
         self.topologies[topology.change] += 1
         self.refused.update(list(topology.refused))
         if topology.verdict is not None:
@@ -451,7 +452,7 @@ class Counts:
             self.totals[name] = (before[0] + old, before[1] + new)
 
     def as_json(self) -> dict[str, Any]:
-        """In the form of docs/comparing.md."""
+        """Return the counts in the form of docs/comparing.md."""
         return {
             "topologies": {change.value: self.topologies[change] for change in Change},
             "refused": {side: self.refused[side] for side in ("old", "new")},

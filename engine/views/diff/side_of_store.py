@@ -1,4 +1,4 @@
-"""A version of a store, or a plan in memory, as one side of a comparison."""
+"""A version of a store, files, or a plan in memory as one side of a comparison."""
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -39,27 +39,27 @@ from penstock.plans.topology.input_errors import MAX_LINE_BYTES, no_topologies
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.vocabulary import Layer, TopologyForm
 
-# Topology lines that the files of both sides hold: their topologies are equal, so they are not read.
+# Topology lines in the files of both sides: their topologies are equal, so they are not read.
 
 
 _DIGESTS = np.dtype("S16")
 _SEED = randbits(64)
-"""Drawn by each process, so that nobody can make two lines with one digest."""
+"""Drawn by each process, so that nobody can construct two lines with one digest."""
 _MOST_OF_A_NAME = 1_000
 
 
-class LinesInBoth(NamedTuple):
-    """Digests of the lines, sorted, and the ids of their topologies: 24 bytes for each line."""
+class SharedLines(NamedTuple):
+    """Digests of the lines, sorted, and the ids of their topologies, in 24 bytes per line."""
 
     digests: NDArray[np.bytes_]
     ids: NDArray[np.int64]
 
 
-NO_LINES = LinesInBoth(np.empty(0, _DIGESTS), np.empty(0, np.int64))
+NO_LINES = SharedLines(np.empty(0, _DIGESTS), np.empty(0, np.int64))
 
 
-def lines_in_both(old: Sequence[str], new: Sequence[str]) -> LinesInBoth:
-    """The lines that are once in the files `old` and once in the files `new`, and are topologies with a name.
+def lines_in_both(old: Sequence[str], new: Sequence[str]) -> SharedLines:
+    """Find lines that occur once in the files `old` and once in `new`, and are topologies with a name.
 
     Documents that are not JSON lines share none, nor do files that can be read only once, such as pipes.
     Raises InputError, OSError, and NotEnoughMemoryError before memory runs out.
@@ -78,15 +78,15 @@ def lines_in_both(old: Sequence[str], new: Sequence[str]) -> LinesInBoth:
     ids = ids[named]
     if len(np.unique(ids)) < len(ids):
         return NO_LINES
-    return LinesInBoth(shared[named], ids)
+    return SharedLines(shared[named], ids)
 
 
 def parts_without(
-    source: str, files: Sequence[str], shared: LinesInBoth, job_defaults: JobDefaults
+    source: str, files: Sequence[str], shared: SharedLines, job_defaults: JobDefaults
 ) -> Iterator[TopologyTables]:
-    """The topologies of the files of a source in parts, without the lines in both, which keep their numbers.
+    """Read topologies of a source's files in parts, without shared lines, which keep their line numbers.
 
-    Same errors as parts_in_process.
+    Raises the errors of parts_in_process.
     """
     blocks = (_without(block, shared) for block in _blocks(files))
     inputs = 0
@@ -101,7 +101,7 @@ def _blocks(files: Sequence[str]) -> Iterator[Any]:
     return blocks_of_files(files, MAX_LINE_BYTES, require_memory_to_read_on)
 
 
-def _without(block: Any, shared: LinesInBoth) -> Any:
+def _without(block: Any, shared: SharedLines) -> Any:
     if not isinstance(block, LineBlock) or not len(shared.ids):
         return block
     lines = block.data.split(b"\n")
@@ -114,7 +114,7 @@ def _without(block: Any, shared: LinesInBoth) -> Any:
 
 
 def _lines(files: Sequence[str]) -> Iterator[list[bytes]]:
-    """The lines that are not empty, block by block."""
+    """Yield the lines that are not empty, block by block."""
     for block in _blocks(files):
         if isinstance(block, LineBlock):
             yield [line for line in block.data.split(b"\n") if line]
@@ -138,13 +138,13 @@ def _once(digests: NDArray[np.bytes_]) -> NDArray[np.bytes_]:
 def _places(
     digests: NDArray[np.bytes_], known: NDArray[np.bytes_]
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Where each of them is, or would be, among the sorted `known`, and whether it is there."""
+    """Return the place of each digest among the sorted `known`, and whether it is there."""
     places = np.searchsorted(known, digests).clip(max=len(known) - 1)
     return places, known[places] == digests
 
 
 def _name(line: bytes) -> str | None:
-    """The name of the topology in a line; None where it has none, or needs a closer look."""
+    """Return the name of the topology in a line; None if it has none, or needs a full parse."""
     try:
         topology = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -155,7 +155,7 @@ def _name(line: bytes) -> str | None:
     return name if type(name) is str and 0 < len(name) <= _MOST_OF_A_NAME else None
 
 
-# One side of a comparison: which topologies it has, and their plans when they are asked for.
+# One side of a comparison: its topologies, and their plans on demand.
 
 
 PLAN_COLUMNS: dict[str, tuple[str, ...]] = {
@@ -191,7 +191,7 @@ PLAN_COLUMNS: dict[str, tuple[str, ...]] = {
     "network_buffers": (TOPOLOGY, "vertex", "announced", "required"),
     "managed_memory": (TOPOLOGY, "vertex", "use_case", "bytes"),
 }
-"""What is read of a plan. A store whose plans end before the slots lacks tables of that layer."""
+"""Columns read of a plan. A store whose plans end before the slots lacks tables of that layer."""
 
 Plans = Mapping[str, pl.DataFrame]
 """Tables with PLAN_COLUMNS."""
@@ -200,11 +200,11 @@ Plans = Mapping[str, pl.DataFrame]
 class Side(NamedTuple):
     """The old or the new topologies.
 
-    `topologies`: topology_id, name and fingerprint (null where it was refused), one row per name.
-    `operators`: topology_id, about one row per operator. `plans`: of these topologies (topology_id and slice)
-    in that many slices, slice by slice, the tables of PLAN_COLUMNS that there are. `planned_as`: sides that
-    are equal in it have equal plans where fingerprints are equal. `left_out`: how many refused inputs have no
-    readable name, or that of another one.
+    `topologies`: topology_id, name and fingerprint (null if refused), one row per name. `operators`:
+    topology_id, about one row per operator. `plans`: called with topologies (topology_id and slice) and the
+    number of slices, yields their existing tables of PLAN_COLUMNS slice by slice. `planned_as`: if equal on
+    both sides, equal fingerprints mean equal plans. `left_out`: number of refused inputs without a readable
+    name, or with another input's name.
     """
 
     label: str
@@ -216,7 +216,7 @@ class Side(NamedTuple):
 
 
 def _known_topologies(planned: pl.LazyFrame, rejected: pl.LazyFrame) -> pl.LazyFrame:
-    """`topologies` of a Side, out of the tables `topologies` and `rejected`; each name once."""
+    """Make `topologies` of a Side from the tables `topologies` and `rejected`, each name once."""
     refused = rejected.select(TOPOLOGY, "name", fingerprint=pl.lit(None, pl.String)).drop_nulls("name")
     chosen = planned.select(TOPOLOGY, "name", "fingerprint")
     only_refused = refused.unique(TOPOLOGY, keep="first").join(chosen, on=TOPOLOGY, how="anti")
@@ -224,7 +224,7 @@ def _known_topologies(planned: pl.LazyFrame, rejected: pl.LazyFrame) -> pl.LazyF
 
 
 def _count_left_out(known: pl.LazyFrame, rejected: pl.LazyFrame) -> int:
-    """How many refused inputs are not among the known topologies (see known_topologies)."""
+    """Count refused inputs that are not among the known topologies (see _known_topologies)."""
     refused, inputs = pl.collect_all(
         [known.select(pl.col("fingerprint").null_count()), rejected.select(pl.len())]
     )
@@ -232,14 +232,14 @@ def _count_left_out(known: pl.LazyFrame, rejected: pl.LazyFrame) -> int:
 
 
 def only_topology(sides: Sequence[Side], name: str) -> list[Side]:
-    """The sides with that topology alone. Raises ConfigurationError where neither has it."""
+    """Reduce the sides to that topology. Raises ConfigurationError if neither has it."""
     chosen = [side._replace(topologies=side.topologies.filter(pl.col("name") == name)) for side in sides]
     if all(side.topologies.select(pl.len()).collect().item() == 0 for side in chosen):
         raise ConfigurationError(f"neither {sides[0].label} nor {sides[1].label} has a topology {name!r}")
     return chosen
 
 
-# Rows of chosen topologies, slice by slice, out of tables that are read once.
+# Rows of chosen topologies, slice by slice, from tables that are read once.
 
 
 SLICE = "slice"
@@ -248,29 +248,34 @@ SLICE = "slice"
 def _rows_of_slices(
     frames: Mapping[str, pl.LazyFrame], chosen: pl.DataFrame, slices: int, folder: Path
 ) -> Iterator[dict[str, pl.DataFrame]]:
-    """The rows of slice 0, 1 and so on of `slices`, by table, in the order of the frames.
+    """Yield the rows of slices 0 to `slices` - 1, by table, in the order of the frames.
 
-    `chosen`: topology_id and slice. Several slices are kept in files in `folder` until their turn comes, so
-    that time does not grow with slices times rows, and one slice is in memory at a time.
+    `chosen`: topology_id and slice. Several slices are saved in files in `folder` until their turn, so that
+    time does not grow with slices times rows, and one slice is in memory at a time.
     """
     ids = chosen.lazy()
     if slices == 1:
         alone = {table: frame.join(ids, on=TOPOLOGY, how="semi") for table, frame in frames.items()}
-        # One after the other: each scan holds buffers, all at once would hold a few hundred MB.
+        # One after the other: each scan holds buffers; all at once would hold a few hundred MB.
         yield {table: frame.collect(engine="streaming") for table, frame in alone.items()}
         return
-    kept = Path(mkdtemp(prefix="slices-", dir=folder))
+    slices_folder = Path(mkdtemp(prefix="slices-", dir=folder))
     for table, frame in frames.items():
         rows = frame.join(ids, on=TOPOLOGY, how="inner", maintain_order="left")
-        target = pl.PartitionBy(kept / table, key=SLICE, include_key=False, approximate_bytes_per_file=None)
+        target = pl.PartitionBy(
+            slices_folder / table, key=SLICE, include_key=False, approximate_bytes_per_file=None
+        )
         rows.sink_ipc(target, mkdir=True, engine="streaming")
     for number in range(slices):
-        yield {table: _read(kept / table / f"{SLICE}={number}", frame) for table, frame in frames.items()}
-    rmtree(kept)
+        yield {
+            table: _read(slices_folder / table / f"{SLICE}={number}", frame)
+            for table, frame in frames.items()
+        }
+    rmtree(slices_folder)
 
 
 def _read(folder: Path, frame: pl.LazyFrame) -> pl.DataFrame:
-    """What the files hold, which are removed. Slices without rows have none."""
+    """Read files of a slice and remove them. Slices without rows have no files."""
     files = sorted(folder.glob("*.ipc"))
     if not files:
         return frame.collect_schema().to_frame()
@@ -283,7 +288,7 @@ _OPTIONAL = LAYER_TABLES[Layer.SLOTS]
 
 
 def side_of_store(store: str, plan: StoredPlan, folder: Path) -> Side:
-    """All topologies of a version; `folder` keeps plans until they are compared.
+    """Make a side of all topologies of a version; `folder` holds plans until they are compared.
 
     Raises StoreError if its plans end before the execution graph.
     """
@@ -307,7 +312,7 @@ def side_of_tables(
     planned_as: tuple[object, ...],
     folder: Path,
 ) -> Side:
-    """All topologies of a plan with the tables `names`; `folder` keeps plans until they are compared.
+    """Make a side of a plan with the tables `names`; `folder` holds plans until they are compared.
 
     Raises ConfigurationError if its plans end before the execution graph.
     """
@@ -325,7 +330,7 @@ def side_of_tables(
     return Side(label, known, operators, plans, planned_as, _count_left_out(known, rejected))
 
 
-# Topologies of files or objects as one side of a comparison: read once; only those that differ are planned.
+# Topologies of files or objects as one side: read once; only differing ones are planned.
 
 
 _TABLES = tuple(table for table in TopologyTables._fields if table != "inputs")
@@ -334,7 +339,7 @@ _TABLES = tuple(table for table in TopologyTables._fields if table != "inputs")
 def side_of_topologies(
     label: str, parts: Iterable[TopologyTables], options: PlanOptions, folder: Path
 ) -> Side:
-    """What `parts` hold, kept in files of `folder`, so that memory does not grow with the fleet.
+    """Make a side of topologies, kept in files of `folder`, so that memory does not grow with the fleet.
 
     Its plans raise NotEnoughMemoryError before memory runs out.
     """

@@ -1,4 +1,4 @@
-"""The plan of one topology that is to be drawn: where its tables are, and rows of them."""
+"""Tables of the topology to draw, and reasons against chaining."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,32 +24,31 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class DrawnPlan:
-    """One topology. `table` gives rows of that topology only; None where the plan has no such table."""
+    """One topology. `table` returns rows of that topology only; None if the plan lacks the table."""
 
     topology: str
     table: Callable[[str], pl.LazyFrame | None]
-    job: "Job | None" = None  #: of a script: what was planned
+    job: "Job | None" = None  #: the planned job of a script
 
     def has(self, *tables: str) -> bool:
-        """Whether the plan includes these tables."""
+        """Return whether the plan includes these tables."""
         return all(self.table(name) is not None for name in tables)
 
     def frame(self, name: str, *columns: str) -> pl.DataFrame:
-        """The rows of `rows` as a frame."""
+        """Return rows of these columns as a frame."""
         frame = self.table(name)
         return (empty(name).lazy() if frame is None else frame).select(columns).collect()
 
     def rows(self, name: str, *columns: str) -> list[Row]:
-        """Rows of these columns; none where the plan has no such table."""
+        """Return rows of these columns; none if the plan lacks the table."""
         frame = self.table(name)
         return [] if frame is None else frame.select(columns).collect().rows(named=True)
 
 
 def plan_of_tables(tables: Mapping[str, Any], topology: str | None, source: str) -> DrawnPlan:
-    """The plan of one topology, by its name (None: the only one), out of Arrow tables that may hold several.
+    """Return the plan of a topology, or of the only one if it is None, from Arrow tables of one or more.
 
-    Raises ConfigurationError where none or several could be meant, RefusedTopologiesError where it was
-    refused.
+    Raises ConfigurationError if it is missing or ambiguous, RefusedTopologiesError if it was refused.
     """
     name = chosen_topology(
         topology,
@@ -72,7 +71,7 @@ def plan_of_tables(tables: Mapping[str, Any], topology: str | None, source: str)
 def chosen_topology(
     topology: str | None, planned: list[str], rejected: pl.DataFrame | None, source: str
 ) -> str:
-    """The name of the topology that is drawn; same errors as plan_of_tables."""
+    """Return the name of the topology to draw; raises the errors of plan_of_tables."""
     refused = {} if rejected is None else dict(rejected.drop_nulls("name").select("name", "message").rows())
     if topology is None:
         if len(planned) == 1:
@@ -80,14 +79,14 @@ def chosen_topology(
         if not planned and len(refused) == 1:
             topology = next(iter(refused))
         elif not planned:
-            said = [] if rejected is None else rejected["message"].to_list()
-            why = f"{len(said):,} refused; the first of them: {said[0]}" if said else None
-            raise InputError(f"{source} has no planned topology", why)
+            messages = [] if rejected is None else rejected["message"].to_list()
+            reason = f"{len(messages):,} refused; the first: {messages[0]}" if messages else None
+            raise InputError(f"{source} has no planned topology", reason)
         else:
             names = ", ".join(map(repr, sorted(planned)[:_SHOWN])) + ", …" * (len(planned) > _SHOWN)
             raise ConfigurationError(
-                f"{source} has {len(planned):,} topologies; one is drawn or explained",
-                f"choose with --topology: {names}",
+                f"{source} has {len(planned):,} topologies; one must be chosen",
+                f"use --topology with one of {names}",
             )
     if topology in planned:
         return topology
@@ -101,7 +100,7 @@ def chosen_topology(
     )
 
 
-# Why an edge is not chained, in sentences with the values of its two operators.
+# Reasons against chaining, as sentences with the values of both operators.
 
 
 EDGE_COLUMNS = (
@@ -112,14 +111,16 @@ NODE_COLUMNS = ("id", "name", "parallelism", "max_parallelism", "slot_sharing_gr
 
 
 def stream_edges_with_reasons(plan: DrawnPlan) -> dict[tuple[int, int], tuple[Row, str]]:
-    """(target, in_index) to the edge and why it is not chained; an empty text where it is."""
+    """Map (target, in_index) to the edge and the sentence against chaining, empty if the edge is chained."""
     rows = stream_edges_between_nodes(plan).rows(named=True)
     return {(row["target"], row["in_index"]): (row, reasons_of(row)) for row in rows}
 
 
 def stream_edges_between_nodes(plan: DrawnPlan) -> pl.DataFrame:
-    """The edges by target and in_index: EDGE_COLUMNS, and the nodes at both ends as `producer` and
-    `reader`, structs of NODE_COLUMNS."""
+    """Return edges by target and in_index, with EDGE_COLUMNS.
+
+    Both ends are structs of NODE_COLUMNS: `producer` and `reader`.
+    """
     nodes = plan.frame("stream_nodes", *NODE_COLUMNS).select("id", node=pl.struct(NODE_COLUMNS))
     edges = plan.frame("stream_edges", *EDGE_COLUMNS).sort("target", "in_index")
     for end, called in (("source", "producer"), ("target", "reader")):
@@ -129,30 +130,30 @@ def stream_edges_between_nodes(plan: DrawnPlan) -> pl.DataFrame:
 
 
 def reasons_of(edge: Row) -> str:
-    """Why one of `stream_edges_between_nodes` is not chained; an empty text where it is."""
+    """Return the sentence against chaining a row of `stream_edges_between_nodes`; empty if it is chained."""
     if is_chained(edge):
         return ""
     return why_not_chained(edge["not_chainable_reasons"], edge, edge["producer"], edge["reader"])
 
 
 def is_chained(edge: Row) -> bool:
-    """Whether the reader follows in the chain, or takes the source into its own."""
+    """Return whether the target follows in the chain, or takes the source into its own."""
     return bool(edge["chainable"] or edge["chained_source"])
 
 
 def why_not_chained(reasons: Sequence[str], edge: Row, source: Row, target: Row) -> str:
-    """One sentence for each reason, joined by semicolons."""
+    """Return one sentence per reason, joined by semicolons."""
     return "; ".join(
         NotChainableReason[reason].record.sentence.format(edge=edge, source=source, target=target)
         for reason in reasons
     )
 
 
-# Slot sharing groups as a legend and as facts.
+# Slot sharing groups for the legend and as facts.
 
 
 def slot_sharing(plan: DrawnPlan) -> tuple[Group, ...]:
-    """The groups of a plan by number; none where it has no job graph."""
+    """Return the groups of a plan by number; none if it has no job graph."""
     rows = plan.rows("slot_sharing_groups", "slot_sharing_group", "name")
     groups = [Group(row["slot_sharing_group"], row["name"]) for row in rows]
     return tuple(sorted(groups, key=lambda group: group.number))

@@ -1,4 +1,4 @@
-"""The graph that is drawn: nodes, some of them inside others, and edges, with details of each."""
+"""The graph to draw, with nodes, which may be nested, edges, and details of each."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,59 +19,59 @@ if TYPE_CHECKING:
 
 _ROWS_AT_ONCE = 8_192
 
-Made = TypeVar("Made")
+Item = TypeVar("Item")
 
 Facts = tuple[tuple[str, str], ...]
-"""Details of a node or an edge: headings and texts."""
+"""Headings and texts: details of a node or an edge."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A box. Names are foreign text, whole and not escaped."""
+    """A box. Names are foreign text, complete and not escaped."""
 
     key: str  #: unique in a graph; letters, digits and underscores
     name: str
-    lines: tuple[str, ...] = ()  #: of foreign text: what it consists of
-    note: str = ""  #: a short line of Penstock's own
-    group: int | None = None  #: its slot sharing group, which colours it
+    lines: tuple[str, ...] = ()  #: foreign texts: its parts
+    note: str = ""  #: a short line of Penstock's text
+    group: int | None = None  #: its slot sharing group, which sets its colour
     inside: str | None = None  #: key of the node that encloses it
     facts: Facts = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Edge:
-    """From one node to another."""
+    """An edge from one node to another."""
 
     source: str
     target: str
-    label: str = ""  #: of Penstock's own
+    label: str = ""  #: Penstock's text
     kind: str = "pipelined"  #: or blocking, chained
     facts: Facts = ()
-    edges: int = 1  #: for how many it stands
+    edges: int = 1  #: number of edges that it represents
 
 
-class MadeOfRows(Sequence[Made], Generic[Made]):
-    """What each row of some frames is made into, each time that it is read: so a million nodes fit in memory.
+class RowObjects(Sequence[Item], Generic[Item]):
+    """Objects made from rows of frames on each access, so that a million nodes fit in memory.
 
-    `parts`: frames, and the functions of their rows.
+    `parts`: frames, and the function that makes an object from a row.
     """
 
-    def __init__(self, *parts: tuple["pl.DataFrame", Callable[[dict[str, Any]], Made]]) -> None:
+    def __init__(self, *parts: tuple["pl.DataFrame", Callable[[dict[str, Any]], Item]]) -> None:
         self._parts = parts
 
     def __len__(self) -> int:
         return sum(frame.height for frame, _ in self._parts)
 
-    def __iter__(self) -> Iterator[Made]:
+    def __iter__(self) -> Iterator[Item]:
         for frame, make in self._parts:
             for slice_of_frame in frame.iter_slices(_ROWS_AT_ONCE):
                 yield from map(make, slice_of_frame.iter_rows(named=True))
 
     @overload
-    def __getitem__(self, place: int) -> Made: ...
+    def __getitem__(self, place: int) -> Item: ...
     @overload
-    def __getitem__(self, place: slice) -> tuple[Made, ...]: ...
-    def __getitem__(self, place: int | slice) -> Made | tuple[Made, ...]:
+    def __getitem__(self, place: slice) -> tuple[Item, ...]: ...
+    def __getitem__(self, place: int | slice) -> Item | tuple[Item, ...]:
         if isinstance(place, slice):
             return tuple(self)[place]
         remaining = place if place >= 0 else len(self) + place
@@ -92,7 +92,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnGraph:
-    """A layer of one plan. Nodes come before those that read them, if the layer has an order."""
+    """A layer of one plan. Producers precede consumers if the layer has an order."""
 
     topology: str
     layer: str
@@ -101,75 +101,75 @@ class DrawnGraph:
     groups: tuple[Group, ...] = ()
     folded: tuple[str, ...] = ()  #: keys of enclosing nodes that are drawn closed
 
-    def kept(self) -> "DrawnGraph":
-        """The same with its nodes and edges in memory, for what reads them often."""
+    def in_memory(self) -> "DrawnGraph":
+        """Return the graph with nodes and edges in memory, for repeated access."""
         return replace(self, nodes=tuple(self.nodes), edges=tuple(self.edges))
 
     def outermost(self) -> tuple[Node, ...]:
-        """The nodes that no other encloses."""
+        """Return the nodes that no other node encloses."""
         return tuple(node for node in self.nodes if node.inside is None)
 
     def enclosing(self) -> tuple[str, ...]:
-        """Keys of the nodes that enclose others."""
+        """Return keys of the nodes that enclose others."""
         return tuple(dict.fromkeys(node.inside for node in self.nodes if node.inside is not None))
 
 
 class DrawnPart(Enum):
-    """What is written of a box: all of it, or its beginning or end if others are inside."""
+    """The part of a box to write, which is all of it, or its beginning or end if it encloses others."""
 
     NODE = auto()  #: all of it: it encloses nothing
-    BEGIN = auto()  #: before what it encloses
+    BEGIN = auto()  #: before the enclosed nodes
     END = auto()
 
 
-class InBox(NamedTuple):
-    """A node, or the begin or end of one that encloses others, `depth` boxes deep (from 1)."""
+class NestedNode(NamedTuple):
+    """A node, or the beginning or end of an enclosing node, `depth` boxes deep (from 1)."""
 
     node: Node
     part: DrawnPart
     depth: int
 
 
-def in_boxes(graph: DrawnGraph) -> Iterator[InBox]:
-    """The nodes in the order of nested text: what a node encloses is between its begin and its end.
+def in_boxes(graph: DrawnGraph) -> Iterator[NestedNode]:
+    """Yield the nodes in the order of nested text, enclosed nodes between beginning and end of their box.
 
-    Nodes are made again where they are written, and not kept in memory.
+    Nodes are made when they are written, and not kept in memory.
     """
     children: dict[str, list[int]] = {}
     for place, node in enumerate(graph.nodes):
         if node.inside is not None:
             children.setdefault(node.inside, []).append(place)
-    todo: list[InBox] = []
+    todo: list[NestedNode] = []
     for outermost in graph.nodes:
         if outermost.inside is not None:
             continue
-        todo.append(InBox(outermost, DrawnPart.BEGIN, 1))
+        todo.append(NestedNode(outermost, DrawnPart.BEGIN, 1))
         while todo:
             node, part, depth = todo.pop()
             if part is DrawnPart.END or node.key not in children:
-                yield InBox(node, part if part is DrawnPart.END else DrawnPart.NODE, depth)
+                yield NestedNode(node, part if part is DrawnPart.END else DrawnPart.NODE, depth)
                 continue
-            yield InBox(node, part, depth)
-            todo.append(InBox(node, DrawnPart.END, depth))
+            yield NestedNode(node, part, depth)
+            todo.append(NestedNode(node, DrawnPart.END, depth))
             inner = [graph.nodes[place] for place in reversed(children[node.key])]
-            todo += [InBox(child, DrawnPart.BEGIN, depth + 1) for child in inner]
+            todo += [NestedNode(child, DrawnPart.BEGIN, depth + 1) for child in inner]
 
 
-# A graph as GraphML, which graph tools read (yEd, Gephi, networkx, igraph).
+# GraphML for graph tools (yEd, Gephi, networkx, igraph).
 
 
 def to_graphml(graph: DrawnGraph) -> Iterator[str]:
-    """Every node, those that enclose others too, and every edge, with the facts known of it as attributes.
+    """Write all nodes, including enclosing ones, and all edges, with their facts as attributes.
 
-    Piece by piece. The graph is read twice, as the names of attributes come first.
+    Yields pieces. The graph is read twice, because names of attributes come first.
     """
-    from xml.sax.saxutils import quoteattr  # imports clients of HTTP, which drawing alone should not cost
+    from xml.sax.saxutils import quoteattr  # slow: imports HTTP clients
 
     node_keys = _keys("n", map(node_attributes, graph.nodes))
     edge_keys = _keys("e", map(edge_attributes, graph.edges))
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
-    for kind, of_kind in (("node", node_keys), ("edge", edge_keys)):
-        for name, key in of_kind.items():
+    for kind, keys_of_kind in (("node", node_keys), ("edge", edge_keys)):
+        for name, key in keys_of_kind.items():
             yield f'  <key id="{key}" for="{kind}" attr.name={quoteattr(name)} attr.type="string"/>\n'
     yield f'  <graph id={quoteattr(graph.layer.replace(" ", "_"))} edgedefault="directed">\n'
     for node in graph.nodes:
@@ -198,7 +198,7 @@ def _data(attributes: Mapping[str, str], keys: Mapping[str, str]) -> str:
 
 
 def import_networkx() -> Any:
-    """The module networkx. ConfigurationError where it is not installed."""
+    """Import networkx. Raises ConfigurationError if it is not installed."""
     try:
         import networkx
     except ImportError as error:
@@ -207,9 +207,9 @@ def import_networkx() -> Any:
 
 
 def to_networkx(graph: DrawnGraph) -> Any:
-    """A networkx.MultiDiGraph with what is known of nodes and edges as attributes.
+    """Return a networkx.MultiDiGraph with facts of nodes and edges as attributes.
 
-    Raises ConfigurationError where networkx is not installed.
+    Raises ConfigurationError if networkx is not installed.
     """
     networkx = import_networkx()
     multigraph = networkx.MultiDiGraph(topology=graph.topology, layer=graph.layer)
@@ -220,11 +220,11 @@ def to_networkx(graph: DrawnGraph) -> Any:
     return multigraph
 
 
-# Nodes and edges as attributes of other tools' graphs. What XML cannot hold is written as an escape.
+# Nodes and edges as attributes of other tools' graphs. Characters that XML cannot hold are escaped.
 
 
 def node_attributes(node: Node) -> dict[str, str]:
-    """The attributes of a node, by name."""
+    """Return the attributes of a node by name."""
     known = {"name": printable(node.name)}
     if node.group is not None:
         known["slot_sharing_group_number"] = str(node.group)
@@ -234,47 +234,47 @@ def node_attributes(node: Node) -> dict[str, str]:
 
 
 def edge_attributes(edge: Edge) -> dict[str, str]:
-    """The attributes of an edge, by name."""
+    """Return the attributes of an edge by name."""
     return _with_facts({"kind": edge.kind}, edge.facts)
 
 
 def _with_facts(known: dict[str, str], facts: Facts) -> dict[str, str]:
-    """Facts of one heading are one attribute."""
+    """Join facts of one heading into one attribute."""
     for heading, text in facts:
         name = heading.replace(" ", "_")
-        said = printable(text)
-        known[name] = f"{known[name]}; {said}" if name in known else said
+        value = printable(text)
+        known[name] = f"{known[name]}; {value}" if name in known else value
     return known
 
 
-# Graphs with too many boxes to look at: nodes are put into boxes that are drawn closed.
+# Graphs with too many boxes: nodes are put into boxes that are drawn closed.
 
 
 FOLD_ABOVE = 1_500
-"""A graph with more boxes is drawn folded, unless it is said how."""
+"""Larger graphs are drawn folded by default."""
 
 MOST = 100_000
-"""Boxes of the largest graph that is drawn."""
+"""Largest number of boxes that is drawn."""
 
 _PARTS = 24
 _LEAST_PART, _LARGEST_PART = 60, FOLD_ABOVE
 
 
 def fold(graph: DrawnGraph, folding: str) -> DrawnGraph:
-    """The graph with closed boxes around its outermost nodes.
+    """Put closed boxes around the outermost nodes of a graph.
 
     `folding`: `none`; `chain`: chains are closed; `group`: the vertices of each slot sharing group are in one
-    box, or in several, cut along the way of data, where a box would hold too many; `auto`: nothing up to
-    FOLD_ABOVE boxes, chains if they are few enough then, else groups. Raises ConfigurationError for more
+    box, or in several, cut along the direction of data, if a box would hold too many; `auto`: nothing up to
+    FOLD_ABOVE boxes, chains if that makes few enough boxes, else groups. Raises ConfigurationError for more
     than MOST boxes.
     """
     if len(graph.nodes) > MOST:
         raise ConfigurationError(
             f"topology {graph.topology!r}: its {graph.layer} has {len(graph.nodes):,} boxes, "
-            f"at most {MOST:,} are drawn",
+            f"at most {MOST:,} can be drawn",
             "draw the execution graph of one vertex (--vertex), or write --format graphml or dot",
         )
-    graph = graph.kept()
+    graph = graph.in_memory()
     outermost = graph.outermost()
     if folding == "auto":
         if len(graph.nodes) <= FOLD_ABOVE:
@@ -288,19 +288,21 @@ def fold(graph: DrawnGraph, folding: str) -> DrawnGraph:
 def _by_group(graph: DrawnGraph) -> DrawnGraph:
     names = {group.number: group for group in graph.groups}
     most = min(_LARGEST_PART, max(_LEAST_PART, -(-len(graph.outermost()) // _PARTS)))
-    of_group: dict[int | None, list[str]] = defaultdict(list)
+    members_of_group: dict[int | None, list[str]] = defaultdict(list)
     group_of = {node.key: node.group for node in graph.nodes}
     for key in _in_order(graph):
-        of_group[group_of[key]].append(key)
+        members_of_group[group_of[key]].append(key)
     boxes: list[Node] = []
     box_of: dict[str, str] = {}
-    for group, members in of_group.items():
+    for group, members in members_of_group.items():
         parts = -(-len(members) // most)
         for part in range(parts):
-            own = members[part * len(members) // parts : (part + 1) * len(members) // parts]
-            box = _box(names.get(group) if group is not None else None, part, parts, len(own), len(boxes))
+            part_members = members[part * len(members) // parts : (part + 1) * len(members) // parts]
+            box = _box(
+                names.get(group) if group is not None else None, part, parts, len(part_members), len(boxes)
+            )
             boxes.append(box)
-            box_of |= dict.fromkeys(own, box.key)
+            box_of |= dict.fromkeys(part_members, box.key)
     nodes = [replace(node, inside=box_of.get(node.key, node.inside)) for node in graph.nodes]
     return replace(graph, nodes=(*boxes, *nodes), folded=tuple(box.key for box in boxes))
 
@@ -320,7 +322,7 @@ def _box(group: Group | None, part: int, parts: int, members: int, place: int) -
 
 
 def _in_order(graph: DrawnGraph) -> list[str]:
-    """Keys of the outermost nodes, producers before readers, those of one branch one after the other."""
+    """Return keys of the outermost nodes, producers before consumers, each branch contiguous."""
     keys = [node.key for node in graph.outermost()]
     place = {key: at for at, key in enumerate(keys)}
     above = {node.key: node.inside for node in graph.nodes}

@@ -1,4 +1,4 @@
-"""A layer of a plan as the graph that is drawn."""
+"""Turn a layer of a plan into the graph to draw."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -15,7 +15,7 @@ from penstock.engine.views.draw.drawn_plan import (
     slot_sharing,
     stream_edges_between_nodes,
 )
-from penstock.engine.views.draw.graph import DrawnGraph, Edge, Facts, MadeOfRows, Node
+from penstock.engine.views.draw.graph import DrawnGraph, Edge, Facts, Node, RowObjects
 from penstock.plans.errors import ConfigurationError
 
 # The job graph: vertices with their chains, and the data sets between them.
@@ -26,29 +26,29 @@ _SIDES = {"GATE": "input gates", "RESULT_PARTITION": "result partitions"}
 
 
 def job_graph(plan: DrawnPlan) -> DrawnGraph:
-    """Vertices in topological order. What each needs is known if the plan includes slots."""
+    """Return vertices in topological order, with their resources if the plan includes slots."""
     return DrawnGraph(
         topology=plan.topology,
         layer="job graph",
-        nodes=MadeOfRows((_vertices(plan), _node)),
-        edges=MadeOfRows((_data_sets(plan), _job_edge)),
+        nodes=RowObjects((_vertices(plan), _node)),
+        edges=RowObjects((_data_sets(plan), _job_edge)),
         groups=slot_sharing(plan),
     )
 
 
 def _vertex_key(vertex: int) -> str:
-    """The key of a job vertex."""
+    """Return the key of a job vertex."""
     return f"v{vertex}"
 
 
 def _parallelism_note(parallelism: int, most: int) -> str:
-    """Its parallelism, and max parallelism where it is known."""
-    own = "parallelism decided at run time" if parallelism < 0 else f"parallelism {parallelism:,}"
-    return own if most < 0 else f"{own}, max {most:,}"
+    """Describe parallelism, and max parallelism if known."""
+    note = "parallelism decided at run time" if parallelism < 0 else f"parallelism {parallelism:,}"
+    return note if most < 0 else f"{note}, max {most:,}"
 
 
 def _vertices(plan: DrawnPlan) -> pl.DataFrame:
-    """A row for each vertex: its columns, its chain and what it needs."""
+    """Return one row per vertex with its columns, its chain and its resources."""
     vertices = plan.frame(
         "job_vertices",
         *("vertex", "vertex_id", "name", "parallelism", "max_parallelism", "invokable"),
@@ -70,28 +70,26 @@ def _vertices(plan: DrawnPlan) -> pl.DataFrame:
 
 
 def _chains(plan: DrawnPlan) -> pl.DataFrame:
-    """`chain` of each vertex: the names of its operators, in order."""
+    """Return the names of each vertex's operators, in order, as `chain`."""
     operators = plan.frame("chained_operators", "vertex", "node", "name", "chain_index")
     in_order = operators.sort("vertex", "chain_index", "node")
     return in_order.group_by("vertex").agg(pl.col("name").alias("chain"))
 
 
 def _buffers(plan: DrawnPlan) -> pl.DataFrame:
-    """`buffers` of each vertex: of each side, the sum of required buffers and of channels."""
+    """Return sums of each vertex's required buffers and channels, by side, as `buffers`."""
     buffers = plan.frame("network_buffers", "vertex", "side", "required", "channels")
-    of_sides = buffers.group_by("vertex", "side").agg(pl.col("required", "channels").sum())
-    return of_sides.group_by("vertex").agg(pl.struct("side", "required", "channels").alias("buffers"))
+    by_side = buffers.group_by("vertex", "side").agg(pl.col("required", "channels").sum())
+    return by_side.group_by("vertex").agg(pl.struct("side", "required", "channels").alias("buffers"))
 
 
 def _memory(plan: DrawnPlan) -> pl.DataFrame:
-    """`memory` of each vertex: bytes for each use. Operators' add up; of another, the largest counts."""
+    """Return each vertex's bytes by use case as `memory`. Operators add up; for others the largest counts."""
     memory = plan.frame("managed_memory", "vertex", "use_case", "bytes")
     adds_up = pl.col("use_case").first() == "OPERATOR"
     needed = pl.when(adds_up).then(pl.col("bytes").sum()).otherwise(pl.col("bytes").max())
-    of_cases = memory.group_by("vertex", "use_case", maintain_order=True).agg(needed.alias("bytes"))
-    return of_cases.group_by("vertex", maintain_order=True).agg(
-        pl.struct("use_case", "bytes").alias("memory")
-    )
+    by_case = memory.group_by("vertex", "use_case", maintain_order=True).agg(needed.alias("bytes"))
+    return by_case.group_by("vertex", maintain_order=True).agg(pl.struct("use_case", "bytes").alias("memory"))
 
 
 def _node(row: Row) -> Node:
@@ -121,14 +119,14 @@ def _node(row: Row) -> Node:
 
 
 def _needs(row: Row) -> Facts:
-    """The facts about slots, buffers and memory."""
+    """Return the facts about slots, buffers and memory."""
     needed = []
     if row["slots"] is not None:
         needed.append(("slots", f"{row['slots']:,}, shared by its slot sharing group"))
-    of_sides = {buffers["side"]: buffers for buffers in row["buffers"] or ()}
+    by_side = {buffers["side"]: buffers for buffers in row["buffers"] or ()}
     for side, called in _SIDES.items():
-        if side in of_sides:
-            required, channels = of_sides[side]["required"], of_sides[side]["channels"]
+        if side in by_side:
+            required, channels = by_side[side]["required"], by_side[side]["channels"]
             needed.append((f"buffers of its {called}", f"{required:,} per task, {channels:,} channels"))
     needed += [
         ("managed memory", f"{use['bytes'] / _MEBIBYTE:,.1f} MiB per slot for {use['use_case']}")
@@ -138,16 +136,16 @@ def _needs(row: Row) -> Facts:
 
 
 def _data_sets(plan: DrawnPlan) -> pl.DataFrame:
-    """A row for each job edge: its columns, its data set's type, and the stream edge that it is made of."""
+    """Return one row per job edge with its columns, its data set's type, and its stream edge."""
     edges = plan.frame(
         "job_edges",
         *("source_vertex", "target_vertex", "input_index", "ship_strategy", "distribution", "data_set_id"),
         *("target_node", "in_index"),
     ).sort("target_vertex", "input_index")
     sets = plan.frame("intermediate_data_sets", "data_set_id", "result_partition_type")
-    of_streams = stream_edges_between_nodes(plan).rename({"target": "target_node"})
+    stream_edges = stream_edges_between_nodes(plan).rename({"target": "target_node"})
     edges = edges.join(sets, on="data_set_id", how="left", maintain_order="left")
-    return edges.join(of_streams, on=["target_node", "in_index"], how="left", maintain_order="left")
+    return edges.join(stream_edges, on=["target_node", "in_index"], how="left", maintain_order="left")
 
 
 def _job_edge(row: Row) -> Edge:
@@ -168,18 +166,18 @@ def _job_edge(row: Row) -> Edge:
     )
 
 
-# The execution graph around one vertex: its tasks, what they read from, and what reads from them.
+# The execution graph around one vertex: its tasks, their inputs and their consumers.
 
 
 MOST_TASKS = 64
-"""Tasks of a vertex that are drawn; of one with more, the first."""
+"""Tasks of a vertex that are drawn; of a larger vertex, the first."""
 
 
 def execution_graph(plan: DrawnPlan, vertex: str | None) -> DrawnGraph:
-    """The tasks of the vertex (None: of the only one) and of its neighbours, joined as they exchange data.
+    """Return the tasks of the vertex (by default the only one) and of its neighbours, with their exchanges.
 
-    A job edge in which every task reads from all is drawn through one point. Raises ConfigurationError
-    where there is no such vertex.
+    A job edge in which every task reads from all is drawn through one point. Raises ConfigurationError if the
+    vertex does not exist.
     """
     vertices = {
         row["vertex"]: row
@@ -258,7 +256,7 @@ def _tasks(
 
 
 def _joined(plan: DrawnPlan, edge: Row, sizes: dict[int, int]) -> tuple[list[Node], list[Edge]]:
-    """The edges between tasks of one job edge, with the point that they go through if all read from all."""
+    """Return the edges between tasks of one job edge, with their common point if all read from all."""
     source, target = edge["source_vertex"], edge["target_vertex"]
     strategy = edge["ship_strategy"]
     producers = range(min(sizes[source], MOST_TASKS))
@@ -298,14 +296,14 @@ def _one_by_one(
     ]
 
 
-# Which vertex `--vertex` means.
+# The vertex chosen by `--vertex`.
 
 
 def find_vertex(plan: DrawnPlan, named: str | None) -> int:
-    """The vertex of that name, JobVertexID, or place in topological order (as `penstock show` numbers them).
+    """Return the vertex by name, JobVertexID, or place in topological order (numbered as in `penstock show`).
 
-    The name of an operator means the vertex it is in. Without `named`, the plan must have one vertex.
-    Raises ConfigurationError where there is none, or several.
+    The name of an operator means its vertex. Without `named`, the plan must have one vertex. Raises
+    ConfigurationError if no vertex, or more than one, fits.
     """
     rows = plan.rows("job_vertices", "vertex", "vertex_id", "name", "topological_order")
     rows.sort(key=lambda row: row["topological_order"])
@@ -314,8 +312,9 @@ def find_vertex(plan: DrawnPlan, named: str | None) -> int:
         if len(rows) == 1:
             return int(rows[0]["vertex"])
         raise ConfigurationError(
-            f"topology {plan.topology!r}: an execution graph is that of one vertex, of {len(rows):,}",
-            f"choose with --vertex: {', '.join(map(repr, names[:3]))}{', …' if len(names) > 3 else ''}",
+            f"topology {plan.topology!r}: an execution graph is drawn per vertex; this plan has "
+            f"{len(rows):,}",
+            f"use --vertex with one of {', '.join(map(repr, names[:3]))}{', …' if len(names) > 3 else ''}",
         )
     named_vertices = {row["vertex"] for row in rows if named in (row["name"], row["vertex_id"])}
     if not named_vertices:
@@ -336,12 +335,12 @@ def find_vertex(plan: DrawnPlan, named: str | None) -> int:
     close = get_close_matches(named, dict.fromkeys([*names[:5000], *operators[:5000]]), n=3, cutoff=0.4)
     raise ConfigurationError(
         f"topology {plan.topology!r} has no vertex {named!r}",
-        f"close names: {', '.join(close)}" if close else f"allowed: a name, an id, or 0 to {len(rows) - 1}",
+        f"close names: {', '.join(close)}" if close else f"use a name, an id, or 0 to {len(rows) - 1}",
     )
 
 
 class DrawnLayer(StrEnum):
-    """The layers that can be drawn."""
+    """Layers that can be drawn."""
 
     STREAM_GRAPH = "stream_graph"
     JOB_GRAPH = "job_graph"
@@ -356,9 +355,9 @@ _NEEDED = {
 
 
 def graph_of_layer(plan: DrawnPlan, layer: DrawnLayer, vertex: str | None = None) -> DrawnGraph:
-    """That layer of a plan; `vertex` (see find_vertex) chooses whose tasks an execution graph shows.
+    """Return a layer of a plan; `vertex` (see find_vertex) chooses the tasks of an execution graph.
 
-    Raises ConfigurationError: the plan does not go as far, or there is no such vertex.
+    Raises ConfigurationError if the plan lacks the layer, or the vertex does not exist.
     """
     if not plan.has(*_NEEDED[layer]):
         raise ConfigurationError(
@@ -373,25 +372,25 @@ def graph_of_layer(plan: DrawnPlan, layer: DrawnLayer, vertex: str | None = None
 
 
 def drawable_layers(
-    plan: DrawnPlan, asked: DrawnLayer | None, vertex: str | None, *, first_only: bool
+    plan: DrawnPlan, requested: DrawnLayer | None, vertex: str | None, *, first_only: bool
 ) -> list[DrawnLayer]:
-    """The layers to draw: what is asked for, else those the plan has, the job graph first.
+    """Return the `requested` layer, or all layers of the plan, the job graph first.
 
     With `vertex`, its execution graph comes first. `first_only`: only the first of them.
     """
-    if asked is not None:
-        return [asked]
+    if requested is not None:
+        return [requested]
     layers = [] if vertex is None else [DrawnLayer.EXECUTION_GRAPH]
     has = (DrawnLayer.JOB_GRAPH, DrawnLayer.STREAM_GRAPH)
     layers += [layer for layer in has if plan.has(*_NEEDED[layer])]
     return (layers or [DrawnLayer.JOB_GRAPH])[: 1 if first_only else None]
 
 
-# The stream graph: operators and the edges between them, with the chains they form as boxes around them.
+# The stream graph: operators and the edges between them, with chains as boxes around them.
 
 
 def stream_graph(plan: DrawnPlan) -> DrawnGraph:
-    """Operators by id. Chains of several operators are boxes, if the plan includes the job graph."""
+    """Return operators by id. Chains of several operators are boxes, if the plan includes the job graph."""
     chained = plan.frame("chained_operators", "vertex", "node", "operator_id").with_columns(
         members=pl.len().over("vertex")
     )
@@ -412,8 +411,8 @@ def stream_graph(plan: DrawnPlan) -> DrawnGraph:
     return DrawnGraph(
         topology=plan.topology,
         layer="stream graph",
-        nodes=MadeOfRows((chains, _chain), (operators, _operator)),
-        edges=MadeOfRows((stream_edges_between_nodes(plan), _edge)),
+        nodes=RowObjects((chains, _chain), (operators, _operator)),
+        edges=RowObjects((stream_edges_between_nodes(plan), _edge)),
         groups=slot_sharing(plan),
     )
 

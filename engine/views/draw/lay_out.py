@@ -1,4 +1,4 @@
-"""A graph as boxes and lines with coordinates, in pixels."""
+"""Lay a graph out as boxes and lines with coordinates in pixels, and draw it as SVG."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -15,13 +15,13 @@ import igraph
 from penstock.engine.views.draw.graph import DrawnGraph, Edge, Group, Node
 from penstock.plans.printable import printable
 
-# Places boxes in columns along the way that data takes, from left to right, and edges between them.
+# Boxes in columns along the direction of data, from left to right, and edges between them.
 
 
 ROW_GAP = 22.0
 _BEND_SIZE, _BEND_GAP = 4.0, 10.0
 _LONGEST = 60
-"""An edge that passes more columns is drawn straight across them: it would have too many bends."""
+"""An edge across more columns is drawn straight: it would have too many bends."""
 
 _SWEEPS = 6
 
@@ -36,10 +36,10 @@ class BoxSize(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where the boxes and the bends of edges are, in pixels, and how large all of it is."""
+    """Places of boxes and of bends of edges, and the total size, in pixels."""
 
-    corners: list[Point]  #: the upper left one of each box
-    bends: list[list[Point]]  #: of each edge, between its ends; two for each column that it passes
+    corners: list[Point]  #: upper left corner of each box
+    bends: list[list[Point]]  #: bends of each edge, between its ends; two for each column that it crosses
     sides: list[Point]  #: left and right end of the column of each box
     size: BoxSize
 
@@ -47,12 +47,12 @@ class Layout(NamedTuple):
 def layered_layout(
     sizes: Sequence[BoxSize], edges: Sequence[tuple[int, int]], column_gap: float, *, aspect: float = 1.6
 ) -> Layout:
-    """Boxes of these sizes, joined by `edges` (source, target), without overlap.
+    """Place boxes of these sizes, joined by `edges` (source, target), without overlap.
 
-    A box is to the right of those it reads from, except where edges form a circle. The order within a column
-    is that of igraph's Sugiyama layout, which keeps crossings few. Parts that nothing joins are laid out on
-    their own and put side by side in rows, all in all `aspect` times as wide as high. The same
-    input gives the same layout.
+    A box is to the right of its sources, except where edges form a circle. The order within a column is the
+    order of igraph's Sugiyama layout, which keeps crossings few. Unconnected parts are laid out separately
+    and put side by side in rows, in total about `aspect` times as wide as high. The same input gives the same
+    layout.
     """
     graph = igraph.Graph(n=len(sizes), edges=edges, directed=True)
     parts: dict[int, list[int]] = defaultdict(list)
@@ -68,25 +68,25 @@ def layered_layout(
     placed = []
     for part, boxes in parts.items():
         place = {box: at for at, box in enumerate(boxes)}
-        own = edges_of[part]
+        part_edges = edges_of[part]
         layout = _connected(
             [sizes[box] for box in boxes],
-            [(place[edges[edge][0]], place[edges[edge][1]]) for edge in own],
+            [(place[edges[edge][0]], place[edges[edge][1]]) for edge in part_edges],
             column_gap,
         )
-        placed.append((boxes, own, layout))
+        placed.append((boxes, part_edges, layout))
     shifts, size = _in_rows([layout.size for *_, layout in placed], aspect)
-    for (boxes, own, layout), (right, down) in zip(placed, shifts, strict=True):
+    for (boxes, part_edges, layout), (right, down) in zip(placed, shifts, strict=True):
         for box, (x, y), (begin, end) in zip(boxes, layout.corners, layout.sides, strict=True):
             corners[box] = (x + right, y + down)
             sides[box] = (begin + right, end + right)
-        for edge, points in zip(own, layout.bends, strict=True):
+        for edge, points in zip(part_edges, layout.bends, strict=True):
             bends[edge] = [(x + right, y + down) for x, y in points]
     return Layout(corners, bends, sides, size)
 
 
 def _in_rows(sizes: Sequence[BoxSize], aspect: float) -> tuple[list[Point], BoxSize]:
-    """Rectangles next to each other in rows, in their order."""
+    """Place rectangles next to each other in rows, in their order."""
     area = sum((size.width + ROW_GAP) * (size.height + ROW_GAP) for size in sizes)
     most = max([(area * aspect) ** 0.5, *(size.width for size in sizes)], default=0.0)
     shifts, right, down, height, width = [], 0.0, 0.0, 0.0, 0.0
@@ -130,9 +130,9 @@ def _connected(sizes: list[BoxSize], edges: list[tuple[int, int]], column_gap: f
         for column, size, centre in zip(columns, sizes, centres, strict=False)
     ]
     ways: list[list[Point]] = []
-    for (source, target), own in zip(edges, bends_of, strict=True):
+    for (source, target), edge_bends in zip(edges, bends_of, strict=True):
         points: list[Point] = []
-        for bend in own:
+        for bend in edge_bends:
             across = [lefts[columns[bend]], lefts[columns[bend]] + widths[columns[bend]]]
             if columns[target] < columns[source]:
                 across.reverse()
@@ -145,7 +145,7 @@ def _connected(sizes: list[BoxSize], edges: list[tuple[int, int]], column_gap: f
 
 
 def _columns(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """The column of each box: right of all it reads from, and not further left than its readers need."""
+    """Return the column of each box, right of all its sources, and as far right as its targets allow."""
     graph = igraph.Graph(n=count, edges=edges, directed=True)
     against = set() if graph.is_dag() else set(graph.feedback_arc_set(method="eades"))
     forward = [edge for number, edge in enumerate(edges) if number not in against and edge[0] != edge[1]]
@@ -168,7 +168,7 @@ def _columns(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 def _centres(
     columns: list[int], heights: list[float], hops: list[tuple[int, int]], boxes: int
 ) -> list[float]:
-    """The middle of each box and bend in its column; the uppermost box begins at 0."""
+    """Return the middle of each box and bend in its column; the uppermost box begins at 0."""
     graph = igraph.Graph(n=len(columns), edges=hops, directed=True)
     layout = graph.layout_sugiyama(layers=columns, maxiter=24)
     order: dict[int, list[int]] = defaultdict(list)
@@ -200,21 +200,21 @@ def _centres(
     return [centre - top for centre in centres]
 
 
-# Boxes of one column: as near as possible to where they would like to be, in order and without overlap.
+# Boxes of one column: as near as possible to their wanted places, in order and without overlap.
 
 
 def place_in_line(wanted: Sequence[float], sizes: Sequence[float], gaps: Sequence[float]) -> list[float]:
-    """Centres of boxes in the given order, whose squared distances from `wanted` are the least in sum.
+    """Return centres of boxes in the given order with the least sum of squared distances from `wanted`.
 
     `gaps[i]` is the least free space between box i and the next one. Neighbours that would overlap become a
-    block, which goes where its members want to be on average (pool adjacent violators).
+    block, which is placed at the average of its members' wanted places (pool adjacent violators).
     """
     offsets, at = [], 0.0
     for place, size in enumerate(sizes):
         if place:
             at += (sizes[place - 1] + size) / 2 + gaps[place - 1]
         offsets.append(at)
-    blocks: list[tuple[float, int]] = []  # mean of what they want, how many
+    blocks: list[tuple[float, int]] = []  # mean of wanted places, number of boxes
     for want, offset in zip(wanted, offsets, strict=True):
         mean, count = want - offset, 1
         while blocks and blocks[-1][0] > mean:
@@ -225,7 +225,7 @@ def place_in_line(wanted: Sequence[float], sizes: Sequence[float], gaps: Sequenc
     return [mean + offset for mean, offset in zip(means, offsets, strict=True)]
 
 
-# How wide text is drawn, and names cut to fit: without a font, as wide as in DejaVu Sans.
+# Widths of text, and names cut to fit: without a font, as wide as in DejaVu Sans.
 
 
 _NARROW = frozenset("iljtfrI.,:;|!'`()[]{}/\\-\" ")
@@ -233,24 +233,24 @@ _WIDE = frozenset("mwMW@%<>=+~^#&…")
 
 
 def text_width(text: str, pixels: float) -> float:
-    """About how wide a line is, in pixels, at that size of the font."""
+    """Return the approximate width of a line, in pixels, at that size of the font."""
     return sum(map(_share, text)) * pixels
 
 
 def cut(text: str, width: float, pixels: float) -> str:
-    """The text, or its beginning with an ellipsis where it is wider than `width` pixels."""
-    room, kept = width, 0
+    """Return the text, or its beginning with an ellipsis if it is wider than `width` pixels."""
+    room, length = width, 0
     for place, character in enumerate(text):
         room -= _share(character) * pixels
         if room >= pixels:
-            kept = place + 1
+            length = place + 1
         elif room < 0:
-            return text[:kept].rstrip() + "…"
+            return text[:length].rstrip() + "…"
     return text
 
 
 def _share(character: str) -> float:
-    """The width of a character, as a share of the font's size."""
+    """Return the width of a character as a share of the font's size."""
     if character in _NARROW:
         return 0.4
     if character in _WIDE or east_asian_width(character) in "WF":
@@ -264,14 +264,14 @@ TEXT, SMALL = 13.0, 11.0
 """Sizes of the font, in pixels."""
 
 BOLD = 14.2
-"""The size at which plain text is as wide as bold text is at 13 pixels."""
+"""Size at which plain text is as wide as bold text at 13 pixels."""
 
 LINE, PADDING = 17.0, 8.0
 _WIDEST, _NARROWEST = 236.0, 96.0
 _MOST_LINES = 6
 _PORT = 15.0
 _MOST_PORTS = 16
-"""Edges at one side of a box that have room for a label each; more are drawn closer together."""
+"""Edges at one side of a box that have room for labels; more are drawn closer together."""
 
 _TITLE = 22.0
 _GAP = 46.0
@@ -280,16 +280,16 @@ _ASPECT = 1.6
 
 @dataclass(frozen=True)
 class Box:
-    """A node that is drawn, its upper left corner relative to the picture."""
+    """A drawn node; its upper left corner is relative to the picture."""
 
     node: Node
     x: float
     y: float
     size: BoxSize
-    lines: tuple[str, ...]  #: as they are shown, cut to fit
+    lines: tuple[str, ...]  #: as drawn, cut to fit
     note: str
-    is_open: bool = False  #: it encloses other boxes that are drawn
-    inner: "Picture | None" = None  #: what is in it, of a closed one
+    is_open: bool = False  #: it encloses other drawn boxes
+    inner: "Picture | None" = None  #: content of a closed box
 
 
 @dataclass(frozen=True)
@@ -301,13 +301,13 @@ class EdgeLine:
     target: str
     points: tuple[Point, ...]
     label: str
-    label_at: Point  #: where the label ends, on its baseline
+    label_at: Point  #: end of the label, on its baseline
     kind: str
 
 
 @dataclass
 class Picture:
-    """All of it, boxes before those that are drawn on them."""
+    """A whole drawing; enclosing boxes come before enclosed ones."""
 
     size: BoxSize
     boxes: list[Box] = field(default_factory=list)
@@ -316,21 +316,21 @@ class Picture:
 
 @dataclass
 class _Bundle:
-    """Edges that are drawn as one line, at one level."""
+    """Edges drawn as one line, at one level."""
 
-    source: str  #: the boxes of this level
+    source: str  #: boxes of this level
     target: str
-    ends: tuple[str, str]  #: what the line begins and ends at: these boxes or, if they are open, inner ones
+    ends: tuple[str, str]  #: boxes at the ends of the line: these or, if they are open, inner ones
     edges: list[int]
 
 
 def lay_out(graph: DrawnGraph) -> Picture:
-    """Lay a graph out, always in the same way. Boxes overlap only the boxes that they are inside of."""
+    """Lay a graph out, always in the same way. Boxes overlap only their enclosing boxes."""
     return _Level(graph).picture(None)
 
 
 class _Level:
-    """The nodes that one node encloses, or that none does, laid out; it goes down as deep as nodes do."""
+    """The nodes enclosed by one node, or by none, laid out recursively."""
 
     def __init__(self, graph: DrawnGraph) -> None:
         self.graph = graph
@@ -342,7 +342,7 @@ class _Level:
         self.bundles = self._bundles()
 
     def picture(self, key: str | None) -> Picture:
-        """A picture of what the node `key` encloses."""
+        """Draw the nodes enclosed by the node `key`."""
         members = self.children[key]
         place = {node.key: at for at, node in enumerate(members)}
         bundles = self.bundles.get(key, [])
@@ -401,7 +401,7 @@ class _Level:
         return Box(node, 0, 0, BoxSize(min(max(wide, _NARROWEST), _WIDEST), tall), lines, note, inner=inner)
 
     def _bundles(self) -> dict[str | None, list[_Bundle]]:
-        """Edges that are drawn as one line, by the node that encloses both ends."""
+        """Collect edges drawn as one line, by the node that encloses both ends."""
         bundles: dict[str | None, dict[tuple[str, str, int], _Bundle]] = defaultdict(dict)
         ways: dict[str, list[str]] = {}
         for node in self.graph.nodes:
@@ -415,7 +415,7 @@ class _Level:
             while depth < min(len(source), len(target)) and source[depth] == target[depth]:
                 depth += 1
             if depth in (len(source), len(target)):
-                continue  # from a node to itself or to what it is in
+                continue  # from a node to itself or to its enclosing node
             ends = (self._drawn(source[depth:]), self._drawn(target[depth:]))
             one_by_one = ends == (edge.source, edge.target)
             key = (*ends, number) if one_by_one else (*ends, -1)
@@ -425,7 +425,7 @@ class _Level:
         return {key: list(level.values()) for key, level in bundles.items()}
 
     def _drawn(self, way: Sequence[str]) -> str:
-        """The first of these that is closed, else the innermost."""
+        """Return the first closed node on the way, else the innermost one."""
         return next((key for key in way if key in self.folded), way[-1])
 
     def _draw_lines(
@@ -486,7 +486,7 @@ class _Level:
 
 
 def _label(edges: Sequence[Edge]) -> str:
-    """The text at a line."""
+    """Return the text at a line."""
     count = sum(edge.edges for edge in edges)
     labels = {edge.label for edge in edges}
     label = labels.pop() if len(labels) == 1 else ""
@@ -520,9 +520,9 @@ def _next_height(bends: Sequence[Point], other: Box) -> float:
 
 
 def _ports(box: Box, inner: dict[int, Box], towards: dict[int, float], *, right: bool) -> dict[int, Point]:
-    """Where lines meet the side of a box: around its middle, or near the `inner` boxes at which they end.
+    """Place the ends of lines at a side of a box, around its middle or near `inner` boxes where they end.
 
-    Lines are in the order of the heights that they go `towards`.
+    Lines are ordered by the heights that they go `towards`.
     """
     middles = {line: end.y + end.size.height / 2 for line, end in inner.items()}
     order = sorted(inner, key=lambda line: (middles[line], towards[line], line))
@@ -534,7 +534,7 @@ def _ports(box: Box, inner: dict[int, Box], towards: dict[int, float], *, right:
 
 
 def _within(box: Box, y: float) -> float:
-    """The height nearest to `y` at which a line can meet the side of a box."""
+    """Return the height nearest to `y` at which a line can meet the side of a box."""
     return min(max(y, box.y + PADDING), box.y + box.size.height - PADDING)
 
 
@@ -543,7 +543,7 @@ def _without_repeats(points: Sequence[Point]) -> list[Point]:
     return [point for at, point in enumerate(rounded) if at == 0 or point != rounded[at - 1]]
 
 
-# A picture as SVG. Names are foreign: they are escaped, and what is hidden or obeyed in them is shown.
+# A picture as SVG. Names are foreign: they are escaped, and hidden or control characters become visible.
 
 
 MARGIN = 20.0
@@ -553,7 +553,7 @@ _MOST_IN_LEGEND = 24
 
 
 def to_svg(graph: DrawnGraph) -> str:
-    """One file, which needs no other: with a title and a legend, in the colours of a dark screen on one."""
+    """Return a self-contained file with a title and a legend, in dark colours on a dark screen."""
     picture = lay_out(graph)
     width = max(picture.size.width, 420.0)
     legend, legend_height = _legend(graph, width)
@@ -576,12 +576,12 @@ def to_svg(graph: DrawnGraph) -> str:
 
 @cache
 def style() -> str:
-    """The style sheet of pictures."""
+    """Return the style sheet of pictures."""
     return files("penstock.engine.views.draw").joinpath("picture.css").read_text(encoding="utf-8")
 
 
 def drawn(graph: DrawnGraph, picture: Picture) -> str:
-    """The lines and boxes of a picture: elements to put into an svg element of class `penstock`."""
+    """Return the lines and boxes of a picture as elements for an svg element of class `penstock`."""
     enclosing = "".join(_box(box) for box in picture.boxes if box.is_open)
     lines = "".join(_line(graph, line) for line in picture.lines)
     boxes = "".join(_box(box) for box in picture.boxes if not box.is_open)
@@ -591,12 +591,12 @@ def drawn(graph: DrawnGraph, picture: Picture) -> str:
 
 
 def text(value: str) -> str:
-    """Foreign text between tags or in quotes."""
+    """Escape foreign text for use between tags or in quotes."""
     return escape(printable(value))
 
 
 def way(points: Sequence[Point]) -> str:
-    """Points as a path that leaves and reaches each of them horizontally."""
+    """Return a path through points that leaves and reaches each of them horizontally."""
     (x, y), *others = points
     parts = [f"M{_n(x)} {_n(y)}"]
     for a, b in others:
@@ -609,7 +609,7 @@ def way(points: Sequence[Point]) -> str:
 
 
 def group_class(group: int | None) -> str:
-    """The class that colours a slot sharing group; colours come again after eight groups."""
+    """Return the class that colours a slot sharing group; colours repeat after eight groups."""
     return "" if group is None else f" group{group % _COLOURS}"
 
 
@@ -657,13 +657,13 @@ def _line(graph: DrawnGraph, line: EdgeLine) -> str:
 
 
 def legend_entries(graph: DrawnGraph) -> list[Group]:
-    """The slot sharing groups of the legend; of many, the first."""
+    """Return the slot sharing groups of the legend; of many, the first."""
     used = {node.group for node in graph.nodes}
     return [group for group in graph.groups if group.number in used][:_MOST_IN_LEGEND]
 
 
 def line_kinds(graph: DrawnGraph) -> list[tuple[str, str]]:
-    """Kinds of lines that a graph has, and what they mean."""
+    """Return the kinds of lines in a graph, and their meanings."""
     meanings = {"chained": "chained", "pipelined": "pipelined", "blocking": "blocking result"}
     if graph.layer == "stream graph":
         meanings["pipelined"] = "not chained"
@@ -700,5 +700,5 @@ def _in_lines(entries: Iterable[tuple[str, str]], width: float) -> tuple[str, fl
 
 
 def _n(value: float) -> str:
-    """A coordinate, written as short as possible."""
+    """Write a coordinate as short as possible."""
     return f"{value:.1f}".removesuffix(".0")

@@ -1,5 +1,5 @@
 "use strict";
-// A page of drawn layers: one is shown, its tools and keys.
+// A page of drawn layers, one at a time, with tools and keys.
 (() => {
   const byId = (id) => document.getElementById(id);
   const { PenstockView: View } = window;

@@ -1,4 +1,4 @@
-"""A graph as DOT, for Graphviz."""
+"""Write graphs as DOT, Mermaid or HTML pages, or in any format by name."""
 
 import json
 import re
@@ -29,9 +29,9 @@ from penstock.plans.printable import printable
 
 
 def to_html(graphs: Sequence[DrawnGraph]) -> str:
-    """A page with a picture of each graph; all are of one topology.
+    """Return a page with a picture of each graph; all graphs are of one topology.
 
-    Its scripts and styles are its own, known by their hashes; names are foreign, and escaped everywhere.
+    Its inline scripts and styles are allowed by their hashes; names are foreign, and escaped everywhere.
     """
     layers = [layer_of_page(graph, number) for number, graph in enumerate(graphs)]
     styles, script = f"{style()}{asset('page.css')}", f"{asset('view.js')}{asset('page.js')}"
@@ -52,7 +52,7 @@ def to_html(graphs: Sequence[DrawnGraph]) -> str:
 
 
 def layer_of_page(graph: DrawnGraph, number: int) -> dict[str, Any]:
-    """The values of the template for a graph, and `data`, which the page's script reads."""
+    """Return the values of the template for a graph, and `data` for the page's script."""
     picture = lay_out(graph)
     closed = _closed(picture)
     return {
@@ -73,19 +73,19 @@ _CALLED = {"stream graph": "operators", "job graph": "vertices", "execution grap
 
 
 def json_of_page(data: Any) -> str:
-    """JSON inside a script element: nothing in it ends that, or begins a comment."""
+    """Write JSON for a script element, with nothing that ends the element or begins a comment."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def hash_of(text: str) -> str:
-    """The hash by which a content security policy allows a script or a style."""
+    """Return the hash by which a content security policy allows a script or a style."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
 @cache
 def templates() -> Environment:
-    """The templates of pages; what they are given is escaped."""
+    """Return the templates of pages; their values are escaped."""
     return Environment(
         loader=PackageLoader("penstock.engine.views.draw", "."),
         autoescape=True,
@@ -96,12 +96,12 @@ def templates() -> Environment:
 
 
 def asset(name: str) -> str:
-    """A script or style sheet of drawn pages."""
+    """Return a script or style sheet of drawn pages."""
     return files("penstock.engine.views.draw").joinpath(name).read_text(encoding="utf-8")
 
 
 def _closed(picture: Picture) -> dict[str, Picture]:
-    """Keys of closed boxes, also of those inside others, and what is in them."""
+    """Map keys of closed boxes, also nested ones, to their content."""
     closed: dict[str, Picture] = {}
     todo = [picture]
     while todo:
@@ -118,7 +118,7 @@ def _leaves(graph: DrawnGraph) -> int:
 
 
 def _data(graph: DrawnGraph, closed: dict[str, Picture]) -> dict[str, Any]:
-    """Nodes by key, edges by place, sizes of what is in closed boxes. Texts are shown as they are here."""
+    """Return nodes by key, edges by place, and sizes of contents of closed boxes, with printable texts."""
     return {
         "nodes": {
             node.key: {
@@ -139,7 +139,7 @@ def _data(graph: DrawnGraph, closed: dict[str, Picture]) -> dict[str, Any]:
     }
 
 
-# Forms that a drawn plan is written in, by name and by the end of a file's name.
+# Formats of a drawn plan, by name and by a file's ending.
 
 
 FORMATS = {
@@ -149,24 +149,24 @@ FORMATS = {
     "mermaid": ("mmd", "mermaid"),
     "graphml": ("graphml",),
 }
-"""Formats and the ends of file names that mean them."""
+"""Maps formats to endings of files."""
 
 
 def format_of(path: str) -> str:
-    """The format that the end of a file's name means. Raises ConfigurationError where it means none."""
+    """Return the format of a file's ending. Raises ConfigurationError if it has none."""
     end = path.rpartition(".")[2].lower()
     for name, ends in FORMATS.items():
         if end in ends:
             return name
     allowed = ", ".join(f".{ending}" for ends in FORMATS.values() for ending in ends)
-    raise ConfigurationError(
-        f"{path}: the end of its name says no format", f"allowed: {allowed}; or choose with --format"
-    )
+    raise ConfigurationError(f"{path} must end in a known format", f"use {allowed}; or choose with --format")
 
 
 def rendered(graphs: Sequence[DrawnGraph], wanted: str, folding: str = "auto") -> Iterator[str]:
-    """The graphs in that format, piece by piece; folded where a picture is drawn; all but html take one graph
-    only."""
+    """Yield the graphs in that format, in pieces; pictures are folded.
+
+    All formats but html take one graph only.
+    """
     from penstock.engine.views.draw.graph import to_graphml
     from penstock.engine.views.draw.lay_out import to_svg
 
@@ -184,13 +184,13 @@ def rendered(graphs: Sequence[DrawnGraph], wanted: str, folding: str = "auto") -
 
 _MERMAID_COLOURS = ("#2f6fb3", "#b0640b", "#2c8446", "#7b47c4", "#b83a50", "#1f7f86", "#82730a", "#666d75")
 _ARROWS = {"chained": "==>", "pipelined": "-->", "blocking": "-.->"}
-_MEANS_SOMETHING = re.compile(r"[^\w .,]", re.ASCII)
+_SPECIAL = re.compile(r"[^\w .,]", re.ASCII)
 
 
 def _to_mermaid(graph: DrawnGraph) -> Iterator[str]:
-    """Nodes that enclose others are subgraphs; slot sharing groups are colours of borders. Line by line.
+    """Write line by line. Enclosing nodes are subgraphs; slot sharing groups are colours of borders.
 
-    Renderers refuse flowcharts of more than 500 edges or 50,000 characters, as they are set by default.
+    By default, renderers refuse flowcharts of more than 500 edges or 50,000 characters.
     """
     yield "flowchart LR\n"
     used = set()
@@ -214,8 +214,8 @@ def _to_mermaid(graph: DrawnGraph) -> Iterator[str]:
 
 
 def _escaped_for_mermaid(text: str) -> str:
-    """ASCII that could mean something, as Mermaid's numbered entities."""
-    return _MEANS_SOMETHING.sub(
+    """Write ASCII characters with a meaning as Mermaid's numbered entities."""
+    return _SPECIAL.sub(
         lambda match: f"#{ord(match[0])};" if match[0].isascii() else match[0], printable(text)
     )
 
@@ -225,7 +225,7 @@ _STYLES = {"chained": "bold", "pipelined": "solid", "blocking": "dashed"}
 
 
 def _to_dot(graph: DrawnGraph) -> Iterator[str]:
-    """Nodes that enclose others are clusters; slot sharing groups are colours. Line by line."""
+    """Write line by line. Enclosing nodes are clusters; slot sharing groups are colours."""
     yield f"digraph {_text(graph.topology)} {{\n  rankdir=LR;\n"
     yield f"  label={_text(f'{graph.topology}: {graph.layer}')};\n"
     yield '  node [shape=box, style="rounded,filled", fillcolor="#f6f8fa", fontname="sans-serif"];\n'
@@ -251,7 +251,7 @@ def _attributes(node: Node) -> str:
 
 
 def _label(texts: list[str]) -> str:
-    """Lines of a label; the last line end, too, says that they begin at the left."""
+    """Join lines of a label; each line end, also the last, left-aligns its line."""
     return '"' + "".join(_escaped(text) + "\\l" for text in texts) + '"'
 
 
@@ -260,5 +260,5 @@ def _text(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Within quotes: only a backslash and a quote mean something there; Graphviz reads entities besides."""
+    """Escape text within quotes: a backslash and a quote are special there; Graphviz also reads entities."""
     return printable(text).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")

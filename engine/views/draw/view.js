@@ -1,5 +1,5 @@
 "use strict";
-// A drawn plan: pan, zoom, search, what is known of a vertex or an edge, closed boxes that open.
+// A drawn plan: pan, zoom, search, details of vertices and edges, closed boxes that open.
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const byId = (id) => document.getElementById(id);
@@ -68,7 +68,7 @@
       this.apply();
     }
     start() {
-      // All of it where that can be read, else where data comes in.
+      // The whole plan if it is readable, else its sources.
       this.fit();
       if (this.at.scale >= 0.5) return;
       const boxes = this.nodes().map((node) => this.box(node));
@@ -99,7 +99,7 @@
       this.apply();
     }
 
-    // ---- what is drawn
+    // ---- drawn elements
     nodes() { return [...this.scene.querySelectorAll(".node")]; }
     node(key) { return this.scene.querySelector(`.node[data-key="${key}"]`); }
     box(node) {
@@ -151,7 +151,7 @@
         element.setAttribute("transform", `translate(${x + dx} ${y + dy})`);
       } else this.reroute(element, ([x, y]) => [x + dx, y + dy]);
     }
-    // Whatever is right of or below a box that grows makes room: what did not overlap does not overlap then.
+    // Elements right of or below a growing box move, so that nothing new overlaps.
     shift(right, bottom, dx, dy, grown) {
       const moved = ([x, y]) => [x >= right - 0.5 ? x + dx : x, y >= bottom - 0.5 ? y + dy : y];
       for (const node of this.nodes()) {
@@ -189,7 +189,7 @@
       above.forEach((one) => this.open(one));
     }
 
-    // ---- what is chosen
+    // ---- selection
     choose(what) {
       this.chosen = what;
       if (what && what.node) this.reveal(what.node);
@@ -304,7 +304,7 @@
       if (node) this.show(node);
     }
     towards(dx, dy) {
-      // The nearest box in that direction; without a chosen one, the first.
+      // The nearest box in that direction; the first box if none is chosen.
       const from = this.chosen && this.chosen.node && this.node(this.chosen.node);
       const nodes = this.nodes();
       if (!from) {

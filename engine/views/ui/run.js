@@ -1,5 +1,5 @@
 "use strict";
-// The page of a run: its plan, and how it goes as the server tells it.
+// The page of a run: its plan, and its state as the server sends it.
 (() => {
   const byId = (id) => document.getElementById(id);
   const table = byId("vertices");

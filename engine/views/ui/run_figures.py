@@ -1,4 +1,4 @@
-"""How a run goes, as the texts that its page shows and is sent."""
+"""Texts about the state of a run, for its page and its updates."""
 
 import time
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.jobs.job_records import (
+from penstock.engine.run.job_records import (
     JobRecord,
     SubmittedJob,
     VertexState,
@@ -25,29 +25,29 @@ from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.printable import printable
 from penstock.plans.tables import TABLES
 
-# A run as a page shows it: a job of the list of jobs, or one that a store records.
+# Runs of the page: jobs in the list of jobs, and runs recorded in a store.
 
 
 @dataclass(frozen=True)
 class StoredRun(JobRecord):
-    """A run that a store records; it is over."""
+    """A run recorded in a store; it has ended."""
 
     store: str = ""
     version: int = 0
-    kept: dict[str, pa.Table] = field(default_factory=dict)
+    tables: dict[str, pa.Table] = field(default_factory=dict)
 
     def table(self, name: str) -> pa.Table:
-        """A table of the version that holds the run. InputError where it has none."""
-        if name not in self.kept:
+        """Return a table of the version that holds the run. Raises InputError if it is missing."""
+        if name not in self.tables:
             plan = open_plan(self.store, self.version)
             if not plan.has(name):
                 raise InputError(f"run {self.job_id}: it has no table {name}")
-            self.kept[name] = to_arrow(plan.table(name).collect(), name)
-        return self.kept[name]
+            self.tables[name] = to_arrow(plan.table(name).collect(), name)
+        return self.tables[name]
 
 
-def shown_runs(store: str | None) -> list[JobRecord]:
-    """The jobs of this user, and the runs that `store` records and that are not among them, the latest first.
+def list_runs(store: str | None) -> list[JobRecord]:
+    """Return the jobs of this user, and the other runs recorded in `store`, newest first.
 
     Raises StoreError and MachineError.
     """
@@ -58,9 +58,9 @@ def shown_runs(store: str | None) -> list[JobRecord]:
 
 
 def find_run(run_id: str, store: str | None) -> JobRecord | None:
-    """The run of that id, as it is now; None where it is not shown. Raises StoreError and MachineError.
+    """Return the current state of a run; None if it is not shown. Raises StoreError and MachineError.
 
-    The store is looked at only if the run is no job of this user.
+    The store is read only if the run is not a job of this user.
     """
     job = look_up_job(run_id)
     if job is not None or store is None:
@@ -69,18 +69,18 @@ def find_run(run_id: str, store: str | None) -> JobRecord | None:
 
 
 class _Runs(NamedTuple):
-    """The rows of table runs that a version holds."""
+    """Rows of table runs in a version."""
 
     version: int
     rows: list[dict[str, object]]
 
 
 _known: dict[tuple[str, str], _Runs] = {}
-"""By store and write_id; what a version holds does not change."""
+"""Runs by store and write_id; the content of a version never changes."""
 
 
 def _runs_of(store: str) -> list[JobRecord]:
-    """The runs that a store records. Versions that this process has read before are not read again."""
+    """Return the runs recorded in a store. Versions are read once per process."""
     runs: list[JobRecord] = []
     delta = tables_of(store)
     seen = read_listed(delta)
@@ -129,7 +129,7 @@ def _stored(row: Mapping[str, object], store: str, version: int) -> StoredRun:
 
 
 def tables_to_draw(run: JobRecord) -> dict[str, pa.Table]:
-    """The tables of its plan that a picture needs."""
+    """Return the tables of its plan that a picture needs."""
     tables = {}
     for name in TABLES:
         if name in ("transformations", "executions", "runs", "execution_edges", "rejected"):
@@ -150,7 +150,7 @@ _LONGEST_FAILURE = 2_000
 class VertexTexts:
     """A row of the table of vertices, and a line in the box of the picture."""
 
-    key: str  #: of the box, as engine.draw.job_graph.vertex_key gives it
+    key: str  #: key of the box, from graph_of_layer
     state: str
     note: str
     name: str
@@ -160,13 +160,13 @@ class VertexTexts:
     busy: str
     skew: str
     attempts: str
-    measured: str  #: what functions have measured
+    measured: str  #: metrics of user functions
     failure: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunTexts:
-    """A run, as it is now."""
+    """The current state of a run."""
 
     state: str
     is_final: bool
@@ -175,12 +175,12 @@ class RunTexts:
     vertices: tuple[VertexTexts, ...]
 
     def as_dict(self) -> dict[str, object]:
-        """The texts as a dict, for JSON."""
+        """Return the texts as a dict, for JSON."""
         return asdict(self)
 
 
 def run_figures(run: JobRecord) -> RunTexts:
-    """The state of a run and of its vertices, in topological order. InputError where it cannot be read."""
+    """Describe a run and its vertices, in topological order. Raises InputError if it cannot be read."""
     times = _times(run)
     return RunTexts(
         state=run.state,
@@ -192,7 +192,7 @@ def run_figures(run: JobRecord) -> RunTexts:
 
 
 def seconds(milliseconds: int) -> str:
-    """A time that a person reads."""
+    """Format a duration for people."""
     whole = milliseconds / 1000
     if whole < 60:
         return f"{whole:.1f} s"
@@ -202,7 +202,7 @@ def seconds(milliseconds: int) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes that a person reads."""
+    """Format a number of bytes for people."""
     amount, unit = float(count), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1
@@ -211,9 +211,9 @@ def size(count: int) -> str:
 
 @dataclass(frozen=True)
 class _Times:
-    """Running times of the latest attempts of a vertex, and how uneven their records are."""
+    """Running times of the latest attempts of a vertex, and the skew of their records."""
 
-    busy: int  #: milliseconds that they ran, in sum
+    busy: int  #: total running time in milliseconds
     longest: int
     skew: float | None  #: most records of a subtask, as a multiple of the mean
 
@@ -282,7 +282,7 @@ def _row(vertex: VertexState, times: _Times) -> VertexTexts:
 
 
 def short(count: int) -> str:
-    """A count in few characters."""
+    """Format a count in few characters."""
     for limit, unit in ((10**9, "G"), (10**6, "M"), (10**4, "k")):
         if count >= limit:
             return f"{count / (1000 if unit == 'k' else limit):.1f}{unit}"

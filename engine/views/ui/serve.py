@@ -1,4 +1,4 @@
-"""The server of the run page: its own few routes, on loopback, for browsers that have the token."""
+"""Serve the run page on loopback for browsers that have the token."""
 
 import hashlib
 import hmac
@@ -25,7 +25,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.jobs.job_records import JobRecord
+from penstock.engine.run.job_records import JobRecord
 from penstock.engine.views.draw.drawn_plan import plan_of_tables
 from penstock.engine.views.draw.graph import DrawnGraph, fold
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, graph_of_layer
@@ -35,42 +35,42 @@ from penstock.engine.views.ui.run_figures import (
     RunTexts,
     StoredRun,
     find_run,
+    list_runs,
     run_figures,
     seconds,
-    shown_runs,
     tables_to_draw,
 )
 from penstock.plans.errors import PenstockError
 from penstock.plans.printable import printable
 
-# Connections of strangers and of browsers with the token: how many there are, and what of them is read.
+# Limits on connections of strangers and of browsers with the token, and reading of request heads.
 
 
 MOST_STRANGERS = 256
 """Connections that have not sent the token, at a time."""
 
 PATIENCE_SECONDS = 0.25
-"""For so long no connection has to make room: one that is about to send its token is let in."""
+"""Time in which a new connection need not make room, so that it can send its token."""
 
 LONGEST_HEAD_BYTES = 16 << 10
-"""Limit for the head of a request: its first line and its headers."""
+"""Limit on the head of a request: its first line and its headers."""
 HEAD_SECONDS = 10.0
-"""A connection that has not sent its head by then is closed."""
+"""Time after which a connection without a complete head is closed."""
 
 _END = b"\r\n\r\n"
 
 
-class Places:
-    """Who is connected. Strangers have places of their own, and of more the oldest makes room."""
+class Connections:
+    """Open connections. Strangers have a limit of their own; beyond it, the oldest makes room."""
 
     def __init__(self, most_known: int) -> None:
         self._most_known = most_known
-        self._strangers: dict[Any, float] = {}  # since when, the oldest first
+        self._strangers: dict[Any, float] = {}  # start times, oldest first
         self._known: set[Any] = set()
         self._changed = threading.Condition()
 
     def let_in(self, connection: socket.socket) -> None:
-        """Take a connection for a stranger; of too many, the one that has had its time is closed."""
+        """Accept a connection as a stranger; if there are too many, close the oldest whose time is over."""
         with self._changed:
             while len(self._strangers) >= MOST_STRANGERS:
                 oldest, since = next(iter(self._strangers.items()))
@@ -84,7 +84,7 @@ class Places:
             self._strangers[connection] = time.monotonic()
 
     def admit(self, connection: socket.socket) -> bool:
-        """A stranger that has sent the token is none any more; False if there are too many of these."""
+        """Promote a stranger that has sent the token; return False if too many are connected already."""
         with self._changed:
             if self._strangers.pop(connection, None) is None or len(self._known) >= self._most_known:
                 return False
@@ -93,7 +93,7 @@ class Places:
             return True
 
     def leave(self, connection: socket.socket) -> None:
-        """Give the place of a connection that has ended back."""
+        """Free the place of a connection that has ended."""
         with self._changed:
             self._strangers.pop(connection, None)
             self._known.discard(connection)
@@ -101,7 +101,7 @@ class Places:
 
 
 def _read_head(connection: socket.socket) -> tuple[bytes | None, bytes]:
-    """The head of a request, with its end, and what has come after it; None if it is too long or too late."""
+    """Read a request's head, with its end, and later bytes; the head is None if too long or too late."""
     received = bytearray()
     until = time.monotonic() + HEAD_SECONDS
     while (end := received.find(_END)) < 0:
@@ -121,18 +121,18 @@ def _read_head(connection: socket.socket) -> tuple[bytes | None, bytes]:
 
 
 class PrefixedStream(io.RawIOBase):
-    """What has been read of a connection, and then what comes."""
+    """The bytes already read from a connection, then the following ones."""
 
     def __init__(self, received: bytes, connection: socket.socket) -> None:
         self._received = memoryview(received)
         self._connection = connection
 
     def readable(self) -> bool:
-        """True: the stream can be read."""
+        """Return True, because the stream can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read into a buffer, as io.RawIOBase."""
+        """Read into a buffer, like io.RawIOBase."""
         if not self._received:
             return self._connection.recv_into(buffer)
         taken = min(len(buffer), len(self._received))
@@ -141,36 +141,36 @@ class PrefixedStream(io.RawIOBase):
         return taken
 
 
-# Who may ask: browsers with the token of the link, and pages of this server only.
+# Access: only browsers with the link's token, and only from pages of this server.
 
 
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Guard:
-    """The token of one server, which is at `port` of loopback."""
+    """The token of one server, at `port` of loopback."""
 
     def __init__(self, port: int) -> None:
         self.token = secrets.token_urlsafe(32)
         self.port = port
-        # browsers keep one jar for all ports of a machine
+        # browsers share one cookie jar for all ports of a machine
         self.cookie = f"penstock_{port}"
 
     def is_token(self, token: str) -> bool:
-        """Whether this is the token; it takes as long whatever is wrong with it."""
+        """Compare with the token, in constant time."""
         return _equal(token, self.token)
 
     def is_host(self, host: str | None) -> bool:
-        """Whether a Host header names this server: another name that leads here is somebody's trick."""
+        """Return whether a Host header names this server; another name that resolves here is an attack."""
         return host in {f"{name}:{self.port}" for name in _NAMES}
 
     def has_cookie(self, header: str | None) -> bool:
-        """Whether a Cookie header holds the token, in a time that grows with its length only."""
+        """Return whether a Cookie header has the token, in time that depends only on its length."""
         pairs = (pair.strip().partition("=") for pair in (header or "").split(";"))
         return any(self.is_token(value) for name, _, value in pairs if name == self.cookie)
 
     def knows(self, head: bytes) -> bool:
-        """Whether the head of a request has the token, in its cookie or its link."""
+        """Return whether the head of a request has the token, in its cookie or its link."""
         request, *fields = head.decode("latin-1").split("\r\n")
         if self._has_link_token(request):
             return True
@@ -181,20 +181,20 @@ class Guard:
         try:
             _, path, _ = request.split(" ")
             tokens = parse_qs(urlsplit(path).query).get("token")
-        except ValueError:  # no request, no address
+        except ValueError:  # not a request, or not an address
             return False
         return tokens is not None and self.is_token(tokens[0])
 
     def set_cookie(self) -> str:
-        """The header that lets a browser keep the token: no script reads it, no other site sends it."""
+        """Return the header that sets the token's cookie, hidden from scripts and not sent by other sites."""
         return f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
 
     def form_token(self) -> str:
-        """The token of forms on this server's pages, from which the server's own token cannot be told."""
+        """Return the token of forms on this server's pages, which does not reveal the server's own token."""
         return hmac.new(self.token.encode(), b"form", hashlib.sha256).hexdigest()
 
     def is_own_form(self, origin: str | None, form_token: str) -> bool:
-        """Whether a form comes from a page of this server."""
+        """Return whether a form comes from a page of this server."""
         if origin is not None:
             address = urlsplit(origin)
             if address.scheme != "http" or not self.is_host(address.netloc):
@@ -206,14 +206,14 @@ def _equal(text: str, wanted: str) -> bool:
     return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), wanted.encode())
 
 
-# The pages: the list of runs, and one run with its plan. Whatever is foreign in them is escaped.
+# Pages: the list of runs, and one run with its plan. Foreign texts are escaped.
 
 
 _ROOM_OF_NOTE = 28
 
 
 def _list_page(runs: Sequence[JobRecord], store: str | None) -> str:
-    """All runs, the latest first."""
+    """Render all runs, newest first."""
     rows = [
         {
             "id": run.job_id,
@@ -231,7 +231,7 @@ def _list_page(runs: Sequence[JobRecord], store: str | None) -> str:
 
 
 def _run_page(run: JobRecord, form_token: str) -> str:
-    """One run. Its picture is left out where its plan cannot be read."""
+    """Render one run, without its picture if its plan cannot be read."""
     texts = run_figures(run)
     submitted = run.submitted
     facts = [
@@ -257,7 +257,7 @@ def _run_page(run: JobRecord, form_token: str) -> str:
 
 
 def _message_page(title: str, message: str) -> str:
-    """A page that holds a message only."""
+    """Render a page with a message."""
     page = _templates().get_template("message.html.j2")
     return str(page.render(title=title, message=printable(redact(message))))
 
@@ -273,7 +273,7 @@ def _picture(run: JobRecord, texts: RunTexts) -> dict[str, object] | None:
 
 
 def _with_notes(graph: DrawnGraph, notes: dict[str, str]) -> DrawnGraph:
-    """The graph with how vertices are doing in their boxes, which are wide enough for what comes."""
+    """Add the state of vertices to their boxes, which are wide enough for later states."""
     nodes = tuple(
         replace(node, note=notes.get(node.key, "CREATED").ljust(_ROOM_OF_NOTE, "\u2002"))
         for node in graph.nodes
@@ -299,16 +299,16 @@ def _templates() -> Environment:
 # Scripts and style sheets of the run page.
 
 
-def own_asset(name: str) -> str:
-    """The text of a file beside this one."""
+def read_asset(name: str) -> str:
+    """Return the text of a file beside this one."""
     return files("penstock.engine.views.ui").joinpath(name).read_text(encoding="utf-8")
 
 
 MOST_CONNECTIONS = 24
-"""How many connections browsers with the token may have at a time."""
+"""Connections of browsers with the token, at a time."""
 
 MOST_STREAMS = 12
-"""Pages that are kept up to date at a time."""
+"""Pages with live updates, at a time."""
 
 _LOOK_SECONDS = 1.0
 _SIGN_OF_LIFE_SECONDS = 15.0
@@ -321,7 +321,7 @@ _HEADERS = {
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # With none, browsers do not say of forms which page they are of.
+    # With "none", browsers do not report which page a form comes from.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -331,9 +331,9 @@ _HEADERS = {
 ASSETS: dict[str, tuple[str, Callable[[], str]]] = {
     "/picture.css": ("text/css", style),
     "/page.css": ("text/css", lambda: asset("page.css")),
-    "/ui.css": ("text/css", lambda: own_asset("ui.css")),
+    "/ui.css": ("text/css", lambda: read_asset("ui.css")),
     "/view.js": ("text/javascript", lambda: asset("view.js")),
-    "/run.js": ("text/javascript", lambda: own_asset("run.js")),
+    "/run.js": ("text/javascript", lambda: read_asset("run.js")),
 }
 
 
@@ -341,9 +341,9 @@ ASSETS: dict[str, tuple[str, Callable[[], str]]] = {
 
 
 class RunPageServer(ThreadingHTTPServer):
-    """Answers on loopback until `shutdown`; `link` is what opens the page.
+    """Answers on loopback until `shutdown`; `link` opens the page.
 
-    Other users of the machine can connect: what they send takes no place from the one who has the token.
+    Other users of the machine can connect, but their requests take no place from the owner of the token.
     """
 
     daemon_threads = True
@@ -351,21 +351,21 @@ class RunPageServer(ThreadingHTTPServer):
     request_queue_size = 1024
 
     def __init__(self, port: int, store: str | None) -> None:
-        """At `port` of loopback, or at any that is free if it is 0. OSError where it is taken."""
+        """Listen at `port` of loopback, or at any free port if it is 0. Raises OSError if it is taken."""
         self.store = store
         self.closing = threading.Event()
-        self.places = Places(MOST_CONNECTIONS)
+        self.places = Connections(MOST_CONNECTIONS)
         self.streams = threading.BoundedSemaphore(MOST_STREAMS)
         super().__init__(("127.0.0.1", port), _Handler)
         self.guard = Guard(self.server_address[1])
 
     @property
     def link(self) -> str:
-        """The address of the page, which holds the token and so is a secret itself."""
+        """Return the address of the page, which contains the token and so is secret."""
         return f"http://127.0.0.1:{self.guard.port}/?token={self.guard.token}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for each connection; of strangers, the one that has waited longest makes room."""
+        """Start a thread for the connection; among strangers, the one that has waited longest makes room."""
         self.places.let_in(request)
         try:
             super().process_request(request, client_address)
@@ -374,18 +374,18 @@ class RunPageServer(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and give the place back."""
+        """Answer the connection, then free its place."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self.places.leave(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that breaks concerns nobody."""
+        """Ignore broken connections."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One request: HTTP/1.0, so that a connection ends with its answer."""
+    """Handles one request with HTTP/1.0, so that a connection ends with its answer."""
 
     server: RunPageServer
     timeout = _TIMEOUT_SECONDS
@@ -393,15 +393,15 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def handle_one_request(self) -> None:
-        """Read the head, within bounds of size and time, and look for the token before anything else."""
+        """Read the head, limited in size and time, and check the token before anything else."""
         self.requestline, self.request_version, self.command = "", "HTTP/1.0", "GET"
         self.close_connection = True
         head, rest = _read_head(self.connection)
         if head is None:
             return
         if not self.server.guard.knows(head):
-            said = "Open the link that penstock ui has printed: it holds the token."
-            self._page(HTTPStatus.FORBIDDEN, _message_page("No token", said))
+            message = "Open the link that penstock ui printed: it contains the token."
+            self._page(HTTPStatus.FORBIDDEN, _message_page("No token", message))
         elif not self.server.places.admit(self.connection):
             self._page(HTTPStatus.SERVICE_UNAVAILABLE, _message_page("Too many", "Close other pages."))
         else:
@@ -410,15 +410,15 @@ class _Handler(BaseHTTPRequestHandler):
             super().handle_one_request()
 
     def do_GET(self) -> None:
-        """The pages, what they are made of, and what keeps them up to date."""
+        """Serve pages, their scripts and styles, and live updates."""
         self._answer(self._get)
 
     def do_POST(self) -> None:
-        """The button that cancels."""
+        """Handle the button that cancels."""
         self._answer(self._post)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What is no request for a page is refused as pages are, without being repeated."""
+        """Refuse invalid requests with a page that does not repeat them."""
         status = HTTPStatus(code)
         self._page(
             status,
@@ -426,14 +426,14 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged: the first request has the token in it."""
+        """Log nothing, because the first request contains the token."""
 
     def _answer(self, answer: Callable[[str, dict[str, list[str]]], None]) -> None:
         guard = self.server.guard
         address = urlsplit(self.path)
         if not guard.is_host(self.headers.get("Host")):
-            said = "This server has another name."
-            self._page(HTTPStatus.MISDIRECTED_REQUEST, _message_page("Not here", said))
+            message = "This server has another name."
+            self._page(HTTPStatus.MISDIRECTED_REQUEST, _message_page("Not here", message))
             return
         query = parse_qs(address.query)
         tokens = query.get("token")
@@ -441,37 +441,39 @@ class _Handler(BaseHTTPRequestHandler):
             self._redirect("/", {"Set-Cookie": guard.set_cookie()})
             return
         if not guard.has_cookie(self.headers.get("Cookie")):
-            said = "Open the link that penstock ui has printed: it holds the token."
-            self._page(HTTPStatus.FORBIDDEN, _message_page("No token", said))
+            message = "Open the link that penstock ui printed: it contains the token."
+            self._page(HTTPStatus.FORBIDDEN, _message_page("No token", message))
             return
         try:
             answer(address.path, query)
         except PenstockError as error:
-            self._page(HTTPStatus.INTERNAL_SERVER_ERROR, _message_page("That cannot be shown", str(error)))
+            self._page(HTTPStatus.INTERNAL_SERVER_ERROR, _message_page("This cannot be shown", str(error)))
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
             self.close_connection = True
 
     def _get(self, path: str, query: dict[str, list[str]]) -> None:
         if path == "/":
-            self._page(HTTPStatus.OK, _list_page(shown_runs(self.server.store), self.server.store))
+            self._page(HTTPStatus.OK, _list_page(list_runs(self.server.store), self.server.store))
         elif path in ASSETS:
             kind, text = ASSETS[path]
             self._send(HTTPStatus.OK, kind, text())
         elif (match := _RUN.fullmatch(path)) and match[2] in (None, "/events"):
             run = find_run(match[1], self.server.store)
             if run is None:
-                self._page(HTTPStatus.NOT_FOUND, _message_page("No such run", "It is not listed (any more)."))
+                self._page(
+                    HTTPStatus.NOT_FOUND, _message_page("Run not found", "It is not listed, or no longer.")
+                )
             elif match[2] is None:
                 self._page(HTTPStatus.OK, _run_page(run, self.server.guard.form_token()))
             else:
                 self._stream(run)
         else:
-            self._page(HTTPStatus.NOT_FOUND, _message_page("Nothing here", "There is no such page."))
+            self._page(HTTPStatus.NOT_FOUND, _message_page("Not found", "This page does not exist."))
 
     def _post(self, path: str, query: dict[str, list[str]]) -> None:
         match = _RUN.fullmatch(path)
         if not match or match[2] != "/cancel":
-            self._page(HTTPStatus.NOT_FOUND, _message_page("Nothing here", "There is no such page."))
+            self._page(HTTPStatus.NOT_FOUND, _message_page("Not found", "This page does not exist."))
             return
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > _LONGEST_FORM_BYTES:
@@ -482,7 +484,7 @@ class _Handler(BaseHTTPRequestHandler):
         form = parse_qs(self.rfile.read(int(length)).decode("ascii", "replace"))
         token = form.get("form_token", [""])[0]
         if not self.server.guard.is_own_form(self.headers.get("Origin"), token):
-            self._page(HTTPStatus.FORBIDDEN, _message_page("Refused", "The form is of another page."))
+            self._page(HTTPStatus.FORBIDDEN, _message_page("Refused", "The form comes from another page."))
             return
         run = find_run(match[1], self.server.store)
         if run is not None and not run.is_final and not isinstance(run, StoredRun):
@@ -490,7 +492,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._redirect(f"/runs/{match[1]}", {})
 
     def _stream(self, run: JobRecord) -> None:
-        """Server-sent events: how the run goes, whenever that has changed, until it is over."""
+        """Send an event whenever the state of the run changes, until it ends."""
         if not self.server.streams.acquire(blocking=False):
             self._page(HTTPStatus.SERVICE_UNAVAILABLE, _message_page("Too many", "Close other pages."))
             return
@@ -505,7 +507,7 @@ class _Handler(BaseHTTPRequestHandler):
                     self._event(f"data: {event}\n\n")
                     sent, at = event, time.monotonic()
                 elif time.monotonic() - at > _SIGN_OF_LIFE_SECONDS:
-                    self._event(": still there\n\n")
+                    self._event(": keep-alive\n\n")
                     at = time.monotonic()
                 if texts.is_final:
                     self._event("event: over\ndata: \n\n")
@@ -538,7 +540,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve_run_page(server: RunPageServer) -> None:
-    """Answer until the process is told to end."""
+    """Serve until the process is terminated."""
     try:
         server.serve_forever(poll_interval=0.2)
     finally:

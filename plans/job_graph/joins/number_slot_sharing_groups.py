@@ -24,7 +24,7 @@ from penstock.plans.job_graph.refuse_job_graphs import (
     SMALLEST_TABLE,
 )
 from penstock.plans.job_graph.sort_vertices_topologically import order_and_regions
-from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from penstock.plans.stream_graph.choose_partitioners import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.tables import JOB_VERTICES
 from penstock.plans.tables.column_types import INT, LONG, TOPOLOGY
 from penstock.plans.topology.operator_rules import SLOT_SCOPE

@@ -44,8 +44,8 @@ from penstock.plans.job_graph.refuse_job_graphs import (
     UNALIGNED,
     UNALIGNED_CUSTOM_PARTITIONER,
 )
+from penstock.plans.stream_graph.choose_partitioners import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.stream_graph.columnar.refuse_stream_graphs import MAX_PARALLELISM_UNREAD
-from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.job_settings import SettingStep
 from penstock.plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, ChainingStrategy, JobType, Layer

@@ -9,20 +9,18 @@ from penstock.plans.frames.polars_frames import look_up
 from penstock.plans.stream_graph.choose_partitioners import (
     ALIGNED,
     CLASSES,
+    DEFAULT_SLOT_SHARING_GROUP,
     DEGREES,
     KEYED,
+    NO_GROUP,
     PLACES,
     POINTWISE,
     SOURCE_ATTRIBUTES,
     TARGET_ATTRIBUTES,
     UNSPECIFIED_FORWARD,
-)
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import is_kind, node_rows
-from penstock.plans.stream_graph.inherit_slot_sharing_groups import (
-    DEFAULT_SLOT_SHARING_GROUP,
-    NO_GROUP,
     inherited_groups,
 )
+from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import is_kind, node_rows
 from penstock.plans.tables import STREAM_NODES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import (

@@ -14,20 +14,18 @@ from penstock.plans.frames.spark_walks import Part, nothing_found, walk_topologi
 from penstock.plans.stream_graph.choose_partitioners import (
     ALIGNED,
     CLASSES,
+    DEFAULT_SLOT_SHARING_GROUP,
     DEGREES,
     KEYED,
+    NO_GROUP,
     PLACES,
     POINTWISE,
     SOURCE_ATTRIBUTES,
     TARGET_ATTRIBUTES,
     UNSPECIFIED_FORWARD,
-)
-from penstock.plans.stream_graph.columnar.translate_nodes import ONLY_GIVEN
-from penstock.plans.stream_graph.inherit_slot_sharing_groups import (
-    DEFAULT_SLOT_SHARING_GROUP,
-    NO_GROUP,
     inherited_groups,
 )
+from penstock.plans.stream_graph.columnar.translate_nodes import ONLY_GIVEN
 from penstock.plans.tables.column_types import INT, LONG, STR, TOPOLOGY
 from penstock.plans.vocabulary import (
     SOURCE_KINDS,

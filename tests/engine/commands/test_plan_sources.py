@@ -49,15 +49,15 @@ HOLD_PLANS = (
     "script.py",
 )
 HOLD_NONE = {
-    "notes.txt": "notes.txt: text without a line of JSON",
-    "edges.csv": "edges.csv: found a graph",
-    "empty.jsonl": "empty.jsonl: an empty file",
-    "empty": "empty: an empty folder",
-    "parquet": "parquet: a folder of Parquet files",
-    "binary.dat": "binary.dat: a binary file",
-    "tasks.txt": "tasks.txt: found a graph",
-    "queries.sql": "queries.sql: this is a SQL script",
-    "missing": "missing: nothing is there",
+    "notes.txt": "notes.txt must be a plan store, topology file or script, got text without a line of JSON",
+    "edges.csv": "edges.csv must be a plan store or a script or tables of topologies or topologies, got ",
+    "empty.jsonl": "empty.jsonl is an empty file",
+    "empty": "empty is an empty folder",
+    "parquet": "parquet is a folder of Parquet files",
+    "binary.dat": "binary.dat must be a plan store, topology file or script, got a binary file",
+    "tasks.txt": "tasks.txt must be a plan store or a script or tables of topologies or topologies, got ",
+    "queries.sql": "queries.sql must be a plan, topology or script, got a SQL script",
+    "missing": "missing does not exist",
 }
 
 
@@ -145,20 +145,20 @@ def test_what_is_about_stores_names_what_it_was_given(call, capsys, source):
     for command in (("verify",), ("runs",), ("drop", "--older-than", "1d"), ("vacuum",)):
         capsys.readouterr()
         assert run(command[0], source, *command[1:]) == 3
-        assert f"penstock: {source}: found " in capsys.readouterr().err
+        assert f"penstock: {source} must be a plan store, got " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("source", ["store", "tables", "script.py", "parquet", "missing"])
 def test_import_names_what_it_cannot_turn_into_topologies(call, capsys, source):
     capsys.readouterr()
     assert run("import", source) == 3
-    assert f"penstock: {source}: " in capsys.readouterr().err
+    assert f"penstock: {source}" in capsys.readouterr().err
 
 
 def test_a_version_is_named_once_and_of_stores_only(call, capsys):
     assert run("show", "store@1", "--version", "1") == 2
     assert run("show", "jobs.jsonl", "--version", "1") == 2
-    assert "only plan stores have versions" in capsys.readouterr().err
+    assert "a version needs a plan store" in capsys.readouterr().err
 
 
 def test_what_is_planned_on_the_way_has_the_name_of_its_source(call):

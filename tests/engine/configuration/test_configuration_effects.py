@@ -143,7 +143,7 @@ def test_library_takes_a_directory_or_options(conf, lines):
     assert penstock.plan(str(lines), config=conf).tables["topologies"]["parallelism"].to_pylist() == [3, 2]
     with pytest.raises(penstock.ConfigurationError, match="is an unknown key"):
         penstock.plan(str(lines), config={"paralelism.default": "2"})
-    with pytest.raises(penstock.ConfigurationError, match="allowed strings only"):
+    with pytest.raises(penstock.ConfigurationError, match="must map a string to a string"):
         penstock.plan(str(lines), config={"parallelism.default": 2})  # type: ignore[arg-type, dict-item]
 
 
@@ -219,7 +219,7 @@ def test_config_lists_everything_and_no_secrets(conf, monkeypatch):
     assert (found["value"], found["default"], found["place"]) == ("4", "1", "-D")
     assert found["overridden"] == [{"place": f"{conf}/a.yaml:1", "value": "3"}]
     assert settings["execution.runtime-mode"]["place"] == "default"
-    assert settings["pipeline.jars"]["note"] == "known to Flink; read by nothing here"
+    assert settings["pipeline.jars"]["note"] == "known to Flink; not read by Penstock"
     assert "spark.sql.extensions" in settings
     table = run("config", "--config-dir", conf)[1]
     assert "hunter" not in table

@@ -113,7 +113,7 @@ BAD_FILES = {
     "a: b: secret\n": "bad.yaml:1: it is not YAML: mapping values are not allowed here",
     "# \na: \x00": "bad.yaml:2: it is not YAML: it has a character that YAML does not allow",
     "a: 1\n---\nb: 2\n": "bad.yaml:2: it holds more than one document",
-    "pipeline: &x\n  name: *x\n": "bad.yaml:2: pipeline.name: an alias of the map that it is in",
+    "pipeline: &x\n  name: *x\n": "bad.yaml:2: pipeline.name: an alias of the map that contains it",
     "\npipeline.name:\n": "bad.yaml:2: pipeline.name: it has no value",
     "1: x\n": "bad.yaml:1: a key is not a text",
     "pipeline:\n  true: x\n": "bad.yaml:2: a key below pipeline is not a text",
@@ -188,16 +188,18 @@ execution.checkpointing: {unaligned: true, unaligned.enabled: true}
         "a.yaml:7: execution.checkpointing.unaligned.enabled and execution.checkpointing.unaligned "
         "(a.yaml:7) set the same option; set execution.checkpointing.unaligned.enabled alone",
         "b.yaml:3: pipeline.name is set already at b.yaml:2; set it once",
-        "-D: taskmanager.numberOfTaskSlots: found 'many', which is not a 32-bit integer; allowed: an integer "
-        "from 1 to 2147483647",
-        "a.yaml:6: python.executable: found '[a, b]', which is a list; allowed: a path",
+        "-D: taskmanager.numberOfTaskSlots must be an integer from 1 to 2147483647, "
+        "got 'many', which is not a 32-bit integer",
+        "a.yaml:6: python.executable must be a path, got '[a, b]', which is a list",
     ]
 
 
 def test_a_wrong_value_that_is_replaced_is_still_wrong(tmp_path):
     folder = write(tmp_path, a="taskmanager.numberOfTaskSlots: 0")
     (said,) = errors(folder, taskmanager_numberOfTaskSlots="2")
-    assert said.startswith("a.yaml:1: taskmanager.numberOfTaskSlots: found '0', which is not in the range")
+    assert said.startswith(
+        "a.yaml:1: taskmanager.numberOfTaskSlots must be an integer from 1 to 2147483647, got '0'"
+    )
 
 
 _MEMORY = "taskmanager.memory"

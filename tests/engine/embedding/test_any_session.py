@@ -28,8 +28,8 @@ EXPECTED: dict[str, Any] = {
         "beside": ["topology_id", "topology", "team", "prio.x", "id"],
         "edges": [10, 0, 0],
         "graph": 1,
-        "one column more": "topologies: found columns that no topology has: 'team'; allowed name, "
-        "parallelism, max_parallelism, chaining, config, transformations, stream_graph",
+        "one column more": "topologies: columns must be among name, parallelism, max_parallelism, chaining, "
+        "config, transformations, stream_graph, got 'team'",
         "planned": [5, 0, "planner columnar: few enough for this process"],
         "same": True,
         "teams": [["team0", 3], ["team1", 2]],
@@ -151,13 +151,13 @@ def test_every_public_name_is_called_over_spark_connect() -> None:
 def test_every_public_name_works_over_spark_connect_or_says_why_not(server: str) -> None:
     found = pipeline("connect", server, script="surface", SPARK_CONNECT_AUTHENTICATE_TOKEN=TOKEN)
     assert found == {
-        "penstock.bench": "suites: found DataFrame, allowed names of suites and paths of files of topologies",
+        "penstock.bench": "suites must be names of suites or paths of topology files, got DataFrame",
         "penstock.import_graph": "graph: found DataFrame",
-        "penstock.plan joins": "planner: joins need the JVM of a session of classic Spark; found one of "
+        "penstock.plan joins": "planner joins needs the JVM of a session of classic Spark, got one of "
         "Spark Connect",
-        "penstock.sweep": "spark: a sweep needs the JVM of a session of classic Spark; found one of Spark "
-        "Connect",
-        "Generated.write": "to: found tables of Spark",
+        "penstock.sweep": "spark must be a session of classic Spark, whose JVM a sweep needs, got one of "
+        "Spark Connect",
+        "Generated.write": "write() needs Arrow tables, got tables of Spark",
     }
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
 from penstock.engine.flink import plan_with_flink as flink_jars
-from penstock.engine.flink.plan_with_flink import FlinkPlanned
+from penstock.engine.flink.plan_with_flink import FlinkPlanResult
 from penstock.engine.measure.bench.prepare_inputs import NEXMARK
 from penstock.engine.planning import plan_beside_flink as module
 from penstock.engine.planning.plan_beside_flink import PLANNERS_DISAGREE, first_difference, plan_beside_flink
@@ -74,7 +74,7 @@ def flink_says(monkeypatch):
             frames = {name: from_arrow(table) for name, table in ours.tables.items()}
             plan = json.loads(to_plan_lines(frames)["line"][0])
             change(plan)
-            return FlinkPlanned([plan], {}, [], 1, 0, None)
+            return FlinkPlanResult([plan], {}, [], 1, 0, None)
 
         monkeypatch.setattr(module, "plan_with_flink", planned)
 
@@ -145,7 +145,7 @@ def test_another_value_of_flinks_is_said_with_its_place(file, flink_says):
 def test_what_flink_plans_and_penstock_refuses_is_a_disagreement(file, monkeypatch):
     plan = {"name": "forwards", "stream_graph": {"nodes": [], "edges": []}}
     monkeypatch.setattr(
-        module, "plan_with_flink", lambda lines, until: FlinkPlanned([plan], {}, [], 1, 0, None)
+        module, "plan_with_flink", lambda lines, until: FlinkPlanResult([plan], {}, [], 1, 0, None)
     )
     planned = plan_beside_flink([file(FORWARDS)], until=Layer.STREAM_GRAPH)
     assert refusals(planned) == {("forwards", "stream_graph", PLANNERS_DISAGREE)}
@@ -167,7 +167,9 @@ def test_the_first_difference(flinks, penstocks, said):
 
 def test_only_flinks_own_slot_sharing_can_be_compared(file):
     choices = Choices(SlotSharingStrategy.TASK_BALANCED_PREFERRED)
-    with pytest.raises(ConfigurationError, match="found slot sharing task-balanced-preferred"):
+    with pytest.raises(
+        ConfigurationError, match="slot sharing must be local-input-preferred, got task-balanced"
+    ):
         plan_beside_flink([file(GOOD)], choices=choices)
 
 

@@ -136,7 +136,7 @@ def test_transformations_that_flink_is_not_asked_about():
 
 @pytest.mark.flink
 def test_a_stack_that_java_cannot_have_is_a_configuration_error():
-    with pytest.raises(ConfigurationError, match="does not start with the memory asked for"):
+    with pytest.raises(ConfigurationError, match="does not start with the requested memory"):
         plan_with_flink([chain(2)], stack="1k")
 
 
@@ -250,11 +250,11 @@ def test_other_ends_of_the_jvm(java, text, error, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"heap": "4 gigs"}, "heap: found '4 gigs'"),
-        ({"heap": "-4g"}, "heap: found '-4g'"),
-        ({"stack": "0"}, "stack: found '0'"),
+        ({"heap": "4 gigs"}, "heap must be a size .*, got '4 gigs'"),
+        ({"heap": "-4g"}, "heap must be a size .*, got '-4g'"),
+        ({"stack": "0"}, "stack must be a size .*, got '0'"),
         ({"until": Layer.TOPOLOGY}, "no layer topology"),
-        ({"repeat": 0}, "repeat: found 0"),
+        ({"repeat": 0}, "repeat must be 1 or more, got 0"),
     ],
 )
 def test_options_that_are_wrong(arguments, message):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.flink.plan_with_flink import FlinkPlanned
+from penstock.engine.flink.plan_with_flink import FlinkPlanResult
 from tests.write_golden import write_golden
 
 SHAPES = Path(__file__).parents[2] / "golden" / "shapes.jsonl.gz"
@@ -23,7 +23,7 @@ def test_plans_made_anew_are_the_same(tmp_path):
 
 def test_what_flink_has_no_api_for_is_not_written(tmp_path, monkeypatch):
     unsupported = {"name": "old", "error_stage": "unsupported", "error": "", "message": "Flink has no select"}
-    planned = FlinkPlanned([unsupported], {}, [], 1, 1, None)
+    planned = FlinkPlanResult([unsupported], {}, [], 1, 1, None)
     monkeypatch.setattr("tests.write_golden.plan_with_flink", lambda lines: planned)
     (tmp_path / "old.jsonl").write_text('{"name": "old"}')
     with pytest.raises(ValueError, match="old: Flink has no select"):

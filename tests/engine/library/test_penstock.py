@@ -107,21 +107,27 @@ def test_a_layer_is_a_member_or_its_name():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (5, "found int 5"),
-        (None, "found NoneType"),
-        ([5], "found int 5"),
+        (5, "got int 5"),
+        (None, "got NoneType"),
+        ([5], "got int 5"),
         ("", "the path ''"),
         ("nowhere.jsonl", "no such file"),
-        (["nowhere.jsonl", {"name": "a"}], "paths beside dict"),
+        (["nowhere.jsonl", {"name": "a"}], "paths and dict"),
         ("[{}", "an array that is not closed"),
-        (pl.DataFrame({"a": [1]}), "the columns a"),
+        (pl.DataFrame({"a": [1]}), "got a"),
         (pl.DataFrame({"name": ["a"], "kind": ["source"]}), "two frames"),
         ([pl.DataFrame({"a": [1]})] * 3, "3 items"),
         ((pl.DataFrame({"name": ["a"]}), 5), "2 items"),
         (pd.DataFrame({"name": ["a"], "transformations": [5]}), None),
-        ((pl.DataFrame({"name": ["a"]}), pl.DataFrame({"id": [1]})), "no column that names the topology"),
-        (pl.Series([1]), "found int 1"),
-        ((pl.DataFrame({"name": ["a"]}), pl.DataFrame({"topology": ["a", None]})), "the topology None"),
+        (
+            (pl.DataFrame({"name": ["a"]}), pl.DataFrame({"id": [1]})),
+            "names the topology is missing",
+        ),
+        (pl.Series([1]), "got int 1"),
+        (
+            (pl.DataFrame({"name": ["a"]}), pl.DataFrame({"topology": ["a", None]})),
+            "in each row, got None",
+        ),
     ],
 )
 def test_what_is_no_topologies_is_said_with_what_is_allowed(given, said):
@@ -187,7 +193,7 @@ def test_plans_are_written_and_read_again(tmp_path):
 
 def test_a_table_that_is_not_there_is_said_with_those_that_are():
     tables = penstock.plan(simple("a"), until="stream_graph").tables
-    with pytest.raises(penstock.ConfigurationError, match=r"allowed topologies, .*stream_edges"):
+    with pytest.raises(penstock.ConfigurationError, match=r"must be one of topologies, .*, got 'slots'"):
         tables["slots"]  # type: ignore[index]
     assert tables.get("job_edges") is None
     assert "slots" not in tables

@@ -76,7 +76,7 @@ def test_a_script_is_run_and_its_jobs_show_themselves_shortly(spark, tmp_path, c
     assert len(repr(result)) < 200
     assert "<b>" not in result._repr_html_()
     assert len(penstock.open_store(tmp_path / "store").versions) == 1
-    for wrong, said in (({"parallelism": 0}, "whole number"), ({"config": {"a": 1}}, "strings only")):
+    for wrong, said in (({"parallelism": 0}, "whole number"), ({"config": {"a": 1}}, "must map a string")):
         with pytest.raises(penstock.ConfigurationError, match=said):
             penstock.run(script, **wrong)
     with pytest.raises(penstock.InputError, match="no such script"):

@@ -54,7 +54,7 @@ def test_a_stream_that_can_be_read_once_is_read_once(stream):
 def test_a_stream_that_has_been_read_is_told():
     reader = ONE.to_reader()
     reader.read_all()
-    with pytest.raises(InputError, match=r"a stream without rows.*\n.*can be read once"):
+    with pytest.raises(InputError, match=r"an empty stream.*\n.*can be read once"):
         penstock.plan(reader)
 
 

@@ -50,7 +50,7 @@ def test_a_worker_without_penstock_and_arrow_says_what_to_set(sent, tmp_path: Pa
     traceback = done.stderr.decode()
     needed = f"Spark's Python workers need Penstock {own_version()}: set PYSPARK_PYTHON"
     assert f"\nRuntimeError: {needed}" in traceback
-    assert f"; found {sys.executable}: No module named 'p" in traceback
+    assert f"; {sys.executable} failed: No module named 'p" in traceback
     error = PySparkException(traceback)
     assert describe_spark_error(error).startswith(needed)
     with pytest.raises(ConfigurationError, match="PYSPARK_PYTHON"), penstock_in_workers():

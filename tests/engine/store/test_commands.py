@@ -101,7 +101,7 @@ def test_a_store_that_is_not_local_is_read_through_spark(spark, planned, monkeyp
 @pytest.mark.slow
 def test_slices_change_nothing(planned, monkeypatch):
     whole = run("export", planned), run("edges", planned, "--topology", "t-000002")
-    monkeypatch.setattr(export, "ROWS_OF_A_SLICE", 20)
+    monkeypatch.setattr(export, "ROWS_PER_SLICE", 20)
     monkeypatch.setattr(edges, "EDGES_AT_A_TIME", 7)
     assert (run("export", planned), run("edges", planned, "--topology", "t-000002")) == whole
     assert len(whole[0][1].splitlines()) == len(LINES) + 2
@@ -124,7 +124,7 @@ def test_an_unknown_topology_or_version_is_said_without_a_traceback(store):
     code, output = run("show", store, "--topology", "t-00002")
     assert (code, "close names: t-000002" in output, "Traceback" in output) == (4, True, False)
     code, output = run("export", store, "--version", "7")
-    assert (code, "version 7; found 1" in output) == (4, True)
+    assert (code, "version 7; its versions are 1" in output) == (4, True)
 
 
 def test_generate_writes_a_file_or_tables_and_never_over_something(spark, tmp_path):
@@ -134,7 +134,7 @@ def test_generate_writes_a_file_or_tables_and_never_over_something(spark, tmp_pa
     assert run("generate", "chain", "--operators", "5", "--out", str(tables))[0] == 0
     assert spark.read.format("delta").load(str(tables / "transformations")).count() == 5
     code, output = run("generate", "chain", "--out", str(tables))
-    assert (code, "is already there" in output) == (2, True)
+    assert (code, "exists already" in output) == (2, True)
 
 
 def test_generate_names_the_shapes_there_are():

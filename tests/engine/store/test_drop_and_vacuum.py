@@ -58,7 +58,7 @@ def test_a_dropped_version_is_gone_and_vacuum_gives_its_space_back(store):
     code, said, beside = run("drop", f"{store}@1")
     assert (code, "version 1 of" in said, "penstock vacuum" in beside) == (0, True, True)
     assert numbers(store) == [2, 3]
-    dropped = f"version 1 of {store} has been dropped; found 2, 3"
+    dropped = f"version 1 of {store} has been dropped; the remaining versions are 2, 3"
     assert (run("show", store, "--version", "1")[0], dropped in run("show", f"{store}@1")[2]) == (4, True)
     with pytest.raises(penstock.StoreError, match=re.escape(dropped)):
         unread.nodes("stream_graph")

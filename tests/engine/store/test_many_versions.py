@@ -11,7 +11,7 @@ from penstock.engine.store import delta_rs_table, version_notes
 from penstock.engine.store import delta_rs_tables as delta_rs_logs
 from penstock.engine.store.delta_rs_tables import FILES_OF_A_LEVEL, DeltaRsTables, files_to_merge
 from penstock.engine.store.plan_versions import find_version, list_versions
-from penstock.engine.store.repair_manifest import mend_manifest, repair_manifest
+from penstock.engine.store.repair_manifest import repair_if_damaged, repair_manifest
 from penstock.engine.store.vacuum_store import drop_version
 from penstock.engine.store.version_notes import MANIFEST
 from tests.engine.store.arrow_plans import names, plan_of, write
@@ -95,7 +95,7 @@ def test_a_writer_killed_before_its_note_costs_the_next_one_no_look_at_all_versi
     note = Path(f"{store}/{MANIFEST}/_versions/{MANY:020}")
     before = note.read_bytes()
     note.unlink()
-    assert mend_manifest(store) == []
+    assert repair_if_damaged(store) == []
     assert note.read_bytes() == before
     assert done["notes"] <= 4
 

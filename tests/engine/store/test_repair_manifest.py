@@ -106,7 +106,7 @@ def test_a_manifest_is_made_again_with_all_versions_by_verify_repair(sound: Path
 def test_a_repair_that_is_stopped_is_repeated(sound: Path, monkeypatch: pytest.MonkeyPatch):
     before = list_versions(DeltaRsTables("store"))
     DAMAGE["last log garbage"](sound / "store" / MANIFEST)
-    for step in ("_settle_staged", "_insert"):
+    for step in ("_resolve_staged", "_insert"):
         with monkeypatch.context() as patch:
             patch.setattr(repairing, step, interrupted)
             with pytest.raises(KeyboardInterrupt):
@@ -221,5 +221,5 @@ def test_who_writes_to_a_store_says_what_was_repaired(sound: Path):
     )
     DAMAGE["last log garbage"](sound / "store" / MANIFEST)
     made = penstock.plan([LINES[0]["topology"]])
-    with pytest.warns(UserWarning, match=f"store: table {MANIFEST} was damaged, and is made again"):
+    with pytest.warns(UserWarning, match=f"store: table {MANIFEST} was damaged, and is restored"):
         assert made.write("store") == 4

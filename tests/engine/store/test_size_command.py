@@ -74,7 +74,7 @@ def test_totals_then_what_is_not_placed_then_the_largest(store):
         "TaskManagers wanted\t10\t13\n"
         "TaskManagers pending\t3\t4\n"
         "TaskManagers missing\t5\t7\n"
-        "TaskManagers that would hold all jobs\t11\t13\n"
+        "TaskManagers to hold all jobs\t11\t13\n"
         "memory of pending TaskManagers\t5.1 GiB\t6.8 GiB\n"
         "\n"
         "jobs not placed\tslots\tsession wanted\tsession missing\tjob wanted\tjob missing\n"
@@ -169,10 +169,10 @@ def test_a_store_without_slots_says_how_to_get_them(store):
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--slots-per-task-manager", "0", "slots per TaskManager: found 0, allowed 1 and more"),
-        ("--available", "-1", "available TaskManagers: found -1, allowed 0 and more"),
+        ("--slots-per-task-manager", "0", "slots per TaskManager must be at least 1, got 0"),
+        ("--available", "-1", "available TaskManagers must be at least 0, got -1"),
         ("--task-manager-memory", "4q", "'4q': has the unknown memory unit 'q'"),
-        ("--task-manager-memory", "0", "'0': found no memory"),
+        ("--task-manager-memory", "0", "must be above 0, got '0'"),
         ("--slots-per-task-manager", "many", "Invalid value for '--slots-per-task-manager'"),
     ],
 )

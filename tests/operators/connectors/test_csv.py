@@ -7,8 +7,8 @@ import pytest
 from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.file_sinks.file_sink import FileSink
-from penstock.operators.connectors.file_sinks.file_sink_settings import BucketAssigner
+from penstock.operators.connectors.file_sink import FileSink
+from penstock.operators.connectors.file_sink_settings import BucketAssigner
 from penstock.operators.formats.csv_files import CsvBulkWriters, CsvReaderFormat
 from penstock.operators.formats.csv_rows import CsvSchema
 from penstock.operators.formats.data_types import DataTypes

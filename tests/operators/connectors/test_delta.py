@@ -11,8 +11,8 @@ from deltalake import DeltaTable, write_deltalake
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.delta.commit_delta import DeltaSink
-from penstock.operators.connectors.delta.delta_source import DeltaSource
+from penstock.operators.connectors.commit_delta import DeltaSink
+from penstock.operators.connectors.delta_source import DeltaSource
 from tests.operators.connectors.run_connectors import (
     context,
     files_in,
@@ -246,7 +246,7 @@ def test_deletion_vectors_take_rows_out(tmp_path):
 def test_tables_with_unknown_features_are_refused(tmp_path, monkeypatch):
     write_deltalake(str(tmp_path), pa.table({"n": [1]}))
     monkeypatch.setattr(
-        "penstock.operators.connectors.delta.delta_source._features", lambda table: {"catalogManaged"}
+        "penstock.operators.connectors.delta_source._features", lambda table: {"catalogManaged"}
     )
     with pytest.raises(ValueError, match="uses catalogManaged"):
         DeltaSource(str(tmp_path))

@@ -17,9 +17,9 @@ from deltalake import DeltaTable
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.delta.commit_delta import DeltaSink, commit_delta
-from penstock.operators.connectors.delta.delta_files import _by_partition
-from penstock.operators.connectors.delta.delta_source import DeltaSource
+from penstock.operators.connectors.commit_delta import DeltaSink, commit_delta
+from penstock.operators.connectors.delta_files import _by_partition
+from penstock.operators.connectors.delta_source import DeltaSource
 from penstock.operators.connectors.file_source import parquet_source
 from penstock.operators.connectors.sink import LostFilesError
 from tests.operators.connectors.delta_tables import (

@@ -12,7 +12,7 @@ import pytest
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.delta.commit_delta import DeltaSink
+from penstock.operators.connectors.commit_delta import DeltaSink
 from tests.operators.connectors.run_connectors import write
 from tests.operators.connectors.test_delta_tables import BOUNDS, ROWS, own_content
 

@@ -6,8 +6,8 @@ import pytest
 from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.file_sinks.file_sink import FileSink, StreamingFileSink
-from penstock.operators.connectors.file_sinks.file_sink_settings import (
+from penstock.operators.connectors.file_sink import FileSink, StreamingFileSink
+from penstock.operators.connectors.file_sink_settings import (
     BucketAssigner,
     DefaultRollingPolicy,
     FileCompactor,
@@ -16,13 +16,13 @@ from penstock.operators.connectors.file_sinks.file_sink_settings import (
     OutputFileConfig,
     RollingPolicy,
 )
-from penstock.operators.connectors.file_sinks.staged_files import (
+from penstock.operators.connectors.sink import CollectSink, DiscardSink, Sink
+from penstock.operators.connectors.staged_files import (
     CsvSink,
     JsonLinesSink,
     ParquetSink,
     TextSink,
 )
-from penstock.operators.connectors.sink import CollectSink, DiscardSink, Sink
 from penstock.operators.formats.csv_files import CsvBulkWriters
 from penstock.operators.formats.csv_rows import CsvSchema
 from penstock.operators.formats.parquet_files import ParquetBulkWriters

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.operators.connectors.file_sinks.file_sink_settings import JavaDateFormat
+from penstock.operators.connectors.file_sink_settings import JavaDateFormat
 
 
 @pytest.mark.parametrize(

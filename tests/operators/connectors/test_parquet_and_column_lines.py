@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.connectors import CsvSink, JsonLinesSink, ParquetSink
 from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.file_sinks.staged_files import CsvSink, JsonLinesSink, ParquetSink
 from penstock.operators.connectors.file_source import (
     FileSource,
     csv_source,

@@ -130,7 +130,7 @@ def test_changes_take_numbers_of_numpy_and_metrics_go_to_other_processes():
     sent = pickle.loads(pickle.dumps(found))
     assert sent == found
     assert "<td>slots</td>" in sent._repr_html_()
-    with pytest.raises(ConfigurationError, match="metrics of another process"):
+    with pytest.raises(ConfigurationError, match="must be called in the process of the metrics"):
         sent.after({})
 
 
@@ -166,7 +166,7 @@ def test_what_flinks_rules_forbid_is_said(partitioner: str):
     for change, said in (
         (
             {"chaining": {(4, 0): True}},
-            r"job: NotChainable: edge 2 \(parse\) to 4 \(count\): found .*PARTITION",
+            r"job: NotChainable: edge 2 \(parse\) to 4 \(count\): got .*PARTITION",
         ),
         ({"chaining": {(9, 0): True}}, "job: UnknownKey: stream_edges target 9 in_index 0"),
         ({"slot_sharing_groups": {2: "a"}}, "job: UnknownKey: job_vertices vertex 2"),
@@ -179,14 +179,14 @@ def test_what_flinks_rules_forbid_is_said(partitioner: str):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ([], "change: found list, allowed a dict of decisions"),
-        ({"plan": {}}, "change: found 'plan', allowed parallelism, partitioners, chaining"),
-        ({"chaining": [(2, 0)]}, r"change: chaining: found list, allowed a dict of \(target, in_index\)"),
-        ({"chaining": {2: False}}, r"change: chaining: found the key 2, allowed \(target, in_index\)"),
-        ({"chaining": {(2, 0): 0}}, r"chaining: \(2, 0\): found 0, allowed a bool \(chainable\)"),
-        ({"parallelism": {2: 2**40}}, "parallelism: 2: found 1099511627776, allowed a int"),
-        ({"parallelism": {2**40: 2}}, "parallelism: found the key 1099511627776, allowed id"),
-        ({"parallelism": {2: True}}, r"parallelism: 2: found True, allowed a int \(parallelism\)"),
+        ([], "change must be a dict of decisions, got list"),
+        ({"plan": {}}, r"keys of change must be decisions \(parallelism, .*, got 'plan'"),
+        ({"chaining": [(2, 0)]}, r"change: chaining must be a dict of \(target, in_index\) to .*, got list"),
+        ({"chaining": {2: False}}, r"change: keys of chaining must be \(target, in_index\), got 2"),
+        ({"chaining": {(2, 0): 0}}, r"chaining: \(2, 0\) must map to a bool \(chainable\), got 0"),
+        ({"parallelism": {2: 2**40}}, "parallelism: 2 must map to a int .*, got 1099511627776"),
+        ({"parallelism": {2**40: 2}}, "keys of parallelism must be id, got 1099511627776"),
+        ({"parallelism": {2: True}}, r"parallelism: 2 must map to a int \(parallelism\), got True"),
     ],
 )
 def test_what_is_no_change_is_refused(change: Any, said: str):
@@ -197,12 +197,12 @@ def test_what_is_no_change_is_refused(change: Any, said: str):
 
 def test_the_job_is_named_where_there_are_several_and_begins_with_flinks_plan():
     jobs = [{"name": name, "transformations": OPERATORS} for name in ("a", "b")]
-    with pytest.raises(ConfigurationError, match="found 2 planned topologies"):
+    with pytest.raises(ConfigurationError, match="the plan has 2 topologies"):
         penstock.plan(jobs).metrics().after({})
-    with pytest.raises(ConfigurationError, match="found no plan of c"):
+    with pytest.raises(ConfigurationError, match="topology c has no plan"):
         penstock.plan(jobs).metrics().after({}, "c")
     mine = penstock.plan(jobs[:1], planner=planner_of({}))
-    with pytest.raises(ConfigurationError, match="allowed Flink's"):
+    with pytest.raises(ConfigurationError, match="needs Flink's plan"):
         mine.metrics().after({})
 
 

@@ -165,7 +165,7 @@ def test_innocent_topologies_are_planned(monkeypatch):
     plan = planned(custom_planner(picky, monkeypatch), *fleet)
     assert asked == [120, 60, 60, 30]
     messages = {message for _, _, message in rejected(plan).values()}
-    assert all("given up after 4 calls, of which the last raised ValueError" in said for said in messages)
+    assert all("given up after 4 calls, the last of which raised ValueError" in said for said in messages)
     assert (plan.planned, any("a batch of 15 topologies" in said for said in messages)) == (0, True)
 
 

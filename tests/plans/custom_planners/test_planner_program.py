@@ -115,9 +115,9 @@ def test_one_that_hangs_is_ended(program):
     ("how", "said"),
     [
         ("silent", "its last lines: cannot find the model"),
-        ("strange", "it decides 'everything'; allowed parallelism"),
-        ("table", "parameter prices: found no such table"),
-        ("text", "found the first line 'Welcome\\x1b[31m!'"),
+        ("strange", "must be one of parallelism"),
+        ("table", "got prices"),
+        ("text", "the first line must be JSON, got 'Welcome\\x1b[31m!'"),
     ],
 )
 def test_what_it_greets_with_is_checked(how, said):

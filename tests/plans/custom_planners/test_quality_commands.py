@@ -77,7 +77,7 @@ def test_metrics_of_a_store(tmp_path, capsys):
     costs.write_text("topology,id,selectivity\nanother,1,2\n")
     capsys.readouterr()
     assert penstock("metrics", store, "--costs", str(costs)) == 0
-    assert "costs.csv: found no row about these topologies" in capsys.readouterr().err
+    assert "costs.csv: no row matches these topologies" in capsys.readouterr().err
     costs.write_text("topology,id,selectivity\nword-count,2,1e100\n")
     assert penstock("metrics", store, "--costs", str(costs)) == 0
     written = capsys.readouterr()
@@ -184,18 +184,18 @@ def test_quality_is_the_same_in_parts(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
-        (("bench", "--quality"), 2, "found no --planner"),
+        (("bench", "--quality"), 2, "--quality needs --planner"),
         (
             ("bench", "--quality", "--planner", "joins"),
             2,
-            "allowed flink, columnar, or a planner of your own",
+            "--planner must be one of flink, columnar, or a custom planner",
         ),
         (("bench", "--quality", "--planner", "flink,nowhere:f"), 2, "No module named 'nowhere'"),
-        (("bench", "--costs", "drawn"), 2, "--costs: goes with --quality"),
-        (("bench", "--quality", "--compare", "old.json"), 2, "--compare: does not go with --quality"),
-        (("bench", "--master", "local"), 2, "--master: goes with --quality"),
+        (("bench", "--costs", "drawn"), 2, "--costs needs --quality"),
+        (("bench", "--quality", "--compare", "old.json"), 2, "--compare cannot be combined with --quality"),
+        (("bench", "--master", "local"), 2, "--master needs --quality"),
         (("plan", str(EXAMPLES), "--out", "s", "--planner", "nowhere:f"), 2, "No module named 'nowhere'"),
-        (("plan", str(EXAMPLES), "--out", "s", "--costs", "drawn"), 2, "reads no costs"),
+        (("plan", str(EXAMPLES), "--out", "s", "--costs", "drawn"), 2, "does not use costs"),
     ],
 )
 def test_wrong_options_are_said(args, code, said, tmp_path, capsys, monkeypatch):
@@ -243,7 +243,7 @@ def test_metrics_of_a_topology_that_was_refused(tmp_path, capsys):
     store = str(tmp_path / "store")
     assert penstock("plan", str(given), "--out", store) == 0
     assert penstock("metrics", store, "--topology", "x") == 4
-    assert "x was refused, so that it has no plan" in capsys.readouterr().err
+    assert "x was refused and has no plan" in capsys.readouterr().err
 
 
 @pytest.mark.slow

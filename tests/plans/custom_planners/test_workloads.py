@@ -100,7 +100,7 @@ def test_costs_of_topologies_come_after_a_file_and_before_what_is_drawn(tmp_path
 
 def test_costs_that_are_neither_a_file_nor_a_store(tmp_path):
     for wrong in ("gone.csv", str(tmp_path), f"{tmp_path}@3"):
-        with pytest.raises(ConfigurationError, match="found no such file or store"):
+        with pytest.raises(ConfigurationError, match="--costs must be an existing file or store"):
             require_costs(wrong)
 
 
@@ -140,9 +140,9 @@ def test_generate_writes_them_at_a_parallelism(tmp_path, capsys):
     ("given", "said"),
     [
         (("workloads", "--seed", "3", "--width", "2"), "--seed, --width: not for workloads"),
-        (("workloads", "--parallelism", "0"), "parallelism: found 0"),
-        (("workloads", "--parallelism", "40000"), "parallelism: found 40000, allowed 1 to 32768"),
-        (("workloads", "--out", "folder"), "--out folder: workloads: topologies are lines"),
+        (("workloads", "--parallelism", "0"), "parallelism must be from 1 to 32768, got 0"),
+        (("workloads", "--parallelism", "40000"), "parallelism must be from 1 to 32768, got 40000"),
+        (("workloads", "--out", "folder"), "--out folder: workloads: must be a file of lines"),
         (("workload",), "did you mean workloads?"),
     ],
 )

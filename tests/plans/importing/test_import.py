@@ -167,7 +167,7 @@ def test_graphs_of_networkx():
         (networkx.DiGraph([(1, 2, {"partitioner": "hsh"})]), {}, "did you mean hash"),
         (networkx.DiGraph([(1, 2)]), {"parallelism": 0}, "a whole number from 1"),
         (networkx.DiGraph([(1, 2)]), {"partitioner": "hsh"}, "did you mean hash"),
-        (networkx.DiGraph([(1, 2)]), {"take": {"cost": "x"}}, "found 'cost'"),
+        (networkx.DiGraph([(1, 2)]), {"take": {"cost": "x"}}, "got 'cost'"),
     ],
 )
 def test_what_is_wrong_with_a_call_is_said(graph, arguments, says):

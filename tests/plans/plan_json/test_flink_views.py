@@ -103,7 +103,7 @@ def test_export_writes_the_views_of_a_store_slice_by_slice(golden, tables, tmp_p
         assert whole[0] == 0
         names = [json.loads(line)["name"] for line in whole[1].splitlines()]
         assert names == sorted(line["topology"]["name"] for line in some)
-        monkeypatch.setattr(export, "ROWS_OF_A_SLICE", 20)
+        monkeypatch.setattr(export, "ROWS_PER_SLICE", 20)
         assert run("export", store, "--format", view.replace("_", "-")) == whole
         monkeypatch.undo()
 
@@ -162,7 +162,7 @@ def test_views_of_topologies_that_are_refused_later_are_pointed_to(golden, tmp_p
     )
     code, written, said = run("export", full, "--format", "flink-plan")
     assert (code, sum("flink_plan" in json.loads(one) for one in written.splitlines())) == (0, 1)
-    assert "1 topology is refused after the job_graph: plan --until job_graph to have that" in said
+    assert "1 topology is refused after the job_graph: plan with --until job_graph to export them" in said
     code, written, said = run("export", enough, "--format", "flink-plan")
     found = {one["name"]: one for one in map(json.loads, written.splitlines())}
     assert (code, said, found[later]["flink_plan"]) == (0, "", line["expected"]["flink_plan"])

@@ -12,7 +12,7 @@ import pytest
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.layers import Choices
-from penstock.plans.resources.columnar.count_network_buffers import (
+from penstock.plans.resources.columnar import (
     FLINK_1_20,
     FLINK_2_3,
     PROFILES,

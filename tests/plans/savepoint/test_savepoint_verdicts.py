@@ -18,8 +18,8 @@ from penstock.engine.commands.main import app
 from penstock.engine.views.diff import savepoint_verdicts as read_pairs
 from penstock.engine.views.diff.savepoint_verdicts import (
     Pair,
-    Restored,
     RestoreFrom,
+    RestoreResult,
     Verdict,
     savepoint_verdicts,
 )
@@ -58,7 +58,7 @@ def operators(*kinds, **settings):
 JOB = operators("source", "one_input", "sink")
 
 
-def verdict(old, new, stateful=None) -> Restored:
+def verdict(old, new, stateful=None) -> RestoreResult:
     return next(iter(savepoint_verdicts([Pair("p", old, new, stateful)])))
 
 
@@ -186,10 +186,10 @@ def test_a_verdict_that_is_worse_than_required_ends_with_6(require, old, new, co
     [
         ("{", "not JSON"),
         ("[1]", "an object with old and new"),
-        ({"old": JOB}, "new: found nothing"),
-        ({"old": 1, "new": JOB}, "old: found a value of another kind"),
-        ({"old": JOB, "new": JOB, "stateful": ["1"]}, "stateful: allowed: a list of ids"),
-        ({"old": JOB, "new": JOB, "name": 1}, "name: found no text"),
+        ({"old": JOB}, "new must be a topology, got nothing"),
+        ({"old": 1, "new": JOB}, "old must be a topology, got a value of another kind"),
+        ({"old": JOB, "new": JOB, "stateful": ["1"]}, "stateful, if given, must be a list of ids"),
+        ({"old": JOB, "new": JOB, "name": 1}, "name must be text"),
     ],
 )
 def test_a_line_that_is_no_pair_is_named_and_nothing_is_written(line, said, tmp_path):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.plans.slots.joins.create_slot_sharing_groups import slot_numbers
+from penstock.plans.slots.joins import slot_numbers
 from penstock.plans.slots.strategies import deal_in_turn, prefer_producers_slots
 from tests.plans.execution_graph.job_graph_tables import (
     flink_tasks,

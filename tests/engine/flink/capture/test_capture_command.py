@@ -78,15 +78,15 @@ def test_options_of_java_that_are_set_stay():
     ("arguments", "said"),
     [
         ([], "no program to capture"),
-        (["job.zip"], "job.zip: found no program that Flink takes, allowed .jar, .sql, .py"),
+        (["job.zip"], "job.zip must be a program for Flink (.jar, .sql, .py)"),
         (["job.jar"], "job.jar: no such file"),
         (["script.sql", "argument"], "a SQL script takes neither arguments nor a main class"),
         (["--", "no-such-command"], "no-such-command: no such command"),
-        (["-p", "2", "--", "true"], "found with a command after --"),
+        (["-p", "2", "--", "true"], "got a command after --"),
         (["--verify", "--observe", "job.jar"], "planning changes the graph"),
-        (["--append", "job.jar"], "found no file to add to"),
+        (["--append", "job.jar"], "--append needs -o FILE"),
         (["--flink", ".", "job.jar"], "found 0 jars named flink-dist-*.jar"),
-        (["-o", "no/jobs.jsonl", "--", "touch", "ran"], "there is no directory"),
+        (["-o", "no/jobs.jsonl", "--", "touch", "ran"], "/no does not exist"),
         (["-o", ".", "--", "touch", "ran"], "it is a directory"),
     ],
 )
@@ -160,11 +160,11 @@ def test_the_home_of_flink_is_the_extra_unless_one_is_named(tmp_path):
         ("echo hello >> $PENSTOCK_CAPTURE_FILE", "line 2 is not from Penstock's agent"),
         ("echo '{}' >> $PENSTOCK_CAPTURE_FILE", "line 2 is not from Penstock's agent"),
         ("printf '\\377\\n' >> $PENSTOCK_CAPTURE_FILE", "line 2 is not from Penstock's agent"),
-        ("echo > $PENSTOCK_CAPTURE_FILE", "the first lines are not as they were"),
-        ("rm $PENSTOCK_CAPTURE_FILE", "it is gone"),
+        ("echo > $PENSTOCK_CAPTURE_FILE", "the first lines have changed"),
+        ("rm $PENSTOCK_CAPTURE_FILE", "it no longer exists"),
         ("rm $PENSTOCK_CAPTURE_FILE; mkdir $PENSTOCK_CAPTURE_FILE", "it is not a file any more"),
         ("rm $PENSTOCK_CAPTURE_FILE; mkfifo $PENSTOCK_CAPTURE_FILE", "it is not a file any more"),
-        ("rm -r $(dirname $PENSTOCK_CAPTURE_FILE)", "it is gone"),
+        ("rm -r $(dirname $PENSTOCK_CAPTURE_FILE)", "it no longer exists"),
         ("echo hello > $PENSTOCK_CAPTURE_REFUSALS", "refusals are collected"),
     ],
 )
@@ -189,9 +189,9 @@ def test_the_programs_own_file_is_not_replaced(capture, tmp_path):
 @pytest.mark.parametrize(
     ("version", "files", "said"),
     [
-        ("2.3.0", {}, "config.yaml: no such file, and Flink 2.3.0 does not start without it"),
+        ("2.3.0", {}, "config.yaml does not exist, and Flink 2.3.0 does not start without it"),
         ("2.3.0", {"flink-conf.yaml": "a: 1"}, "bin/migrate-config-file.sh"),
-        ("1.20.5", {}, "config.yaml: no such file, and Flink 1.20.5 does not start without it"),
+        ("1.20.5", {}, "config.yaml does not exist, and Flink 1.20.5 does not start without it"),
         ("2.3.0", {"config.yaml": "a: [1"}, "config.yaml:1: it is not YAML"),
         ("2.3.0", {"config.yaml": None}, "config.yaml: is not a file that can be read"),
         ("2.3.0", {"config.yaml": "a: 1"}, None),
@@ -217,4 +217,4 @@ def test_a_home_of_flink_without_its_configuration_is_told_before_anything_runs(
     run, _ = capture("--flink", "home", "-o", "jobs.jsonl", "job.jar")
     assert (run.exit_code, "home/conf/config.yaml: no such file" in run.stderr) == (2, True)
     run, _ = capture("--flink", "nowhere", "job.jar")
-    assert (run.exit_code, "there is no folder nowhere" in run.stderr) == (2, True)
+    assert (run.exit_code, "nowhere is not a folder" in run.stderr) == (2, True)

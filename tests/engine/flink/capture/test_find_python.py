@@ -56,10 +56,10 @@ def test_the_first_that_has_the_pyflink_of_the_distribution(home, pythons):
 
 def test_none_that_has_pyflink_is_told_with_what_was_found(home, pythons):
     of_penstock, of_path, environment = pythons("", "2.2.0")
-    found = f"found {of_penstock} \\(none\\), {of_path} \\(2.2.0\\), allowed a Python that has PyFlink 2.3"
+    found = f"a Python with PyFlink 2.3 is required, got {of_penstock} \\(none\\), {of_path} \\(2.2.0\\)"
     with pytest.raises(ConfigurationError, match=found):
         find_python(home, environment, {})
-    with pytest.raises(ConfigurationError, match=f"found {of_penstock} \\(none\\), allowed"):
+    with pytest.raises(ConfigurationError, match=f"is required, got {of_penstock} \\(none\\)"):
         find_python(home, environment | {CLIENT_EXECUTABLE: of_penstock}, {})
     assert find_python(home, environment | {CLIENT_EXECUTABLE: of_path}, {}) == of_path
 
@@ -100,7 +100,9 @@ def test_a_pyflink_has_the_jars_where_the_extra_is_missing(pythons, tmp_path, mo
 
     monkeypatch.setattr("penstock.engine.flink.capture.program_command.flink_jars", no_jars)
     _, _, environment = pythons("", "1.20.5")
-    with pytest.raises(ConfigurationError, match="no Flink: neither --flink nor FLINK_HOME names one"):
+    with pytest.raises(
+        ConfigurationError, match="Flink is required: neither --flink nor FLINK_HOME names one"
+    ):
         find_flink_home(None, environment)
     (tmp_path / "bin" / "pyflink-1.20.5" / "lib").mkdir(parents=True)
     (tmp_path / "bin" / "pyflink-1.20.5" / "lib" / "flink-dist-1.20.5.jar").touch()

@@ -72,7 +72,7 @@ def results(
         "equality": equality or [],
         "measurements": measurements,
         "answers": answers(summary),
-        "doubts": ["1 repetition cannot tell noise from a difference: --repeat 3 or more"],
+        "doubts": ["1 repetition cannot distinguish noise from a difference: --repeat 3 or more"],
     }
 
 

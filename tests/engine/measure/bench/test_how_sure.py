@@ -92,10 +92,10 @@ def test_what_speaks_against_figures_is_told():
     ]
     assert said(repeated("columnar", 0.001, 0.009, 0.001)) == []  # too short to tell
     (others,) = said(repeated("columnar", 1, 1, 1, others_cores=0.7))
-    assert others == "not alone: other processes used 0.7 of 2 cores meanwhile"
+    assert others == "other load: other processes used 0.7 of 2 cores meanwhile"
     (stolen,) = said(repeated("columnar", 1, 1, 1, stolen_cores=0.4))
     assert "virtual machines" in stolen
     (once,) = said(repeated("columnar", 1), repeat=1)
-    assert once.startswith("1 repetition cannot tell")
+    assert once.startswith("1 repetition cannot distinguish")
     (stopped,) = said(repeated("columnar", 1, 1), turns=9)
     assert stopped.startswith("stopped early: 2 of 9 measurements")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.measure.bench import measure_planner
-from penstock.engine.measure.bench.planners import PLANNERS, MeasuredPlanner, why_missing
+from penstock.engine.measure.bench.planners import PLANNERS, MeasuredPlanner, missing_reason
 from penstock.engine.measure.bench.prepare_inputs import (
     NEXMARK,
     SUITES,
@@ -98,9 +98,9 @@ def test_a_planner_that_is_not_there_says_why():
     nowhere = MeasuredPlanner("x", "m", ("no_such_module_there",), (), False, "")
     inside = nowhere._replace(needs=("no_such_module_there.inside",))
     no_package = nowhere._replace(needs=("json",), packages=("no-such-package",))
-    assert all("no_such_module_there" in (why_missing(planner) or "") for planner in (nowhere, inside))
-    assert "no-such-package" in (why_missing(no_package) or "")
-    assert why_missing(PLANNERS["columnar"]) is None
+    assert all("no_such_module_there" in (missing_reason(planner) or "") for planner in (nowhere, inside))
+    assert "no-such-package" in (missing_reason(no_package) or "")
+    assert missing_reason(PLANNERS["columnar"]) is None
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_bundled_stream_graphs_are_prepared_without_spark(tmp_path):
 
 @pytest.mark.slow
 def test_a_kept_process_is_cold_once_and_another_one_follows_a_failure(tmp_path, monkeypatch):
-    monkeypatch.setitem(PLANNERS, "columnar", PLANNERS["columnar"]._replace(kept=True))
+    monkeypatch.setitem(PLANNERS, "columnar", PLANNERS["columnar"]._replace(reused=True))
     file = tmp_path / "one.jsonl"
     file.write_text(json.dumps({"name": "a", "transformations": [{"id": 1, "kind": "source"}]}) + "\n")
     options = ("--until", "stream_graph", "--repeat-in-process", "1", "--input")

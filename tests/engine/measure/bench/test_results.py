@@ -21,7 +21,7 @@ from penstock.engine.measure.bench.print_results import (
     read_results,
     summarise,
 )
-from penstock.engine.output.figures import shown_in
+from penstock.engine.output.figures import describe_figures
 from penstock.engine.planning.plan_beside_flink import digest_plans, find_differences
 from penstock.plans.errors import InputError
 from tests.engine.measure.bench.made_up import hostile_results, record, results, times
@@ -201,10 +201,10 @@ def test_a_page_says_what_draws_figures_where_that_is_not_installed(monkeypatch)
 
 
 def test_the_terminal_says_what_draws_figures_where_that_is_not_installed(monkeypatch):
-    assert shown_in(Path("a.html"), "plots") == "a.html shows plots"
+    assert describe_figures(Path("a.html"), "plots") == "a.html shows plots"
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     said = "a.html lacks plots, which matplotlib draws: pip install 'penstock-spark[figures]'"
-    assert shown_in(Path("a.html"), "plots") == said
+    assert describe_figures(Path("a.html"), "plots") == said
 
 
 def test_other_files_are_no_results(tmp_path):

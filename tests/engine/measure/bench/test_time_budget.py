@@ -7,7 +7,7 @@ import pytest
 
 from penstock import decides
 from penstock.engine.measure.bench import run_own_planner
-from penstock.engine.measure.bench.planners import budget_seconds, chosen_planners, planner_named
+from penstock.engine.measure.bench.planners import budget_seconds, chosen_planners, get_planner
 from penstock.engine.measure.bench.prepare_inputs import SUITES, Case, TimeBudget, seconds_left, turns
 from penstock.engine.measure.bench.times import NotPlannedError
 from penstock.engine.planning.plan_by_custom_planners import named_custom_planners
@@ -57,8 +57,8 @@ def test_times_are_said_and_read():
 def test_planners_of_ones_own_are_measured_beside_others(tmp_path, monkeypatch):
     own = "penstock.engine.examples.chain_equal_costs:chain"
     assert chosen_planners(["columnar", own]) == (["columnar", own], {})
-    assert planner_named(own).module.endswith("run_own_planner")
-    with pytest.raises(ConfigurationError, match=r"allowed .*columnar.*, or a planner of your own"):
+    assert get_planner(own).module.endswith("run_own_planner")
+    with pytest.raises(ConfigurationError, match=r"must be one of .*columnar.*, or a custom planner"):
         chosen_planners(["columna"])
     with pytest.raises(ConfigurationError, match="ModuleNotFoundError"):
         chosen_planners(["nowhere:policy"])
@@ -80,7 +80,7 @@ def test_a_planner_of_ones_own_that_plans_only_some_topologies_has_no_time(tmp_p
     file = tmp_path / "jobs.jsonl"
     for names, said in (("ac", None), ("abc", r"1 of 3 topologies, first b: .*ValueError: not b")):
         file.write_text("".join(json.dumps({"name": n, "transformations": steps}) + "\n" for n in names))
-        plans = run_own_planner.OwnPlanner("own:planner").start()
+        plans = run_own_planner.CustomPlannerRunner("own:planner").start()
         if said is None:
             assert next(plans(file, Layer.SLOTS, 0)).layers
         else:

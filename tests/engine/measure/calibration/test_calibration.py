@@ -115,7 +115,7 @@ def test_metrics_of_nothing_are_refused(capsys):
     with pytest.raises(SystemExit) as stopped:
         main.app(["metrics"], prog_name="penstock")
     assert stopped.value.code == 2
-    assert "SOURCE: found none" in capsys.readouterr().err
+    assert "SOURCE is required" in capsys.readouterr().err
 
 
 def test_kendalls_tau():

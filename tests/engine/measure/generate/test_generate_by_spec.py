@@ -211,7 +211,7 @@ def test_what_a_spec_cannot_be_drawn_with_is_said(tmp_path: Path):
     spec.write_text("workflow: {depth: 3}")
     out = str(tmp_path / "drawn.jsonl")
     for arguments, code, said in [
-        ([str(tmp_path / "none.yaml"), "--out", out], 3, "there is no such spec file"),
+        ([str(tmp_path / "none.yaml"), "--out", out], 3, "spec file not found"),
         ([str(spec), "--width", "3", "--out", out], 2, "--width"),
         ([str(spec), "--out", str(tmp_path / "tables")], 2, "FILE.jsonl"),
         ([str(spec), "-n", "0", "--out", out], 2, "topologies: found 0"),

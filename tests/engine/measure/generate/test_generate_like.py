@@ -254,12 +254,12 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path):
     file.write_bytes(orjson.dumps(LINE) + b"\n")
     cases = [
         (["--like", str(bad), "--out", out], 3, "no topology was planned"),
-        (["--like", str(tmp_path / "none"), "--out", out], 3, "nothing is there"),
+        (["--like", str(tmp_path / "none"), "--out", out], 3, "none does not exist"),
         (["--like", str(file), "--out", str(tmp_path / "folder")], 2, "FILE.jsonl or FILE.jsonl.gz"),
         (["random", "--like", str(file), "--out", out], 2, "SHAPE random"),
         (["--like", str(file), "--operators", "3", "--out", out], 2, "--operators"),
         (["--like", str(file), "-n", "0", "--out", out], 2, "topologies: found 0"),
-        (["--out", out], 2, "SHAPE: found none"),
+        (["--out", out], 2, "SHAPE is required"),
     ]
     for arguments, code, said in cases:
         done = run(*arguments)

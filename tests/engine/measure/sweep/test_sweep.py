@@ -217,7 +217,7 @@ def test_sql_reads_what_sweeps_write(folder):
         {"planner": "penstock.engine.examples.chain_equal_costs:chain", "cells": 10, "planned": 10},
     ]
     listed = CliRunner().invoke(app, ["sql", "swept", "--tables"]).stdout
-    assert "results\tplanner\tstring\tflink (its rules), or a planner of your own" in listed
+    assert "results\tplanner\tstring\tflink (its rules), or a custom planner" in listed
     refused = CliRunner().invoke(app, ["sql", "swept", "select * from read_csv('grid.yaml')"])
     assert refused.exit_code == 2
 

@@ -193,7 +193,7 @@ def test_a_full_home_is_named_by_the_folder_that_jars_go_to(monkeypatch, tmp_pat
     failed = 'Exception in thread "main" java.io.IOException: No space left on device\n\tat '
     of_ivy = _explain(failed + "org.apache.ivy.util.FileUtil.copy(FileUtil.java:172)")
     assert isinstance(of_ivy, MachineError)
-    assert of_ivy.message == f"Spark cannot keep its jars in {tmp_path}/.ivy2.5.2: No space left on device"
+    assert of_ivy.message == f"Spark cannot store its jars in {tmp_path}/.ivy2.5.2: No space left on device"
     assert str(of_ivy.hint).startswith("spark.jars.ivy names the folder; free some space")
     read_only = _explain(
         failed.replace("No space left on device", "Read-only file system")
@@ -206,7 +206,7 @@ def test_a_full_home_is_named_by_the_folder_that_jars_go_to(monkeypatch, tmp_pat
 
 def test_cluster_mode_needs_a_driver_on_the_cluster():
     conf = {"spark.submit.deployMode": "cluster"}
-    with pytest.raises(ConfigurationError, match=r"deployMode: found cluster, allowed client"):
+    with pytest.raises(ConfigurationError, match=r"deployMode must be client, .*, got cluster"):
         start_settings("yarn", conf, "penstock")
     recorded()
     record_latest("mine")

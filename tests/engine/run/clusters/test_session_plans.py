@@ -149,7 +149,7 @@ def test_a_plan_in_a_session_is_that_of_this_process(spark, session, tmp_path, m
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(["--checkpoint-dir", "kept"], "keeps what it needs in its executors"), ([], "cannot read a pipe")],
+    [(["--checkpoint-dir", "kept"], "keeps tables in its executors"), ([], "cannot read a pipe")],
 )
 def test_what_a_session_cannot_plan(session, tmp_path, monkeypatch, options, said):
     monkeypatch.setenv(STATE_DIR, str(tmp_path / "state"))

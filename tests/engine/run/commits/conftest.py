@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.operators.connectors.delta import commit_delta
+from penstock.operators.connectors import commit_delta
 
 
 @pytest.fixture

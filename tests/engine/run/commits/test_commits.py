@@ -13,7 +13,6 @@ from deltalake.exceptions import CommitFailedError
 
 from penstock.engine.machine.state_folder import STATE_DIR
 from penstock.engine.run.commits import commit_run as settle_run
-from penstock.engine.run.commits import journal as find_journals
 from penstock.engine.run.commits.commit_run import (
     CommitError,
     JobSink,
@@ -22,9 +21,10 @@ from penstock.engine.run.commits.commit_run import (
     finish_earlier_runs,
     undo_run,
 )
-from penstock.operators.connectors.delta import commit_delta
-from penstock.operators.connectors.file_sinks.staged_files import TextSink
+from penstock.operators.connectors import commit_delta
 from penstock.operators.connectors.sink import Committable, Sink, SinkWriter
+from penstock.operators.connectors.staged_files import TextSink
+from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import recover
 from tests.engine.run.commits.two_sinks import (
     ALL,
@@ -92,11 +92,11 @@ def _staged(folder):
 def test_abandon_gives_up_what_is_not_published(tmp_path, failing, capsys):
     with pytest.raises(CommitError):
         run(sinks_of(tmp_path))
-    (found,) = find_journals.runs_in(str(tmp_path / "files"))
+    (found,) = runs_in(str(tmp_path / "files"))
     assert recover("--abandon", "f" * 12 + "x", tmp_path) == 3
     assert recover("--abandon", found.short_id, "--dry-run", tmp_path) == 0
     assert recover("--abandon", found.short_id, tmp_path) == 0
-    assert "given up; published before: none" in capsys.readouterr().out
+    assert "abandoned; published before: none" in capsys.readouterr().out
     assert visible(tmp_path) == NOTHING
     assert hidden(tmp_path) == []
     assert list((tmp_path / "table").glob("*.parquet")) == []
@@ -169,7 +169,7 @@ def test_rows_that_a_vacuum_took_after_the_decision_are_not_promised(tmp_path, f
         assert "kept" not in str(raised.value)
         assert "publishes the rest" not in str(raised.value.hint)
         assert "into 'files' a second time" in str(raised.value.hint)
-    (found,) = find_journals.runs_in(table)
+    (found,) = runs_in(table)
     assert recover("--abandon", found.short_id, tmp_path) == 0
     assert run(sinks_of(tmp_path))
     assert visible(tmp_path) == (sorted(ALL * 2), [*ALL, 1000])
@@ -226,7 +226,7 @@ def test_several_that_finish_one_run_at_once_publish_it_once(tmp_path, failing):
     with pytest.raises(CommitError):
         run(sinks_of(tmp_path))
     failing()
-    (found,) = find_journals.runs_in(str(tmp_path / "table"))
+    (found,) = runs_in(str(tmp_path / "table"))
     errors = []
 
     def finish():
@@ -283,7 +283,7 @@ def test_a_sink_of_the_users_own_is_told_of_retries_and_finished_by_its_job(tmp_
     assert visible(tmp_path) == BOTH
     alone, _ = begin([mine])
     with alone:
-        assert list(find_journals.runs_in(str(tmp_path / "state"))) == [alone.run]
+        assert list(runs_in(str(tmp_path / "state"))) == [alone.run]
         commit_run(alone, [one])
 
 

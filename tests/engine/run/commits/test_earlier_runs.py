@@ -8,7 +8,6 @@ from penstock.engine.machine import state_folder as run_owner
 from penstock.engine.run.commits import commit_run as commits
 from penstock.engine.run.commits import commit_run as settle_run
 from penstock.engine.run.commits import journal
-from penstock.engine.run.commits import journal as find_journals
 from penstock.engine.run.commits.commit_run import (
     CommitError,
     NextRun,
@@ -17,6 +16,7 @@ from penstock.engine.run.commits.commit_run import (
     runs_acknowledged_at_end,
     undo_run,
 )
+from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import recover
 from tests.engine.run.commits.two_sinks import (
     ALL,
@@ -41,7 +41,7 @@ def run_as(monkeypatch, owner):
 def test_the_run_of_a_script_is_kept_until_its_end(tmp_path, monkeypatch):
     with runs_acknowledged_at_end():
         run(sinks_of(tmp_path))
-        (kept,) = find_journals.runs_in(str(tmp_path / "files"))
+        (kept,) = runs_in(str(tmp_path / "files"))
         assert settle_run.state_of(kept) == "done"
         copied = shutil.copytree(tmp_path, tmp_path.with_name("as the kill leaves it"))
     assert hidden(tmp_path) == []
@@ -66,7 +66,7 @@ def test_a_finished_run_of_another_machine_may_still_be_in_its_script(tmp_path, 
             commit_run(opened, stage(started))
     assert run(sinks_of(tmp_path))
     assert visible(tmp_path) == (sorted(ALL * 2),) * 2
-    assert list(find_journals.runs_in(str(tmp_path / "files"))) == [opened.run]
+    assert list(runs_in(str(tmp_path / "files"))) == [opened.run]
 
 
 def test_of_two_runs_that_repeat_one_the_other_runs(tmp_path, monkeypatch):

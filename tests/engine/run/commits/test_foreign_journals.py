@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from penstock.connectors import TextSink
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import CommitError, JobSink, NextRun, finish_earlier_runs
-from penstock.engine.run.commits.journal import parts_in, runs_in
+from penstock.engine.run.commits.journal import parts_in
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.file_sinks.staged_files import TextSink
 from penstock.operators.files.durable_files import NotOwnError, read_own_file
+from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import killed_run, recover
 from tests.engine.run.commits.two_sinks import BOTH, NOTHING, begin, run, sinks_of, stage, visible
 
@@ -82,9 +83,9 @@ def test_what_is_no_record_is_named_and_passed_over(tmp_path, capsys, content):
     (tmp_path / "files" / journal.RUNS).chmod(0o700)
     (part / "owner").write_bytes(content)
     assert recover(tmp_path) == 0
-    assert f"{part} is passed over: " in capsys.readouterr().err
+    assert f"{part} is skipped: " in capsys.readouterr().err
     assert run(sinks_of(tmp_path))
-    assert f"{part} is passed over: " in capsys.readouterr().err
+    assert f"{part} is skipped: " in capsys.readouterr().err
     assert visible(tmp_path) == BOTH
 
 
@@ -98,7 +99,7 @@ def test_a_record_that_says_something_else_is_named_and_passed_over(tmp_path, ca
         changed(copied, **values)
         shutil.rmtree(folder / "table" / journal.RUNS)
         assert recover(folder) == 0, name
-        assert f"{copied} is passed over: " in capsys.readouterr().err, name
+        assert f"{copied} is skipped: " in capsys.readouterr().err, name
         assert run(sinks_of(folder)), name
         assert visible(folder) == BOTH, name
 
@@ -185,7 +186,7 @@ def test_links_and_what_others_may_write_count_for_nothing(tmp_path, capsys, fai
     assert found == []
     assert [one.of_others for one in passed] == [True]
     assert recover(folder) == 0
-    assert "is passed over: " in capsys.readouterr().err
+    assert "is skipped: " in capsys.readouterr().err
     assert visible(tmp_path / "a") == NOTHING
 
 
@@ -224,10 +225,10 @@ def test_what_cannot_be_read_does_not_hide_the_rest(tmp_path, capsys, failing, m
     monkeypatch.setattr(os, "scandir", scandir)
     assert recover(tmp_path) == 0
     told = capsys.readouterr()
-    assert f"{tmp_path}/closed is passed over: Permission denied" in told.err
-    assert f"{tmp_path}/broken is passed over: its Delta log cannot be read" in told.err
+    assert f"{tmp_path}/closed is skipped: Permission denied" in told.err
+    assert f"{tmp_path}/broken is skipped: its Delta log cannot be read" in told.err
     assert "gone" not in told.err
-    assert "finished: all of it is published" in told.out
+    assert "finished: everything is published" in told.out
     assert visible(tmp_path / "good") == BOTH
     assert recover("--clean", "--older-than", "0", tmp_path) == 0
     assert len(list((tmp_path / "broken").glob("*.parquet"))) == 1

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from penstock.engine.commands import main
-from penstock.engine.run.commits import journal as find_journals
+from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.two_sinks import ALL, BOTH, NOTHING, count_steps, hidden, run, sinks_of, visible
 
 
@@ -54,7 +54,7 @@ def test_the_next_run_brings_every_row_once(tmp_path):
     for step in range(2, steps + 1, 2):
         folder = tmp_path / str(step)
         assert killed_run(folder, step)
-        is_known = any(find_journals.runs_in(str(folder / "files")))
+        is_known = any(runs_in(str(folder / "files")))
         run(sinks_of(folder))
         found = visible(folder)
         if found != BOTH:
@@ -93,8 +93,8 @@ def test_recover_leaves_all_or_nothing(tmp_path, capsys):
         assert found in (NOTHING, BOTH), step
         seen.append(found == BOTH)
         said = capsys.readouterr().out
-        assert ("published" in said) == ("finished: all of it is published" in said), step
-        assert ("would be undone" in said) == ("undone: nothing of it is visible" in said), step
+        assert ("published" in said) == ("finished: everything is published" in said), step
+        assert ("would be undone" in said) == ("undone: none of it is visible" in said), step
         if found == NOTHING:
             assert run(sinks_of(folder))
             assert visible(folder) == BOTH

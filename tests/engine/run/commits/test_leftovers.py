@@ -9,15 +9,16 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow import fs
 
+from penstock.connectors import TextSink
 from penstock.engine.machine import state_folder as temporary_folders
 from penstock.engine.run.commits import find_leftovers, journal
 from penstock.engine.run.commits import journal as find_journals
 from penstock.engine.run.commits.commit_run import CommitError, JobSink, commit_run
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.delta.commit_delta import DeltaSink
-from penstock.operators.connectors.file_sinks import staged_files
-from penstock.operators.connectors.file_sinks.staged_files import TextSink
+from penstock.operators.connectors import staged_files
+from penstock.operators.connectors.commit_delta import DeltaSink
 from penstock.operators.files import durable_files
+from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import recover
 from tests.engine.run.commits.two_sinks import (
     ALL,
@@ -61,7 +62,7 @@ def test_a_journal_of_somebody_else_moves_nothing_out_of_its_folder(tmp_path, fa
     failing()
     secret = tmp_path / "secret"
     secret.write_text("x")
-    (found,) = find_journals.runs_in(str(tmp_path / "files"))
+    (found,) = runs_in(str(tmp_path / "files"))
     decision = tmp_path / "files" / journal.RUNS / found.run_id / "decision"
     value = json.loads(decision.read_text())
     value["committables"][0][0]["staged"] = str(secret)

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from penstock.engine.run.commits import journal as find_journals
+from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import killed_run, recover, steps_of_a_run
 from tests.engine.run.commits.two_sinks import BOTH, NOTHING, hidden, run, sinks_of, visible
 
@@ -25,11 +25,11 @@ def test_a_folder_that_was_moved_is_settled_where_it_is(tmp_path, capsys, again)
             said = capsys.readouterr().out
             found = visible(now)
             assert found in (NOTHING, BOTH), step
-            assert ("finished: all of it is published" not in said) or found == BOTH, step
-            assert ("nothing of it is visible" not in said) or found == NOTHING, step
+            assert ("finished: everything is published" not in said) or found == BOTH, step
+            assert ("none of it is visible" not in said) or found == NOTHING, step
             seen.add(found == BOTH)
         else:
-            is_known = any(find_journals.runs_in(str(now / "files")))
+            is_known = any(runs_in(str(now / "files")))
             run(sinks_of(now))
             assert visible(now) == BOTH or not is_known, step
         assert not before.exists()
@@ -65,7 +65,7 @@ def test_folders_that_were_moved_apart_are_named_together(tmp_path, failing, cap
     assert "if that folder was moved, name it, too" in told.err
     assert "no unfinished runs" in told.out
     assert recover(*places.values()) == 0
-    assert "finished: all of it is published" in capsys.readouterr().out
+    assert "finished: everything is published" in capsys.readouterr().out
     (tmp_path / "view").mkdir()
     for name, place in places.items():
         (tmp_path / "view" / name).symlink_to(place)

@@ -7,14 +7,14 @@ import pytest
 
 from penstock.engine.pyflink.common import Encoder
 from penstock.engine.run.commits.commit_run import CommitError, NamedSink, begin_run, commit_run, undo_run
-from penstock.engine.run.commits.journal import runs_in
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.delta.commit_delta import DeltaSink
-from penstock.operators.connectors.file_sinks import staged_files
-from penstock.operators.connectors.file_sinks.file_sink import FileSink, StreamingFileSink
-from penstock.operators.connectors.file_sinks.file_sink_settings import BucketAssigner, OutputFileConfig
+from penstock.operators.connectors import staged_files
+from penstock.operators.connectors.commit_delta import DeltaSink
+from penstock.operators.connectors.file_sink import FileSink, StreamingFileSink
+from penstock.operators.connectors.file_sink_settings import BucketAssigner, OutputFileConfig
 from penstock.operators.files import durable_files
+from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import recover
 from tests.engine.run.commits.two_sinks import ROWS
 

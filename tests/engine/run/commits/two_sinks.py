@@ -27,10 +27,9 @@ from penstock.engine.run.commits.commit_run import (
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.delta import commit_delta
-from penstock.operators.connectors.delta.commit_delta import DeltaSink
-from penstock.operators.connectors.file_sinks import staged_files
-from penstock.operators.connectors.file_sinks.staged_files import TextSink
+from penstock.operators.connectors import commit_delta, staged_files
+from penstock.operators.connectors.commit_delta import DeltaSink
+from penstock.operators.connectors.staged_files import TextSink
 
 ROWS = Types.ROW_NAMED(["n"], [Types.LONG()])
 ALL = list(range(100))

@@ -29,7 +29,7 @@ from penstock.engine.run.runtime.recover_jobs import (
 from penstock.engine.run.runtime.run_control import run_listeners
 from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.spark.describe_spark_error import disk_error_of_spark
-from penstock.operators.connectors.file_sinks.file_sink import FileSink
+from penstock.operators.connectors.file_sink import FileSink
 from penstock.operators.task.keep_rows import KeptFile, keep_rows, read_rows
 from penstock.plans.errors import ConfigurationError, InputError
 

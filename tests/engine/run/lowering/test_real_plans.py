@@ -125,7 +125,7 @@ def test_what_fusing_saves_is_counted(script):
     for wrong in ("nonsense", "Map:parallelism=0", "parallelism.default=x"):
         with pytest.raises(ConfigurationError):
             parse_change(wrong)
-    with pytest.raises(ConfigurationError, match="no such operator"):
+    with pytest.raises(ConfigurationError, match="lacks this operator"):
         what_if_of_script(script, [], EnvironmentSettings(), None, parse_change("None:parallelism=2"))
 
 

@@ -18,8 +18,8 @@ from penstock.engine.pyflink.datastream import (
 )
 from penstock.engine.pyflink.datastream.stream_execution_environment import job_from_environment
 from penstock.engine.run.runtime.run_job import job_fingerprint
-from penstock.operators.connectors.file_sinks.staged_files import TextSink
 from penstock.operators.connectors.file_source import FileSource
+from penstock.operators.connectors.staged_files import TextSink
 from penstock.operators.formats.csv_files import StreamFormat
 from penstock.operators.functions.functions import AggregateFunction
 from penstock.operators.state.interfaces import ValueStateDescriptor

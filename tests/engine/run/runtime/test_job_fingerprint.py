@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from penstock.connectors import TextSink
 from penstock.engine.pyflink.common import Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.stream_execution_environment import job_from_environment
 from penstock.engine.run.runtime.run_job import job_fingerprint
 from penstock.operators.common.pickles import UnidentifiableError, identify_value
 from penstock.operators.connectors.collection import CollectionSource
-from penstock.operators.connectors.delta.delta_source import DeltaSource
-from penstock.operators.connectors.file_sinks.staged_files import TextSink
+from penstock.operators.connectors.delta_source import DeltaSource
 from penstock.operators.connectors.file_source import FileSource
 from penstock.operators.connectors.nexmark import NexmarkSource
 from penstock.operators.connectors.source import NumberSequenceSource, Source

@@ -117,9 +117,9 @@ def test_a_store_with_a_run_says_what_operators_cost(monkeypatch, tmp_path, caps
             assert row[metric].item() == pytest.approx(expected[metric].item())
     assert penstock("plan", str(EXAMPLES / "examples.jsonl"), "--out", plans) == 0
     for costs, said in (
-        (plans, "version 1 holds no run"),
+        (plans, "version 1 does not contain a run"),
         (store, "version 1 has no finished run of these topologies"),
-        (f"{plans}2", "found no such file or store"),
+        (f"{plans}2", "must be an existing file or store"),
     ):
         capsys.readouterr()
         assert penstock("metrics", plans, "--costs", costs) == 2

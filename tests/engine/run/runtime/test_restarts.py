@@ -8,7 +8,7 @@ from penstock.engine.run.runtime.errors import JobCompileError, JobExecutionErro
 from penstock.engine.run.runtime.job_monitor import JobResult, summaries
 from penstock.engine.run.runtime.run_control import run_listeners
 from penstock.engine.run.runtime.run_until_enough import restart_backoff
-from penstock.operators.connectors.file_sinks.file_sink import FileSink
+from penstock.operators.connectors.file_sink import FileSink
 from penstock.plans.vocabulary import ExecutionState
 
 

@@ -140,8 +140,8 @@ def test_mistakes_are_told_without_a_traceback(folder, here):
         (["run", "nosuch.py"], 3, "nosuch.py: no such script"),
         (["run", "wrong.py"], 1, "line 2, in <module>: from pyflink.table import TableEnvironment"),
         (["info", "helpers.py"], 3, "ended without executing a job"),
-        (["run", "-D", "oops", "script.py"], 2, "-D oops: not KEY=VALUE"),
-        (["runs", "nostore"], 3, "nothing is there"),
+        (["run", "-D", "oops", "script.py"], 2, "-D oops: must be KEY=VALUE"),
+        (["runs", "nostore"], 3, "nostore does not exist"),
     ):
         ended, _, complaint = here(*arguments, cwd=folder)
         assert ended == code, complaint

@@ -25,7 +25,7 @@ from penstock.common import Types
 from penstock.datastream import MapFunction, StreamExecutionEnvironment
 from penstock.engine.machine.stop_on_signals import process_tree
 from penstock.engine.pyflink.common import Encoder
-from penstock.operators.connectors.file_sinks.file_sink import FileSink
+from penstock.operators.connectors.file_sink import FileSink
 from penstock.operators.task.report import TaskSpec
 from penstock.operators.task.run_task import run_task
 from tests.engine.run.runtime.run_in_process import compiled_job

@@ -6,7 +6,7 @@ from penstock.engine.pyflink.common import Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.run.commits.commit_run import CommitError
 from penstock.operators.common.row import Row
-from penstock.operators.connectors.delta import commit_delta
+from penstock.operators.connectors import commit_delta
 from penstock.operators.connectors.sink import SinkWriter
 from tests.engine.run.commits.test_commits import Listed
 from tests.engine.run.commits.two_sinks import ALL, BOTH, NOTHING, hidden, sinks_of, visible

@@ -135,7 +135,7 @@ def test_settings_alone_are_said_to_be_that(fleets):
 @pytest.mark.slow
 def test_any_slicing_finds_the_same(fleets, monkeypatch):
     whole = differences(fleets / "store")
-    monkeypatch.setattr(diff_sides, "OPERATORS_OF_A_SLICE", 5)
+    monkeypatch.setattr(diff_sides, "OPERATORS_PER_SLICE", 5)
     monkeypatch.setattr(diff_sides, "TOPOLOGIES_AT_ONCE", 3)
     assert differences(fleets / "store") == whole
 
@@ -310,7 +310,7 @@ def test_require_counts_new_inputs_that_cannot_be_read(tmp_path):
     code, _, said = run(old, new, "--require", "refused")
     assert (code, "b.jsonl: 1 more refused input without a readable name" in said) == (6, True)
     assert "1 of 1 changed topologies is worse" in said
-    assert "the output says why" in said
+    assert "see the reasons in the output" in said
     assert run(new, new, "--require", "restores")[0] == 0
     assert run(new, old, "--require", "restores")[0] == 0
     assert run(old, new)[0] == 0
@@ -326,7 +326,7 @@ def test_what_does_not_fit_on_the_screen_is_counted(tmp_path):
     assert "\n60 topologies: 60 changed\n" in out
     assert out.count("loses its state") == 20
     assert "'job 19'" in out
-    assert "… and 40 more that differ; --json has them all" in out
+    assert "… and 40 more differ; --json writes all" in out
 
 
 def test_names_reach_no_terminal_raw(tmp_path):
@@ -353,14 +353,14 @@ def test_inputs_that_no_name_pairs_are_counted(tmp_path):
     [
         ((), 2, "A is missing"),
         (("{fleets}/old.jsonl",), 2, "only a store is compared with itself"),
-        (("{fleets}/other",), 4, "has one version only"),
+        (("{fleets}/other",), 4, "has only one version"),
         (("{fleets}/store@7", "{fleets}/store"), 4, "does not have version 7"),
         (("{fleets}/store", "{fleets}/nothing"), 3, "nothing"),
-        (("{fleets}/store", "{empty}"), 3, "{empty}: an empty folder"),
-        (("{empty}", "{fleets}/old.jsonl"), 3, "{empty}: an empty folder"),
+        (("{fleets}/store", "{empty}"), 3, "{empty} is an empty folder"),
+        (("{empty}", "{fleets}/old.jsonl"), 3, "{empty} is an empty folder"),
         (("{fleets}/store", "--topology", "no such"), 2, "has a topology 'no such'"),
-        (("{fleets}/store", "--pairs", "x"), 2, "--pairs goes without"),
-        (("{fleets}/store", "--to", "x"), 2, "--to goes with --json, --pairs or --format markdown"),
+        (("{fleets}/store", "--pairs", "x"), 2, "--pairs cannot be combined with"),
+        (("{fleets}/store", "--to", "x"), 2, "--to needs --json, --pairs or --format markdown"),
         (("{fleets}/store", "--require", "all"), 2, "is not one of"),
     ],
 )

@@ -59,20 +59,24 @@ def test_a_script_is_drawn_without_running_its_job(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("STORE",), 2, "has 5 topologies; one is drawn or explained"),
+        (("STORE",), 2, "has 5 topologies; one must be chosen"),
         (("STORE", "--topology", "word"), 2, "close names: word-count"),
-        (("STORE", "--topology", "word-count", "-o", "a.png"), 2, "says no format"),
-        (("STORE", "--topology", "word-count", "--format", "png"), 2, "allowed svg, html, dot"),
-        (("STORE", "--topology", "word-count", "--layer", "execution_graph"), 2, "choose with --vertex"),
+        (("STORE", "--topology", "word-count", "-o", "a.png"), 2, "must end in a known format"),
+        (
+            ("STORE", "--topology", "word-count", "--format", "png"),
+            2,
+            "--format must be one of svg, html, dot",
+        ),
+        (("STORE", "--topology", "word-count", "--layer", "execution_graph"), 2, "use --vertex with one of"),
         (
             ("STORE", "--topology", "word-count", "--layer", "job_graph", "--vertex", "0"),
             2,
             "--vertex is for",
         ),
-        ((EXAMPLES, "--version", "1"), 2, "only plan stores have versions"),
-        (("nothing",), 3, "nothing is there"),
+        ((EXAMPLES, "--version", "1"), 2, "a version needs a plan store"),
+        (("nothing",), 3, "nothing does not exist"),
         (("REFUSED",), 7, "was refused"),
-        (("BROKEN",), 3, "1 refused; the first of them: line 1 of"),
+        (("BROKEN",), 3, "1 refused; the first: line 1 of"),
         ((EXAMPLES, "more"), 2, "only a script takes arguments"),
     ],
 )
@@ -116,5 +120,5 @@ def test_the_library_draws_stores(store):
 def test_paths_are_taken(tmp_path):
     penstock.draw(Path(EXAMPLES), "word-count").write(str(tmp_path / "a"), format="mermaid")
     assert (tmp_path / "a").read_text(encoding="utf-8").startswith("flowchart")
-    with pytest.raises(penstock.ConfigurationError, match="says no format"):
+    with pytest.raises(penstock.ConfigurationError, match="must end in a known format"):
         penstock.draw(EXAMPLES, "word-count").write(tmp_path / "a")

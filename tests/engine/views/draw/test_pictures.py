@@ -148,7 +148,11 @@ def test_a_vertex_is_chosen_by_number_or_name(named):
 
 @pytest.mark.parametrize(
     ("named", "said"),
-    [(None, "that of one vertex, of 5"), ("Score by rule", "has no vertex 'Score by rule'"), ("9", "0 to 4")],
+    [
+        (None, "drawn per vertex; this plan has 5"),
+        ("Score by rule", "has no vertex 'Score by rule'"),
+        ("9", "0 to 4"),
+    ],
 )
 def test_what_is_wrong_with_a_vertex_is_said(named, said):
     with pytest.raises(ConfigurationError, match=said):
@@ -282,7 +286,7 @@ def test_a_large_graph_is_folded_by_group_and_by_chain():
     assert len(streams.folded) == 999  # chains of two
     assert not any(node.key in streams.folded for node in streams.nodes if node.inside)
     graph = graph_of_layer(plan, DrawnLayer.JOB_GRAPH)
-    assert fold(graph, "auto") == graph.kept()
+    assert fold(graph, "auto") == graph.in_memory()
     folded = fold(graph, "group")
     assert len(folded.outermost()) == len(folded.folded) <= 24
     assert sum(node.inside in folded.folded for node in folded.nodes) == len(graph.nodes)
@@ -304,7 +308,7 @@ def test_long_names_are_cut():
 
 def test_nodes_are_made_when_they_are_read():
     graph = graph_of_layer(planned(hostile_topology()), DrawnLayer.STREAM_GRAPH)
-    nodes = graph.kept().nodes
+    nodes = graph.in_memory().nodes
     assert [graph.nodes[place] for place in range(-len(nodes), len(nodes))] == [*nodes, *nodes]
     assert graph.nodes[1:3] == nodes[1:3]
     with pytest.raises(IndexError):

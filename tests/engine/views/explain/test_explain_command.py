@@ -111,7 +111,7 @@ def test_names_reach_no_terminal_raw(tmp_path, capsys):
     ("arguments", "said"),
     [
         (("--operator", "Normalize"), "close names: 'Normalise'"),
-        (("--operator", "Normalise", "--edge", "1", "2"), "cannot go together"),
+        (("--operator", "Normalise", "--edge", "1", "2"), "cannot be combined"),
         (("--edge", "Drop duplicates", "Normalise"), "has no edge from 'Drop duplicates' to 'Normalise'"),
     ],
 )

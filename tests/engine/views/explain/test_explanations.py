@@ -94,7 +94,7 @@ def test_an_edge_is_chained_if_and_only_if_all_conditions_are_met(path):
             assert not any(one["change"] and one["met"] for one in explained["conditions"]), where
             if edge["source"] in plan.operators:  # some source leads to it
                 assert explained["chained"] == (explained["result"] is None), where
-            if "gives nothing before the end" in str(explained["result"]):
+            if "emits nothing before the end" in str(explained["result"]):
                 assert explained["result"]["type"] == "BLOCKING", where
                 assert any(node["no_output_until_end_of_input"] for node in plan.nodes.values()), where
     assert edges > 0

@@ -100,7 +100,7 @@ def test_a_fleet_in_parts_has_the_same_figures_and_leaves_other_topologies_out(t
     file.write_text("\n".join(map(json.dumps, fleet)), encoding="utf-8")
     penstock.plan(str(file)).write(store)
     whole = asked(store, "DIFFERENT_PARALLELISM", capfd)
-    monkeypatch.setattr(subject, "_ROWS_OF_A_PART", 8)
+    monkeypatch.setattr(subject, "_ROWS_PER_PART", 8)
     assert asked(store, "DIFFERENT_PARALLELISM", capfd) == whole
     assert (whole["topologies"], whole["edges"], whole["alone"]) == (10, 10, 10)
     monkeypatch.setattr(memory_estimate, "BYTES_OF_A_NODE_PLANNED_AGAIN", 2**50)
@@ -123,8 +123,8 @@ def test_an_explicit_partitioner_is_not_fused(tmp_path, capfd):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--what-if", "UNION_INPUT"), "no setting makes it true"),
-        (("--what-if", "NONSENSE"), "there is no such reason"),
+        (("--what-if", "UNION_INPUT"), "no setting causes it"),
+        (("--what-if", "NONSENSE"), "unknown reason"),
         (("--what-if", "DIFFERENT_PARALLELISM", "--topology", "a"), "goes with"),
     ],
 )
@@ -140,7 +140,7 @@ def test_what_cannot_be_asked_is_said(arguments, said, tmp_path, capsys):
 )
 def test_what_is_of_stores_is_not_asked_of_scripts(selected, capsys):
     assert explain("no.py", "--what-if", "a=b", *selected) == 2
-    assert "--what-if of a script goes with --job, -D and --json only" in capsys.readouterr().err
+    assert "--what-if for a script can be combined only with --job, -D and --json" in capsys.readouterr().err
 
 
 def test_a_change_is_asked_of_the_script_that_is_named(capsys):

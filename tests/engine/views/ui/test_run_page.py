@@ -15,12 +15,12 @@ import pytest
 
 from penstock.engine.commands.main import app
 from penstock.engine.machine.state_folder import STATE_DIR
-from penstock.engine.run.jobs.job_records import write_state
+from penstock.engine.run.job_records import write_state
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.write_plan import write_version
 from penstock.engine.views.ui import run_figures as shown_run
-from penstock.engine.views.ui.run_figures import find_run, run_figures, seconds, short, shown_runs, size
+from penstock.engine.views.ui.run_figures import find_run, list_runs, run_figures, seconds, short, size
 from penstock.engine.views.ui.serve import MOST_STRANGERS, PATIENCE_SECONDS, RunPageServer, serve_run_page
 from penstock.plans.printable import printable
 from tests.engine.views.draw.pictures import ATTACKS, hostile_topology
@@ -247,7 +247,7 @@ def test_runs_of_a_store_are_shown(tmp_path):
     for run_id in (f"{5:032x}", f"{9:032x}"):
         tables = {**plan, **state_of(plan, run_id, "FINISHED", {1: "FINISHED"})}
         write_version(DeltaRsTables(store), tables, planner_version="1", options={"run": run_id})
-    assert {one.job_id for one in shown_runs(store)} == {f"{5:032x}", f"{9:032x}"}
+    assert {one.job_id for one in list_runs(store)} == {f"{5:032x}", f"{9:032x}"}
     stored = find_run(f"{9:032x}", store)
     assert stored is not None
     assert run_figures(stored).vertices[0].records == "6,000 in, 2,000 out"
@@ -321,7 +321,7 @@ def test_a_version_of_a_store_is_read_once(tmp_path, monkeypatch):
     for number in range(9, 12):
         tables = {**plan, **state_of(plan, f"{number:032x}", "FINISHED", {1: "FINISHED"})}
         write_version(DeltaRsTables(store), tables, planner_version="1", options={"run": str(number)})
-        assert len([one for one in shown_runs(store) if isinstance(one, shown_run.StoredRun)]) == number - 8
+        assert len([one for one in list_runs(store) if isinstance(one, shown_run.StoredRun)]) == number - 8
     assert [version for _, version in opened] == [1, 2, 3]
 
 

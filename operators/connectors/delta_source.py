@@ -20,8 +20,8 @@ from penstock.operators.common.adapt_columns import as_arrow_type, match_fields
 from penstock.operators.common.arrow_types import arrow_type, type_info_of_arrow
 from penstock.operators.common.pickles import identify_value
 from penstock.operators.common.typeinfo import RowTypeInfo
-from penstock.operators.connectors.delta.commit_delta import open_delta
-from penstock.operators.connectors.delta.table_columns import (
+from penstock.operators.connectors.commit_delta import open_delta
+from penstock.operators.connectors.delta_columns import (
     fields_of,
     holds_variant,
     mapping_mode,

@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.operators.chain.operator import OperatorContext, Timestamps, Values
 from penstock.operators.common.arguments import require_text
 from penstock.operators.common.typeinfo import TypeInformation
-from penstock.operators.connectors.file_sinks.file_sink_settings import (
+from penstock.operators.connectors.file_sink_settings import (
     BucketAssigner,
     DateTimeBucketAssigner,
     DefaultRollingPolicy,
@@ -29,13 +29,6 @@ from penstock.operators.connectors.file_sinks.file_sink_settings import (
     compacted,
     is_compacted,
 )
-from penstock.operators.connectors.file_sinks.staged_files import (
-    StagedFiles,
-    abort_files,
-    commit_files,
-    make_staging_folder,
-    prepare_files,
-)
 from penstock.operators.connectors.sink import (
     Committable,
     Recovery,
@@ -43,6 +36,13 @@ from penstock.operators.connectors.sink import (
     SinkWriter,
     StreamTransformer,
     SupportsPreprocessing,
+)
+from penstock.operators.connectors.staged_files import (
+    StagedFiles,
+    abort_files,
+    commit_files,
+    make_staging_folder,
+    prepare_files,
 )
 from penstock.operators.formats.part_formats import BulkWriterFactory, Encoder, PartFormat, RowFormat
 

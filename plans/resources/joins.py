@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.plans.frames.spark_frames import join_local
-from penstock.plans.resources.columnar.size_managed_memory import (
+from penstock.plans.resources.columnar import (
     BATCH_STATE_BACKEND_ENABLED,
     DEPRECATED_STATE_BACKEND,
     HASHMAP,

@@ -22,7 +22,7 @@ import pyarrow.types as kinds
 
 from penstock.operators.chain.operator import OperatorContext, Timestamps, Values
 from penstock.operators.common.typeinfo import TypeInformation
-from penstock.operators.connectors.delta.table_columns import StagedColumns
+from penstock.operators.connectors.delta_columns import StagedColumns
 from penstock.operators.connectors.sink import Committable, SinkWriter
 from penstock.operators.files.durable_files import force_file
 from penstock.operators.files.filesystem import filesystem_of

@@ -18,8 +18,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pyarrow import fs
 
 from penstock.operators.common.arguments import NoJavaError, require_integer, require_text
-from penstock.operators.connectors.file_sinks.staged_files import staging_folder
 from penstock.operators.connectors.sink import Committable
+from penstock.operators.connectors.staged_files import staging_folder
 from penstock.operators.files.durable_files import force_file
 from penstock.operators.files.filesystem import filesystem_of
 

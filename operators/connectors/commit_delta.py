@@ -24,17 +24,17 @@ from pyarrow import fs
 
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.typeinfo import TypeInformation
-from penstock.operators.connectors.delta.delta_files import (
-    FILE_NAME,
-    DeltaFilesWriter,
-    delta_schema,
-    require_partitionable,
-)
-from penstock.operators.connectors.delta.table_columns import (
+from penstock.operators.connectors.delta_columns import (
     StagedColumns,
     require_columns,
     require_writable,
     staged_schema,
+)
+from penstock.operators.connectors.delta_files import (
+    FILE_NAME,
+    DeltaFilesWriter,
+    delta_schema,
+    require_partitionable,
 )
 from penstock.operators.connectors.sink import (
     Committable,

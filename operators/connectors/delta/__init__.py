@@ -1,1 +1,0 @@
-"""Delta tables as source and sink, through the package deltalake: no JVM takes part."""
