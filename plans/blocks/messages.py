@@ -98,7 +98,7 @@ Stage = Callable[[int, Inbox], Iterator[Message]]
 
 
 def packed(message: Message, sender: int) -> Iterator[pa.RecordBatch]:
-    """MESSAGES rows of a message, one a batch."""
+    """Return MESSAGES rows of a message, a batch for each part."""
     for part, data in enumerate(_parts(message.rows)):
         yield _row(message.to, message.kind, sender, part, data)
 

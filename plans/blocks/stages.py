@@ -77,7 +77,7 @@ def steps(giant: Giant) -> list[Step]:
 
 
 def kept_after(chosen: Sequence[Step]) -> set[str]:
-    """The steps behind which tables of the plan wait until they are read: the last of the stream graph, the
+    """The steps after which tables of the plan wait until they are read: the last of the stream graph, the
     last of all.
     """
     of_stream_graph = [step.name for step in chosen if step.name in ("make_edges", "cut_chains")]

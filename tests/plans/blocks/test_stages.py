@@ -89,7 +89,7 @@ def chain(length: int, **of_last: Any) -> list[tuple[Any, ...]]:
 
 @cache
 def hub(readers: int) -> dict[str, Any]:
-    """One operator with `readers` outputs and, behind those, one with as many inputs."""
+    """One operator with `readers` outputs and, after those, one with as many inputs."""
     return operators(
         ("source", []),
         ("one_input", [1]),
