@@ -85,7 +85,7 @@ class WriteLayers:
             require_target(self._store)
             start_manifest(delta)
             set_aside_unreadable(self._store, TABLES)
-            self._write_id, self._begun = new_write_id(), set(tables)
+            self._write_id, self._started_tables = new_write_id(), set(tables)
             self._before = {table: delta.before_write(table, self._write_id)[0] for table in tables}
             folders = {table: local_folder(self._store, table) for table in tables}
             for folder in folders.values():
@@ -95,7 +95,7 @@ class WriteLayers:
     def take(self, files: Sequence[tuple[str, str, int]]) -> None:
         """As plan_giants.Store. Raises StoreError and MachineError."""
         delta = LocalSparkTables(self._store, spark=self._spark)
-        by_table: dict[str, dict[str, int]] = {table: {} for table in self._begun}
+        by_table: dict[str, dict[str, int]] = {table: {} for table in self._started_tables}
         for table, path, rows in files:
             by_table[table][path] = rows
 
@@ -109,7 +109,7 @@ class WriteLayers:
     def drop(self) -> None:
         """As plan_giants.Store."""
         self.discard()
-        self._begun, self._written = set(), {}
+        self._started_tables, self._written = set(), {}
 
     def publish(self, planned: Planned) -> VersionNumber:
         """Return the version that holds the tables of `planned`; see engine.store.write_plan."""
