@@ -1,5 +1,6 @@
 """Topologies on Spark that no worker should hold whole, planned in blocks."""
 
+import time
 from collections.abc import Callable, Collection
 from math import ceil
 from typing import Protocol
@@ -21,7 +22,7 @@ from penstock.engine.planning.plan_in_workers import Size
 from penstock.engine.planning.planning_settings import ROWS_OF_A_BLOCK, ROWS_PER_PARTITION, planning_settings
 from penstock.plans.blocks.giant import Giant, RowGroups, Write
 from penstock.plans.blocks.messages import Message, packed
-from penstock.plans.blocks.run_blocks import run_blocks
+from penstock.plans.blocks.run_blocks import PlannedInBlocks, run_blocks
 from penstock.plans.blocks.stages import (
     Looked,
     fingerprint_of,
@@ -121,31 +122,51 @@ def plan_giant(
             finished = topology.with_columns(fingerprint=pl.lit(fingerprint_of(topology, found.digests)))
         return found
 
+    begun: list[tuple[str, float]] = []
+
+    def begin(stage: str) -> None:
+        begun.append((stage, time.monotonic()))
+        report(stage)
+
     partitions = giant.blocks + 1
     with planning_settings(spark, max(2, partitions), ROWS_OF_A_BLOCK, alone=True):
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_ROWS_PER_BATCH))
-        planned = run_blocks(spark, giant, rows, look, report)
+        planned = run_blocks(spark, giant, rows, look, begin)
+    ends = [*(since for _, since in begun[1:]), time.monotonic()]
+    seconds = {stage.replace(" ", "_"): end - since for (stage, since), end in zip(begun, ends, strict=True)}
     if planned.outcome.otherwise is not None:
         planned.free()
         if store is not None:
             store.drop()
         return planned.outcome.otherwise
-    rejected = reject_refused(planned.outcome.refused, finished, settings)
-    few = {"topologies": finished, "job_settings": settings, "rejected": rejected}
+    few = {"topologies": finished, "job_settings": settings}
+    return _result(spark, planned, few, seconds, tables, store, write)
+
+
+def _result(
+    spark: SparkSession,
+    planned: PlannedInBlocks,
+    few: dict[str, pl.DataFrame],
+    seconds: dict[str, float],
+    tables: list[str],
+    store: Store | None,
+    write: Write | None,
+) -> Planned:
+    """What became of a giant that blocks planned; `few`: its rows of topologies and job_settings."""
+    rejected = reject_refused(planned.outcome.refused, few["topologies"], few["job_settings"])
     if len(rejected):
-        few |= {"topologies": finished.clear(), "job_settings": settings.clear()}
+        few = {table: rows.clear() for table, rows in few.items()}
         planned.free()
         if store is not None:
             store.drop()
     elif store is not None and write is not None:
-        written = [
-            (table, *write(table, [to_arrow(rows, table)])) for table, rows in few.items() if len(rows)
-        ]
+        written = [(table, *write(table, [to_arrow(rows, table)])) for table, rows in few.items()]
         store.take([*planned.outcome.files, *written])
+    few["rejected"] = rejected
     result = {table: no_rows(spark, spark_schema(table)) for table in [*tables, "rejected"]}
     result |= {} if len(rejected) else planned.tables
     result |= {table: _local(spark, table, rows) for table, rows in few.items()}
-    done = Planned(result, 1, {}, [] if len(rejected) else planned.kept, ())
+    done = Planned(result, 1, seconds, [] if len(rejected) else planned.kept, ())
     done.planned, done.rejected, done.is_counted = 1 - len(rejected), len(rejected), True
     return done
 

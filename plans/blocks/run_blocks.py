@@ -47,7 +47,7 @@ ROWS_AT_ONCE = 2**18
 """Rows of a partition that are divided at once."""
 
 
-class Planned(NamedTuple):
+class PlannedInBlocks(NamedTuple):
     """What became of a giant, and its tables, where they were not written. `kept` holds their storage."""
 
     outcome: Outcome
@@ -69,7 +69,7 @@ def run_blocks(
     given: DataFrame | None,
     look: Look,
     report: Callable[[str], None] = lambda stage: None,
-) -> Planned:
+) -> PlannedInBlocks:
     """Plan a giant: one job reads it, and one plans what `look` gives for what that found.
 
     `given`: its TRANSFORMATIONS, in any order; None: workers read files (see Giant.files). Writes nothing of
@@ -89,7 +89,7 @@ def run_blocks(
         said = _said(first)
         found = look(giant, said)
         if found.otherwise is not None:
-            return Planned(outcome(giant, said)._replace(otherwise=found.otherwise), {}, kept)
+            return PlannedInBlocks(outcome(giant, said)._replace(otherwise=found.otherwise), {}, kept)
         giant = giant._replace(traits=found.traits)
         report("plan blocks")
         plans = [first_plan]  # `keep` wants its rows to be held until they are computed
@@ -109,7 +109,7 @@ def run_blocks(
             said[kind] = pl.concat([said[kind], rows]) if kind in said else rows
         del plans
         tables = {} if giant.write is not None else _tables(with_tables, giant)
-        return Planned(outcome(giant, said), tables, kept)
+        return PlannedInBlocks(outcome(giant, said), tables, kept)
     except BaseException:
         for frame in kept:
             free(frame)
