@@ -39,7 +39,7 @@ build:
 	mkdir -p $@
 
 lint: .venv/installed-dev
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m zensical build --strict
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -48,16 +48,17 @@ format: .venv/installed-dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-## The generated pages of docs/, and the site in build/site.
+## The generated pages and pictures of docs/, and the site in build/site (python -m http.server -d build/site).
 docs: .venv/installed-dev
 	$(BIN)/python -m tests.reference_pages docs
-	$(BIN)/python -m tests.configuration_page docs
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology fraud-detection --to docs/fraud-detection.svg
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology events-etl --layer stream_graph --to docs/events-etl.svg
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology word-count --to docs/word-count.svg
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology clickstream-sessions --to docs/clickstream-sessions.svg
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology order-enrichment --to docs/order-enrichment.svg
-	$(BIN)/mkdocs build --strict
+	$(BIN)/penstock draw engine/examples/examples.jsonl --topology fraud-detection --layer execution_graph --vertex 2 --to docs/score-by-rules.svg
+	$(BIN)/python -m tests.browser.gallery docs
+	$(BIN)/python -m zensical build --clean --strict
 
 ## Operators a second of every pass and layer, and edges a second; see benchmarks/.
 bench: .venv/installed
@@ -65,7 +66,7 @@ bench: .venv/installed
 	$(BIN)/python -m benchmarks.bench_edges
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 15) or sys.exit("Penstock needs Python 3.11 to 3.14")'

@@ -1,9 +1,9 @@
-"""Plans one all-to-all edge between 10,000 and 10,000 tasks, and expands its 100 million execution edges.
+"""Plan one all-to-all edge between 10,000 and 10,000 tasks, and expand its 100 million execution edges.
 
     python -m benchmarks.bench_edges [--parallelism N] [--repeat N]
 
-Planning is the whole of it, from a Python object to every table, by the columnar planner in a process that
-has planned before. Edges are expanded as `penstock edges` does it, some subtasks at a time. Peak memory is
+Planning covers all steps, from a Python object to every table, by the columnar planner in a process that has
+planned before. Edges are expanded as `penstock edges` does it, some subtasks at a time. Peak memory is
 sampled twice a second over this process.
 """
 
@@ -73,8 +73,8 @@ def _plan(parallelism: int) -> None:
 
 
 def _expand(edges: pl.DataFrame) -> None:
-    for some in edges.iter_slices(SUBTASKS_AT_A_TIME):
-        expand_execution_edges(some)
+    for part in edges.iter_slices(SUBTASKS_AT_A_TIME):
+        expand_execution_edges(part)
 
 
 def _seconds(run: Callable[[], None]) -> float:

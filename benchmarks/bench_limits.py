@@ -1,13 +1,13 @@
-"""How far the columnar planner is from its limit: its input read and its tables written, nothing planned.
+"""Compare the columnar planner with its limit: its input read and its tables written, without planning.
 
     python -m benchmarks.bench_limits INPUT [--repeat N]
 
-Plans INPUT (a folder of tables or topology lines) in one process and prints, for reading and every layer, the
-seconds it takes, the bytes of the tables that it reads and writes, and the seconds of copying these once, in
-as many threads as the planner has. Reading copies what it gives; a layer copies the tables of the layer
-before it and its own. Then the same for each step, the slowest first, which copies the columns that it cannot
-do without and those that it makes: a step that beats its copy reads only part of its columns. Medians of N
-runs after one that is not counted, planning and copying in turn. Making Arrow tables and leaving out what
+Plans INPUT (a folder of tables or topology lines) in one process and prints, for reading and every layer, its
+seconds, the bytes of the tables that it reads and writes, and the seconds of copying these once, in as many
+threads as the planner has. Reading copies its output; a layer copies the tables of the layer before it and
+its own. Then the same for each step, the slowest first, which copies the columns that it needs and the
+columns that it makes: a step that beats its copy reads only part of its columns. Figures are medians of N
+runs after a warm-up run; planning and copying alternate. Making Arrow tables and leaving out topologies that
 Flink refuses belong to no step.
 """
 
@@ -62,14 +62,14 @@ def main() -> None:
 
 
 def tables_of(planned: PlannedTables, layer: Layer) -> list[pa.Table]:
-    """What a layer reads, the tables of the layer before it, and what it writes."""
+    """Return the tables that a layer reads, from the layer before it, and the tables that it writes."""
     before = list(Layer)[max(0, list(Layer).index(layer) - 1)]
     names = dict.fromkeys([*LAYER_TABLES[before], *LAYER_TABLES[layer]])
     return [planned.tables[name] for name in names]
 
 
 def seconds_to_copy(tables: Iterable[pa.Table]) -> float:
-    """Every value into new memory."""
+    """Return the seconds of copying every value into new memory."""
     batches = [batch for table in tables for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE)]
     started = time.monotonic()
     copies = side_by_side(_copied, batches)
@@ -88,28 +88,28 @@ def _copied(batch: pa.RecordBatch) -> pa.Buffer:
 def by_layer(
     planning: dict[str, float], copying: dict[str, list[float]], volume: dict[str, int], operators: int
 ) -> Table:
-    """Seconds, what is copied, and the distance; the first layer is reading."""
-    shown = _table("layer")
+    """Return a table of seconds, copied bytes and the distance; the first layer is reading."""
+    table = _table("layer")
     for layer in Layer:
         names = produced().get(layer, ("read_and_validate",))
         seconds = sum(planning.get(name, 0.0) for name in names)
         limit = median(copying[layer])
-        shown.add_row(layer, *_as_text(Limit(seconds, limit, volume[layer]), operators))
-    return shown
+        table.add_row(layer, *_as_text(Limit(seconds, limit, volume[layer]), operators))
+    return table
 
 
 def by_step(runs: Sequence[Mapping[str, Limit]], operators: int) -> Table:
-    """As by_layer, by what steps produce; the distances in the last row are all steps'."""
-    shown = _table("step")
+    """Return the table of `by_layer` for steps; the last row has the distances of all steps together."""
+    table = _table("step")
     medians = {
-        step: Limit(*(median(of_runs) for of_runs in zip(*(run[step] for run in runs), strict=True)))
+        step: Limit(*(median(values) for values in zip(*(run[step] for run in runs), strict=True)))
         for step in runs[0]
     }
     for step, limit in sorted(medians.items(), key=lambda item: -item[1].takes):
-        shown.add_row(step, *_as_text(limit, operators))
-    shown.add_section()
-    shown.add_row("all steps", *_as_text(together(medians.values()), operators))
-    return shown
+        table.add_row(step, *_as_text(limit, operators))
+    table.add_section()
+    table.add_row("all steps", *_as_text(together(medians.values()), operators))
+    return table
 
 
 def _as_text(limit: Limit, operators: int) -> list[str]:
@@ -122,9 +122,9 @@ def _as_text(limit: Limit, operators: int) -> list[str]:
     ]
 
 
-def _table(what: str) -> Table:
+def _table(heading: str) -> Table:
     numbers = ("seconds", "µs/op", "MB", "copying", "times")
-    return Table(Column(what, no_wrap=True), *(Column(header, justify="right") for header in numbers))
+    return Table(Column(heading, no_wrap=True), *(Column(header, justify="right") for header in numbers))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Nexmark on the real PyFlink and on Penstock: the same script over the same CSV files, in turn, in one run.
+"""Run Nexmark on the real PyFlink and on Penstock: the same script over the same CSV files, in turn.
 
     python -m benchmarks.bench_nexmark --pyflink PYTHON [--queries q1,q5] [--scale F] [--repeat N]
 
 PYTHON is the interpreter of an environment with apache-flink 2.3.0. A process of each side runs a query over
-a thousand events and then over all of them: start-up is told apart, and what is compared is the second run,
-reading and writing of files included. Events are as many as keep PyFlink busy for one or two minutes on two
-cores; `--scale` multiplies them. All kinds of events are counted, also where a query reads one of them only.
-The sorted results of both sides are compared.
+a thousand events and then over all of them, so that start-up is separate; the second run is compared,
+including reading and writing of files. The number of events keeps PyFlink busy for one or two minutes on two
+cores; `--scale` multiplies it. All kinds of events count, even if a query reads only one. The sorted results
+of both sides are compared.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from penstock import engine
 
 
 class Input(NamedTuple):
-    """How many events there are, and the kinds of them that are read."""
+    """The number of events, and the kinds of them that are read."""
 
     events: int
     kinds: tuple[str, ...]
@@ -51,8 +51,8 @@ SCRIPT = Path(engine.__file__).parent / "examples" / "nexmark.py"
 TIME_SCRIPT = Path(__file__).parent / "time_script.py"
 
 
-class Timed(NamedTuple):
-    """Seconds of one side's two runs, start-up included in the first, and the lines that the second wrote."""
+class Timing(NamedTuple):
+    """Seconds of one side's two runs, the first with start-up, and the lines that the second wrote."""
 
     first: float
     second: float
@@ -60,14 +60,14 @@ class Timed(NamedTuple):
 
 
 class Side(NamedTuple):
-    """What runs a script."""
+    """The command that runs a script, and its environment."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
 
 
 def main() -> None:
-    """Run and print a table and a JSON line a query."""
+    """Run, and print a table and one JSON line per query."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -83,12 +83,12 @@ def main() -> None:
         sides = {"pyflink": pyflink(chosen.pyflink, chosen.mode, work), "penstock": penstock()}
         for query in chosen.queries.split(","):
             events = round(QUERIES[query].events * chosen.scale)
-            runs: dict[str, list[Timed]] = {name: [] for name in sides}
+            runs: dict[str, list[Timing]] = {name: [] for name in sides}
             for _ in range(chosen.repeat):
                 for name, side in sides.items():
                     runs[name].append(timed(side, query, events, work))
-            seconds = {name: median(run.second for run in of_side) for name, of_side in runs.items()}
-            first = {name: median(run.first for run in of_side) for name, of_side in runs.items()}
+            seconds = {name: median(run.second for run in side_runs) for name, side_runs in runs.items()}
+            first = {name: median(run.first for run in side_runs) for name, side_runs in runs.items()}
             equal = runs["pyflink"][-1].lines == runs["penstock"][-1].lines
             ratio = seconds["pyflink"] / seconds["penstock"]
             figures = {"query": query, "events": events, "mode": chosen.mode, "seconds": seconds}
@@ -106,14 +106,14 @@ def main() -> None:
 
 
 def pyflink(python: str, mode: str, work: Path) -> Side:
-    """The real PyFlink, its own settings but for the execution mode and the parallelism."""
-    found = subprocess.run(
+    """Return the real PyFlink, with its own settings except the execution mode and the parallelism."""
+    location = subprocess.run(
         [python, "-c", "import pyflink; print(pyflink.__path__[0])"],
         check=True,
         capture_output=True,
         text=True,
     )
-    package = Path(found.stdout.strip())
+    package = Path(location.stdout.strip())
     conf = work / "conf"
     shutil.copytree(package / "conf", conf)
     with (conf / "config.yaml").open("a") as config:
@@ -121,18 +121,18 @@ def pyflink(python: str, mode: str, work: Path) -> Side:
     environment = {
         "FLINK_CONF_DIR": str(conf),
         "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}",  # its workers are `python`
-        "PYTHONPATH": str(package.parent),  # thread mode looks there
+        "PYTHONPATH": str(package.parent),  # thread mode searches it
     }
     return Side([python], environment)
 
 
 def penstock() -> Side:
-    """This Penstock."""
+    """Return this Penstock."""
     return Side([f"{sysconfig.get_path('scripts')}/penstock", "run", "-p", str(PARALLELISM)], {})
 
 
-def timed(side: Side, query: str, events: int, work: Path) -> Timed:
-    """A process of this side; SystemExit where it fails."""
+def timed(side: Side, query: str, events: int, work: Path) -> Timing:
+    """Run a process of this side. Raises SystemExit if it fails."""
     out = work / "out"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
@@ -141,19 +141,19 @@ def timed(side: Side, query: str, events: int, work: Path) -> Timed:
     few = (query, folder_of(1000, kinds, work), str(out / "few"))
     all_ = (query, folder_of(events, kinds, work), str(out / "all"))
     command = [*side.command, str(TIME_SCRIPT), str(seconds), str(SCRIPT), *few, "---", *all_]
-    ran = subprocess.run(
+    completed = subprocess.run(
         command, check=False, env={**os.environ, **side.environment}, capture_output=True, text=True
     )
-    if ran.returncode:
-        sys.exit(f"{query}: {' '.join(command)} failed:\n{ran.stdout}{ran.stderr}")
+    if completed.returncode:
+        sys.exit(f"{query}: {' '.join(command)} failed:\n{completed.stdout}{completed.stderr}")
     parts = [part for part in (out / "all").rglob("*") if part.is_file()]
     lines = sorted(line for part in parts for line in part.read_text().splitlines())
     first_seconds, second_seconds = json.loads(seconds.read_text())
-    return Timed(first_seconds, second_seconds, lines)
+    return Timing(first_seconds, second_seconds, lines)
 
 
 def folder_of(events: int, kinds: Iterable[str], work: Path) -> str:
-    """The folder with this many events, of these kinds at least; made when they are first wanted."""
+    """Return the folder with this many events of at least these kinds; create it on first use."""
     folder = work / f"events-{events}"
     write_nexmark(folder, events, PARALLELISM, [kind for kind in kinds if not (folder / kind).exists()])
     return str(folder)

@@ -1,12 +1,12 @@
-"""Plans generated topologies and prints what each pass and each layer costs.
+"""Plan generated topologies and print the cost of each pass and each layer.
 
     python -m benchmarks.bench_planning [--only WORKLOAD] [--repeat N] [--scale X] [--until LAYER]
 
-Each workload is generated into Delta tables first; that and starting Spark are not part of the figures.
-`read and validate` is reading those tables. The tables of a layer that no pass keeps (they are derived while
-they are written) are read to the end into a sink that drops them: `rows of …`; writing Delta files is not
-part of the figures. Operators are physical operators. Peak memory is the largest sum over this process, its
-JVM and its Python workers, sampled twice a second.
+Each workload is generated into Delta tables first; that and starting Spark are not part of the figures. `read
+and validate` reads those tables. The tables of a layer that no pass stores (they are derived while they are
+written) are read to the end into a sink that drops them: `rows of …`; writing Delta files is not part of the
+figures. Operators are physical operators. Peak memory is the largest sum over this process, its JVM and its
+Python workers, sampled twice a second.
 """
 
 import argparse
@@ -48,7 +48,7 @@ WORKLOADS = {
 
 
 class Run(NamedTuple):
-    """Seconds in all, by step and by layer; the steps of a layer are its passes and its rows."""
+    """Total seconds, and seconds by step and by layer; the steps of a layer are its passes and its rows."""
 
     total: float
     steps: dict[str, float]

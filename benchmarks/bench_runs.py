@@ -1,9 +1,9 @@
-"""How fast jobs run on Spark, each beside the same work written by hand.
+"""Measure the speed of jobs on Spark, each alongside the same work written by hand.
 
     python -m benchmarks.bench_runs [--repeat N] [--scale F]
 
-Everything is measured in one session, each pair in turn, and medians are shown; the start of Spark is not in
-them, planning and commit of a job are. `--scale` multiplies the numbers of records.
+All measurements share one session, alternate within each pair, and are reported as medians. They exclude the
+start of Spark and include planning and commit of a job. `--scale` multiplies the numbers of records.
 """
 
 import argparse
@@ -38,20 +38,20 @@ PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
 
 
 def main() -> None:
-    """Run and print a table and a JSON line a measure."""
+    """Run, and print a table and one JSON line per measurement."""
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument("--repeat", type=int, default=3)
     arguments.add_argument("--scale", type=float, default=1.0)
-    arguments.add_argument("--only", default="", help="Measure what has this in its name.")
+    arguments.add_argument("--only", default="", help="Measure only work whose name contains this.")
     chosen = arguments.parse_args()
     spark = get_session(app_name="bench runs")
-    table = Table("work", "records", "Penstock (s)", "beside it (s)", "ratio", "records/s")
-    for name, records, mine, others in _measures(spark, chosen.scale):
+    table = Table("work", "records", "Penstock (s)", "by hand (s)", "ratio", "records/s")
+    for name, records, own_work, others in _measures(spark, chosen.scale):
         if chosen.only not in name:
             continue
-        figures = _measured(name, records, mine, others, chosen.repeat)
+        figures = _measured(name, records, own_work, others, chosen.repeat)
         print(json.dumps(figures), flush=True)
         for other, seconds in figures["beside"].items() or [("", None)]:
             table.add_row(
@@ -110,15 +110,17 @@ def _measures(spark: SparkSession, scale: float) -> Iterator[tuple[str, int, Wor
         yield f"Nexmark {name}", bids, partial(query, bids), {}
 
 
-def _measured(name: str, records: int, mine: Work, others: dict[str, Work], repeat: int) -> dict[str, Any]:
-    taken: dict[str, list[float]] = {"": [], **{other: [] for other in others}}
+def _measured(
+    name: str, records: int, own_work: Work, others: dict[str, Work], repeat: int
+) -> dict[str, Any]:
+    seconds_by_work: dict[str, list[float]] = {"": [], **{other: [] for other in others}}
     for round_ in range(repeat + 1):
-        for other, work in (("", mine), *others.items()):
+        for other, work in (("", own_work), *others.items()):
             started = time.monotonic()
             work()
-            if round_:  # the first is for warming up
-                taken[other].append(time.monotonic() - started)
-    medians = {other: median(seconds) for other, seconds in taken.items()}
+            if round_:  # the first round is a warm-up
+                seconds_by_work[other].append(time.monotonic() - started)
+    medians = {other: median(seconds) for other, seconds in seconds_by_work.items()}
     return {"work": name, "records": records, "seconds": medians.pop(""), "beside": medians}
 
 
@@ -152,14 +154,14 @@ def _vectorised(count: int) -> None:
 
 
 def _by_hand(spark: SparkSession, subtasks: int, count: int, work: Callable[[pa.RecordBatch], None]) -> None:
-    """One mapInArrow over the numbers in batches of BATCH_ROWS, on `subtasks` partitions."""
+    """Run one mapInArrow over the numbers in batches of BATCH_ROWS, on `subtasks` partitions."""
     share = count // subtasks
 
-    def run(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in given:
+    def run(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
             for subtask in batch.column(0).to_pylist():
-                for some in _batches(subtask * share, (subtask + 1) * share):
-                    work(some)
+                for part in _batches(subtask * share, (subtask + 1) * share):
+                    work(part)
         yield pa.RecordBatch.from_arrays([pa.array([0])], ["n"])
 
     spark.range(0, subtasks, 1, subtasks).mapInArrow(run, "n bigint").collect()
@@ -232,14 +234,14 @@ def _group_by(spark: SparkSession, count: int) -> None:
 
 
 def _keyed_by_hand(spark: SparkSession, count: int) -> None:
-    def give(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in given:
+    def give(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
             for subtask in batch.column(0).to_pylist():
-                for some in _batches(subtask * (count // 4), (subtask + 1) * (count // 4)):
-                    yield _key(some)
+                for part in _batches(subtask * (count // 4), (subtask + 1) * (count // 4)):
+                    yield _key(part)
 
-    def sums(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        batches = list(given)
+    def sums(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        batches = list(numbers)
         if batches:
             grouped = pa.Table.from_batches(batches).group_by("k").aggregate([("value", "sum")])
             yield from grouped.combine_chunks().to_batches()

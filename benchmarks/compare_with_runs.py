@@ -1,4 +1,4 @@
-"""The cost model's throughput beside that of runs: Kendall's tau, the order of pairs, relative errors."""
+"""Compare the cost model's throughput with runs: Kendall's tau, the order of pairs, relative errors."""
 
 import numpy as np
 import polars as pl
@@ -9,14 +9,14 @@ from penstock.plans.metrics.plan_arrays import Floats
 
 
 def print_comparison(rows: pl.DataFrame) -> None:
-    """The table, and what it comes to."""
+    """Print the table and its summary."""
     wide = Console(width=160)
     policies = rows["policy"].unique(maintain_order=True).to_list()
     table = Table(
         Column("job"), *(Column(f"{policy}: model, processor, wall", justify="right") for policy in policies)
     )
-    for (job,), found in rows.group_by("job", maintain_order=True):
-        values = {row["policy"]: row for row in found.to_dicts()}
+    for (job,), job_rows in rows.group_by("job", maintain_order=True):
+        values = {row["policy"]: row for row in job_rows.to_dicts()}
         cells = [
             "-" if policy not in values
             else " ".join(f"{values[policy][key]:,.0f}" for key in ("model", "processor", "wall"))
@@ -29,29 +29,29 @@ def print_comparison(rows: pl.DataFrame) -> None:
 
 
 def summary(rows: pl.DataFrame) -> list[str]:
-    """Sentences with tau, the order of pairs, and errors, for both throughputs."""
-    said = [f"{rows['job'].n_unique()} jobs, {len(rows)} plans"]
+    """Return sentences with tau, the order of pairs, and errors, for both throughputs."""
+    lines = [f"{rows['job'].n_unique()} jobs, {len(rows)} plans"]
     for key in ("processor", "wall"):
         model, measured = rows["model"].to_numpy(), rows[key].to_numpy()
         within = [
             tau
-            for _, found in rows.group_by("job", maintain_order=True)
-            if (tau := kendall_tau(found["model"].to_numpy(), found[key].to_numpy(), 0.02)) is not None
+            for _, job_rows in rows.group_by("job", maintain_order=True)
+            if (tau := kendall_tau(job_rows["model"].to_numpy(), job_rows[key].to_numpy(), 0.02)) is not None
         ]
         right, wrong, equal = order_of_pairs(rows, key)
         error = np.abs(model / measured - 1)
         ratio = _ratios(rows, key)
-        said += [
+        lines += [
             f"{key} throughput:",
             f"  Kendall's tau over all plans: {kendall_tau(model, measured, 0.0):.2f}",
             f"  over the policies of a job, on average: {np.mean(within):.2f} ({len(within)} jobs)",
             "  pairs of policies that differ by more than the spread: "
-            f"{right} in the right order, {wrong} not, {equal} that the model calls equal",
+            f"{right} in the right order, {wrong} not, {equal} equal in the model",
             f"  relative error: {np.median(error):.0%} median, {np.quantile(error, 0.9):.0%} at 90%",
             "  relative error of the ratio to Flink's plan: "
             f"{np.median(ratio):.0%} median, {np.quantile(ratio, 0.9):.0%} at 90%",
         ]
-    return said
+    return lines
 
 
 def _ratios(rows: pl.DataFrame, key: str) -> Floats:
@@ -62,10 +62,13 @@ def _ratios(rows: pl.DataFrame, key: str) -> Floats:
     return np.abs(ratios - 1)
 
 
-def kendall_tau(one: Floats, other: Floats, tie: float) -> float | None:
-    """Tau-b; values that differ by less than the share `tie` are tied. None where all are, on a side."""
-    left, right = (_signs(values, tie) for values in (one, other))
-    pairs = np.triu_indices(len(one), 1)
+def kendall_tau(first: Floats, other: Floats, tie: float) -> float | None:
+    """Return tau-b; values that differ by less than the share `tie` are tied.
+
+    None if all values of a side are tied.
+    """
+    left, right = (_signs(values, tie) for values in (first, other))
+    pairs = np.triu_indices(len(first), 1)
     left, right = left[pairs], right[pairs]
     size = np.sqrt(np.count_nonzero(left) * np.count_nonzero(right))
     return float((left * right).sum() / size) if size else None
@@ -78,11 +81,13 @@ def _signs(values: Floats, tie: float) -> Floats:
 
 
 def order_of_pairs(rows: pl.DataFrame, key: str, tie: float = 0.02) -> tuple[int, int, int]:
-    """Pairs of policies of a job whose runs differ by more than their spread: those that the model orders
-    alike, the other way, and that it calls equal."""
+    """Return counts of pairs of policies of a job whose runs differ by more than their spread.
+
+    They are the pairs that the model orders in the same way, in the opposite way, and as equal.
+    """
     counts = [0, 0, 0]
-    for _, found in rows.group_by("job", maintain_order=True):
-        values = found.select("model", key, "spread").rows()
+    for _, job_rows in rows.group_by("job", maintain_order=True):
+        values = job_rows.select("model", key, "spread").rows()
         for place, (model, measured, spread) in enumerate(values):
             for other_model, other, other_spread in values[place + 1 :]:
                 if abs(measured - other) <= max(spread + other_spread, tie) * max(measured, other):

@@ -1,14 +1,14 @@
-"""What each layer of a plan by joins takes per operator: time of cores, bytes exchanged, bytes stored.
+"""Print the cost per operator of each layer of a plan by joins: core time, bytes exchanged and stored.
 
     penstock plan DIR --out STORE --planner joins \\
         --conf spark.eventLog.enabled=true --conf spark.eventLog.dir=LOG
     python -m benchmarks.cost_of_layers LOG STORE
 
-A core-second is a second that a task takes, Java and its Python worker together. A layer has the jobs of its
-steps, and of storing its tables while later layers are planned. What comes before the first step (reading,
-validating and partitioning the input) and after the last one (storing what is left) has lines of its own.
-Walks are tasks of half a second or more that are alone in their stage; their seconds are in the core-seconds,
-too. STORE holds one version; the bytes are those of its Parquet files.
+A core-second is a second of a task, Java and its Python worker together. A layer has the jobs of its steps,
+and of storing its tables while later layers are planned. The work before the first step (reading, validating
+and partitioning the input) and after the last one (storing the rest) has its own lines. Walks are tasks of
+half a second or more that are alone in their stage; the core-seconds include them. STORE holds one version;
+the bytes are the sizes of its Parquet files.
 """
 
 import argparse
@@ -31,10 +31,10 @@ READING, STORING = "reading", "storing the rest"
 
 
 class Cost(NamedTuple):
-    """Core-seconds, those of walks among them, and bytes written for exchanges."""
+    """Core-seconds, the part of them in walks, and bytes written for exchanges."""
 
     seconds: float
-    of_walks: float
+    walk_seconds: float
     shuffled_bytes: int
 
 
@@ -64,22 +64,22 @@ def main() -> None:
 
 
 def costs_of_layers(stages: Sequence[Stage]) -> dict[str, Cost]:
-    """Layer, READING or STORING to what its stages took, in this order."""
+    """Return the cost of each layer, READING or STORING, in this order."""
     layers = layers_of_steps()
     first = min((stage.submitted for stage in stages if stage.step), default=float("inf"))
     costs = {name: Cost(0, 0, 0) for name in (READING, *layers.values(), STORING)}
     for stage in stages:
         name = layers.get(stage.step) or (READING if stage.submitted < first else STORING)
-        seconds, of_walks, shuffled = costs[name]
+        seconds, walk_seconds, shuffled = costs[name]
         spent = sum(stage.tasks)
         costs[name] = Cost(
-            seconds + spent, of_walks + spent * is_walk(stage), shuffled + stage.shuffled_bytes
+            seconds + spent, walk_seconds + spent * is_walk(stage), shuffled + stage.shuffled_bytes
         )
     return costs
 
 
 def layers_of_steps() -> dict[str, str]:
-    """The description of a step's jobs to the layer that the step belongs to."""
+    """Return the layer of each step, by the description of the step's jobs."""
     return {
         f"{JOBS_OF}{step}": str(layer)
         for layer, steps in produced().items()
@@ -100,10 +100,10 @@ def _rows(table: Path) -> int:
 
 
 def _per_operator(cost: Cost, stored: int, operators: int) -> list[str]:
-    seconds, of_walks, shuffled = cost
+    seconds, walk_seconds, shuffled = cost
     return [
         f"{1e6 * seconds / operators:.1f}",
-        f"{1e6 * of_walks / operators:.2f}",
+        f"{1e6 * walk_seconds / operators:.2f}",
         f"{shuffled / operators:.0f}",
         f"{stored / operators:.0f}",
     ]

@@ -1,4 +1,4 @@
-"""What Spark's event log says of the stages of an application."""
+"""Read the stages of an application from Spark's event log."""
 
 import json
 from collections import defaultdict
@@ -10,10 +10,11 @@ _STEP = "spark.job.description"
 
 
 class Stage(NamedTuple):
-    """A stage of the run: times are seconds since the epoch, `tasks` the seconds of each, `rows` those read.
+    """A stage of the run; times are seconds since the epoch.
 
-    `reads` are the numbers of the stages whose shuffles it reads, `job` is when its job was submitted and
-    completed, `step` the description of that job, which `name` has, or else what Spark calls the stage.
+    `tasks` are the seconds of each task, `rows` the rows that each read. `reads` are the numbers of the
+    stages whose shuffles it reads, `job` is the submission and completion time of its job, `step` the
+    description of that job, which `name` contains, or else Spark's name of the stage.
     """
 
     name: str
@@ -29,34 +30,34 @@ class Stage(NamedTuple):
 
 
 def events(log: Path) -> Iterator[dict[str, Any]]:
-    """The events of an application: `log` is the file that holds them, not compressed, or its folder.
+    """Yield the events of an application; `log` is its uncompressed file, or its folder.
 
-    Raises FileNotFoundError if there is none, ValueError if there are those of several applications.
+    Raises FileNotFoundError if there is no log, ValueError for logs of several applications.
     """
     files = sorted(log.glob("**/events_*"), key=_number) if log.is_dir() else [log]
     if not files:
         raise FileNotFoundError(f"no event log in {log}")
     if len({file.parent for file in files}) > 1:
-        raise ValueError(f"event logs of several applications in {log}: name the folder of one")
+        raise ValueError(f"{log} must have the event log of only one application: name its folder")
     for file in files:
         with file.open(encoding="utf-8") as lines:
             yield from map(json.loads, lines)
 
 
 def _number(file: Path) -> int:
-    """Of a file of a log that Spark writes into several, events_NUMBER_APPLICATION."""
+    """Return the number of a file in a log of several, events_NUMBER_APPLICATION."""
     return int(file.name.split("_")[1])
 
 
-def stages_of(of_application: Iterable[dict[str, Any]]) -> list[Stage]:
-    """The stages that were completed, by submission, out of the events of an application."""
+def stages_of(application_events: Iterable[dict[str, Any]]) -> list[Stage]:
+    """Return the completed stages, by submission, from the events of an application."""
     tasks: dict[tuple[int, int], list[tuple[int, float, int, int]]] = defaultdict(list)
     submitted: dict[int, float] = {}
     completed: dict[int, float] = {}
     steps: dict[int, str] = {}
     job_of: dict[int, int] = {}
-    found = []
-    for event in of_application:
+    stage_infos = []
+    for event in application_events:
         match event["Event"]:
             case "SparkListenerJobStart":
                 submitted[event["Job ID"]] = event["Submission Time"] / 1000
@@ -77,26 +78,26 @@ def stages_of(of_application: Iterable[dict[str, Any]]) -> list[Stage]:
             case "SparkListenerStageCompleted":
                 info = event["Stage Info"]
                 if "Completion Time" in info:
-                    found.append(info)
+                    stage_infos.append(info)
 
     def stage(info: dict[str, Any]) -> Stage:
         number = info["Stage ID"]
         times = info["Submission Time"] / 1000, info["Completion Time"] / 1000
-        of_stage = sorted(tasks[number, info["Stage Attempt ID"]])
+        stage_tasks = sorted(tasks[number, info["Stage Attempt ID"]])
         job = job_of.get(number, -1)
         return Stage(
             f"{number} {steps.get(job) or info['Stage Name']}",
             *times,
-            [spent for _, spent, *_ in of_stage],
-            [read for _, _, read, _ in of_stage],
-            sum(written for *_, written in of_stage),
+            [spent for _, spent, *_ in stage_tasks],
+            [read for _, _, read, _ in stage_tasks],
+            sum(written for *_, written in stage_tasks),
             number,
             frozenset(info.get("Parent IDs", ())),
             (submitted.get(job, times[0]), completed.get(job, times[1])),
             steps.get(job, ""),
         )
 
-    return sorted(map(stage, found), key=lambda stage: stage.submitted)
+    return sorted(map(stage, stage_infos), key=lambda stage: stage.submitted)
 
 
 def _metric(metrics: Mapping[str, Any], group: str, name: str) -> int:

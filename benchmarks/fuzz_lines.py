@@ -1,4 +1,4 @@
-"""Hostile topology lines through all planners: python -m benchmarks.fuzz_lines [--lines 5000] [--seed 0]."""
+"""Plan hostile topology lines by all planners: python -m benchmarks.fuzz_lines [--lines 5000] [--seed 0]."""
 
 import tempfile
 import time
@@ -12,11 +12,11 @@ from tests.plans.topology.planned_alike import PLANNERS, plan_alike
 
 
 def main(
-    lines: Annotated[int, typer.Option("--lines", help="How many lines.")] = 5_000,
+    lines: Annotated[int, typer.Option("--lines", help="Number of lines.")] = 5_000,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same lines.")] = 0,
     planner: Annotated[list[str] | None, typer.Option("--planner", help=", ".join(PLANNERS))] = None,
 ) -> None:
-    """Plan hostile lines with each planner, compare what readers see, and print what became of them."""
+    """Plan hostile lines with each planner, compare the readers' views, and print the counts."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         planned, rejected = plan_alike(list(hostile_lines(seed, lines)), Path(folder), planner or PLANNERS)

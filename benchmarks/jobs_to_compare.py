@@ -23,13 +23,13 @@ MOST_OPERATORS = 14
 MOST_SLOTS = 64
 PLANNING_SECONDS = 3600.0
 SOURCE_NANOSECONDS = 100.0
-"""What a generated source takes for itself; operators spin for the rest of their cost."""
+"""Cost of a generated source itself; operators spin for the rest of their cost."""
 
 _NAMES = {"FORWARD", "HASH", "BROADCAST", "GLOBAL", "RESCALE", "SHUFFLE"}
 
 
 def chosen_topologies(most: int) -> list[dict[str, Any]]:
-    """Workloads of few operators and drawn topologies, with one and two subtasks in turn."""
+    """Return workloads of few operators and drawn topologies, alternating between one and two subtasks."""
     lines = [json.loads(line) for line in WORKLOADS.read_text(encoding="utf-8").splitlines()]
     small = [line for line in lines if len(line["transformations"]) <= MOST_OPERATORS + 4]
     drawn = []
@@ -49,7 +49,7 @@ def chosen_topologies(most: int) -> list[dict[str, Any]]:
 def planned_jobs(
     topologies: Sequence[dict[str, Any]], policies: Sequence[str], constants: Constants
 ) -> tuple[list[MeasuredJob], dict[str, float]]:
-    """A job for each topology and policy, and what the model predicts, by name of the job.
+    """Return a job for each topology and policy, and the predicted rate by name of the job.
 
     Topologies in their order, each with all policies.
     """
@@ -59,8 +59,8 @@ def planned_jobs(
         tables = _plan(topologies, policy)
         costs = chosen_costs(DRAWN, tables["topologies"])(tables["stream_nodes"], tables["stream_edges"])
         choices = Choices()
-        found = plan_metrics(tables, costs, choices.task_manager, choices.network, constants).plans
-        for name, rate in found.select("name", SUSTAINED).iter_rows():
+        metrics = plan_metrics(tables, costs, choices.task_manager, choices.network, constants).plans
+        for name, rate in metrics.select("name", SUSTAINED).iter_rows():
             job = _job(f"{name}/{policy}", tables, costs, name)
             if job is not None:
                 jobs.append(job)
@@ -73,28 +73,31 @@ def planned_jobs(
 def _plan(topologies: Sequence[dict[str, Any]], policy: str) -> dict[str, pl.DataFrame]:
     read = read_in_process(list(topologies), lambda stage: None)
     planners = [] if policy == "flink" else find_custom_planners(named_policy(policy))
-    asked = call_settings(DRAWN, read.frames["topologies"], PLANNING_SECONDS)
-    planned = plan_by_custom_planners(read.frames, read.inputs, planners, question=asked)
+    settings = call_settings(DRAWN, read.frames["topologies"], PLANNING_SECONDS)
+    planned = plan_by_custom_planners(read.frames, read.inputs, planners, question=settings)
     return {name: from_arrow(rows) for name, rows in planned.tables.items()}
 
 
 def _job(
     name: str, tables: Mapping[str, pl.DataFrame], costs: pl.DataFrame, topology: str
 ) -> MeasuredJob | None:
-    """The plan as a job of the MiniCluster; None where it has sources inside of chains or too many slots."""
+    """Return the plan as a job of the MiniCluster.
+
+    None if it has sources inside of chains or too many slots.
+    """
     key = tables["topologies"].filter(pl.col("name") == topology)["topology_id"][0]
-    of = {
+    topology_tables = {
         table: rows.filter(pl.col("topology_id") == key)
         for table, rows in tables.items()
         if "topology_id" in rows.columns
     }
-    slots = int(of["required_slots"]["slots"].sum())
-    if of["stream_edges"]["chained_source"].any() or slots > MOST_SLOTS:
+    slots = int(topology_tables["required_slots"]["slots"].sum())
+    if topology_tables["stream_edges"]["chained_source"].any() or slots > MOST_SLOTS:
         return None
-    groups = dict(of["job_vertices"].select("vertex", "slot_sharing_group").iter_rows())
-    vertex = dict(of["chained_operators"].select("node", "vertex").iter_rows())
-    nodes = of["stream_nodes"].join(costs, on=["topology_id", "id"]).sort("id")
-    edges = of["stream_edges"].sort("target", "in_index").to_dicts()
+    groups = dict(topology_tables["job_vertices"].select("vertex", "slot_sharing_group").iter_rows())
+    vertex = dict(topology_tables["chained_operators"].select("node", "vertex").iter_rows())
+    nodes = topology_tables["stream_nodes"].join(costs, on=["topology_id", "id"]).sort("id")
+    edges = topology_tables["stream_edges"].sort("target", "in_index").to_dicts()
     operators = []
     for node in nodes.to_dicts():
         inputs = [edge for edge in edges if edge["target"] == node["id"]]
@@ -119,16 +122,16 @@ def _job(
 
 
 def _in_order(operators: Sequence[MeasuredOperator]) -> list[MeasuredOperator]:
-    """Each after those that it reads."""
+    """Return the operators, each after its inputs."""
     left, ordered, known = list(operators), [], set()
     while left:
-        ready = [one for one in left if all(source in known for source, _, _ in one.inputs)]
+        ready = [operator for operator in left if all(source in known for source, _, _ in operator.inputs)]
         ordered += ready
-        known |= {one.id for one in ready}
-        left = [one for one in left if one.id not in known]
+        known |= {operator.id for operator in ready}
+        left = [operator for operator in left if operator.id not in known]
     return ordered
 
 
 def named_policy(policy: str) -> str:
-    """The planner of that name: module:function, or a function of policies_to_compare."""
+    """Return the planner with this name: module:function, or a function of policies_to_compare."""
     return policy if ":" in policy else f"benchmarks.policies_to_compare:{policy}"

@@ -1,4 +1,4 @@
-"""Functions with keyed state and windows, and the same work in a loop by hand."""
+"""Functions with keyed state and windows, and the same work in a handwritten loop."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,40 +18,40 @@ from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
 KEYS = 1_000
 ROWS_OF_A_BATCH = 1 << 14
 PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
-"""Of a record and a count."""
+"""A record and a count."""
 
 _SUBTASKS = 2
 
 
 class CountOfKey(KeyedProcessFunction):
-    """Each record with how many of its key have come so far."""
+    """Yields each record with the count of its key's records so far."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """A count of each key."""
+        """Create a count for each key."""
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
 
     def process_element(self, value: int, ctx: Any) -> Iterator[tuple[int, int]]:
-        """Count it."""
+        """Count the record."""
         count = (self.count.value() or 0) + 1
         self.count.update(count)
         yield value, count
 
 
 class AtMilliseconds(TimestampAssigner):
-    """Record n is of millisecond n."""
+    """Assigns millisecond n to record n."""
 
     def extract_timestamp(self, value: int, record_timestamp: int) -> int:
-        """The record itself."""
+        """Return the record itself."""
         return value
 
 
 def counted_by_key(numbers: DataStream) -> DataStream:
-    """CountOfKey of numbers, KEYS of them keys."""
+    """Apply CountOfKey to numbers with KEYS keys."""
     return numbers.key_by(lambda value: value % KEYS, Types.LONG()).process(CountOfKey(), PAIR)
 
 
 def summed_in_windows(numbers: DataStream) -> DataStream:
-    """Sums of numbers by key and second of event time."""
+    """Return sums of numbers by key and 100 seconds of event time."""
     late = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(0))
     timed = numbers.assign_timestamps_and_watermarks(late.with_timestamp_assigner(AtMilliseconds()))
     keyed = timed.key_by(lambda value: value % KEYS, Types.LONG())
@@ -59,11 +59,14 @@ def summed_in_windows(numbers: DataStream) -> DataStream:
 
 
 def counted_by_hand(spark: SparkSession, count: int) -> None:
-    """counted_by_key in two functions and an exchange; a dict is the state, nothing is checked."""
+    """Do the work of counted_by_key in two functions and an exchange; a dict is the state.
+
+    Nothing is checked.
+    """
     share = count // _SUBTASKS
 
-    def give(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in given:
+    def give(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
             for subtask in batch.column(0).to_pylist():
                 for first in range(subtask * share, (subtask + 1) * share, ROWS_OF_A_BATCH):
                     values = range(first, min(first + ROWS_OF_A_BATCH, (subtask + 1) * share))
@@ -77,12 +80,12 @@ def counted_by_hand(spark: SparkSession, count: int) -> None:
         counts[key] = count
         yield value, count
 
-    def work(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in given:
-            found: list[tuple[int, int]] = []
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            results: list[tuple[int, int]] = []
             for key, value in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-                found.extend(counted(key, value))
-            values, numbers = zip(*found, strict=True) if found else ((), ())
+                results.extend(counted(key, value))
+            values, numbers = zip(*results, strict=True) if results else ((), ())
             columns = [pa.array(values, pa.int64()), pa.array(numbers, pa.int64())]
             yield pa.RecordBatch.from_arrays(columns, ["value", "count"])
 

@@ -1,12 +1,12 @@
-"""Whether a killed run goes on where it was: kill -9 of `penstock run --checkpoint-dir`, then `--resume`.
+"""Check that a killed run continues: kill -9 of `penstock run --checkpoint-dir`, then `--resume`.
 
     python -m benchmarks.kill_and_resume [POINT…]
 
 A job of four vertices counts words and writes them into files and into a Delta table. It is killed at five
 points: before the first vertex is complete, after the first, after the third, within the commit of its sinks,
-and after the commit, before this is noted. `penstock run --resume` follows. A table says of each point
-which vertices ran again (table `executions`), and how often each row is there; the exit code is 1 unless only
-unfinished vertices ran, and each row is there once. POINT: from 1 to 5; default: all.
+and after the commit, before it is noted. `penstock run --resume` follows. A table lists for each point the
+vertices that ran again (table `executions`), and how often each row occurs; the exit code is 1 unless only
+unfinished vertices ran, and each row exists once. POINT: from 1 to 5; default: all.
 """
 
 import contextlib
@@ -85,8 +85,8 @@ def main() -> None:
         os.environ[STATE_DIR] = str(Path(place, "state"))
         script = Path(place, "script.py")
         script.write_text(SCRIPT)
-        print("killed | complete then | ran again | rows: files, table | right | it said")
-        chosen = [one for one in KILLED if not sys.argv[1:] or one[0] in sys.argv[1:]]
+        print("killed | complete then | ran again | rows: files, table | right | messages")
+        chosen = [point_spec for point_spec in KILLED if not sys.argv[1:] or point_spec[0] in sys.argv[1:]]
         for point, name, expected in chosen:
             folder = Path(place, point)
             right, line = _kill_and_resume(point, script, folder, expected)
@@ -119,28 +119,28 @@ def _kill_and_resume(point: str, script: Path, folder: Path, expected: int) -> t
         raise RuntimeError(f"the driver was not killed: {killed.returncode}\n{killed.stderr}")
     job = list_jobs()[0]
     complete = len(list(folder.glob("kept/*/job-0/*.complete")))
-    published_jobs.clear()  # as in a process of its own
-    code, said = 0, io.StringIO()
-    with contextlib.redirect_stderr(said):
+    published_jobs.clear()  # as in a separate process
+    code, messages = 0, io.StringIO()
+    with contextlib.redirect_stderr(messages):
         try:
             command_line.app(["run", "--resume", job.job_id], prog_name="penstock")
-        except SystemExit as ended:
-            code = int(ended.code or 0)
+        except SystemExit as exit_:
+            code = int(exit_.code or 0)
     resumed = list_jobs()[0]
     executions = resumed.table("executions").select(["vertex", "host"]).to_pylist()
     ran = {row["vertex"] for row in executions if row["host"] is not None}
     files, table = _rows(folder)
-    once = all(set(found.values()) == {1} and len(found) == ROWS for found in (files, table))
+    once = all(set(counts.values()) == {1} and len(counts) == ROWS for counts in (files, table))
     listed = "FINISHED" if point == _LAST else "FAILED"  # a committed job has finished
     right = once and code == 0 and len(ran) == expected and job.state == listed
     right = right and resumed.state == "FINISHED" and not list(folder.glob("kept/*"))
-    lines = "; ".join(said.getvalue().splitlines())
+    lines = "; ".join(messages.getvalue().splitlines())
     counted = f"{files.total()}, {table.total()}"
     return right, f"{complete} | {len(ran)} of 4 | {counted} | {'yes' if right else 'NO'} | {lines}"
 
 
 def _rows(folder: Path) -> tuple[Counter[str], Counter[str]]:
-    """How often each row is there, in the files and in the table."""
+    """Return the number of each row, in the files and in the table."""
     texts = [file.read_text() for file in folder.glob("files/*") if not file.name.startswith(".")]
     table = str(folder / "table")
     rows = DeltaTable(table).to_pyarrow_table().to_pylist() if DeltaTable.is_deltatable(table) else []

@@ -1,17 +1,17 @@
-"""Whether every row arrives once where drivers are killed: kill -9 of `penstock run`, then recovery.
+"""Check that every row arrives once if drivers are killed: kill -9 of `penstock run`, then recovery.
 
     python -m benchmarks.kill_runs [--points N] [--seed N]
 
 The job writes rows 0 to 99 into files and into a Delta table. Half of the points are random moments of the
-run; half are steps of the commit: the driver ends by SIGKILL right before a file is renamed, a record of
-the journal is written or forced to the disk, the transaction is made, a folder is removed. After half of
-the kills `penstock recover` follows, and the job is run again if nothing of it is visible; after the others
-the job is run again at once. A table says of each point what was visible after the kill and in the end; the
-exit code is 1 unless each row is there once.
+run; half are steps of the commit: the driver ends by SIGKILL right before a file is renamed, a record of the
+journal is written or forced to the disk, the transaction is made, a folder is removed. After half of the
+kills `penstock recover` follows, and the job is run again if nothing of it is visible; after the others the
+job is run again at once. A table lists for each point the visible rows after the kill and at the end; the
+exit code is 1 unless each row exists once.
 
-Each run that is killed has a driver of its own. Drivers start Spark ahead, while earlier points are worked
-on, and moments count from when the run begins: while Spark starts, a run has written nothing. Runs that
-follow share one driver.
+Each run that is killed has its own driver. Drivers start Spark ahead, while earlier points are processed, and
+moments count from the beginning of the run: while Spark starts, a run has written nothing. Runs that follow
+share one driver.
 """
 
 import argparse
@@ -55,9 +55,9 @@ numbers.map(lambda n: Row(n), ROWS).sink_to(DeltaSink(sys.argv[1] + "/table", RO
 env.execute("killed")
 """
 
-#: Starts Spark, says so, and runs `penstock` once for each line of standard input: a step and arguments. Ends
-#: before that step of the commit (0: never); else says how it ended, how many steps there were and what
-#: was said.
+#: Starts Spark, prints "ready", and runs `penstock` once for each line of standard input: a step and
+#: arguments. Is killed before that step of the commit (0: never); otherwise prints the exit code, the number
+#: of steps and the messages.
 DRIVER = """
 import contextlib, io, json, os, signal, sys
 from penstock.engine.commands import main
@@ -94,7 +94,7 @@ print("ready", flush=True)
 for line in sys.stdin:
     last, *arguments = json.loads(line)
     commit_run._prepared, calls = begin, 0
-    published_jobs.clear()  # as in a process of its own
+    published_jobs.clear()  # as in a separate process
     code, said = 0, io.StringIO()
     with contextlib.redirect_stderr(said):
         try:
@@ -108,23 +108,23 @@ for line in sys.stdin:
 """
 
 
-class Ended(NamedTuple):
-    """How a run ended that was not killed."""
+class Ending(NamedTuple):
+    """The end of a run that was not killed."""
 
     code: int
     steps: int
-    said: str
+    messages: str
 
 
 class Point(NamedTuple):
-    """What became of a kill; rows are those of the files and of the table."""
+    """The outcome of a kill; rows are counts in the files and in the table."""
 
     killed: str
     after_kill: tuple[int, int]
     then: str
     in_the_end: tuple[int, int]
     right: bool
-    said: str
+    messages: str
 
 
 def main() -> None:
@@ -152,7 +152,7 @@ def main() -> None:
                 killed = _kill_after(next_driver(), script, folder, dice.uniform(0, seconds))
             points.append(_recover(following, script, folder, killed, by_command=number % 4 >= 2))
             print(_line(number, points[-1]), flush=True)
-    print("\npoint | killed | visible then | then | visible in the end | each row once | it said")
+    print("\npoint | killed | visible then | then | visible in the end | each row once | messages")
     print("\n".join(_line(number, point) for number, point in enumerate(points)))
     wrong = sum(not point.right for point in points)
     print(f"{len(points)} points, {wrong} wrong, in {time.monotonic() - began:.0f} s")
@@ -162,15 +162,15 @@ def main() -> None:
 def _line(number: int, point: Point) -> str:
     then, end = (f"{files}+{table}" for files, table in (point.after_kill, point.in_the_end))
     once = "yes" if point.right else "NO"
-    return f"{number + 1:2} | {point.killed} | {then} | {point.then} | {end} | {once} | {point.said}"
+    return f"{number + 1:2} | {point.killed} | {then} | {point.then} | {end} | {once} | {point.messages}"
 
 
 @contextmanager
 def _drivers(place: Path) -> Iterator[Callable[[], Driver]]:
-    """A function that gives a driver that has started Spark, while DRIVERS_AHEAD more of them start."""
+    """Yield a function that returns a driver with Spark started, while DRIVERS_AHEAD more of them start."""
     program = place / "driver.py"
     program.write_text(DRIVER)
-    all_of_them: list[Driver] = []
+    drivers: list[Driver] = []
     ahead: deque[Driver] = deque()
 
     def take() -> Driver:
@@ -184,7 +184,7 @@ def _drivers(place: Path) -> Iterator[Callable[[], Driver]]:
                     env={**os.environ, "PYTHONPATH": str(Path.cwd())},
                 )
             )
-            all_of_them.append(ahead[-1])
+            drivers.append(ahead[-1])
         driver = ahead.popleft()
         if driver.stdout is None or driver.stdout.readline() != b"ready\n":
             raise RuntimeError("a driver did not start Spark")
@@ -193,45 +193,45 @@ def _drivers(place: Path) -> Iterator[Callable[[], Driver]]:
     try:
         yield take
     finally:
-        for driver in all_of_them:
+        for driver in drivers:
             driver.kill()
             driver.wait()
 
 
 def _begin(driver: Driver, script: Path, folder: Path, last_step: int = 0) -> None:
     assert driver.stdin is not None
-    asked = [last_step, "run", "-p", "2", str(script), str(folder)]
-    driver.stdin.write(json.dumps(asked).encode() + b"\n")
+    command = [last_step, "run", "-p", "2", str(script), str(folder)]
+    driver.stdin.write(json.dumps(command).encode() + b"\n")
     driver.stdin.flush()
 
 
-def _ended(driver: Driver, within_seconds: float = 300) -> Ended | None:
-    """How the run ended; None if it is still running, or was killed."""
+def _ending(driver: Driver, within_seconds: float = 300) -> Ending | None:
+    """Return the end of the run; None if it is still running, or was killed."""
     assert driver.stdout is not None
     if not select.select([driver.stdout], [], [], within_seconds)[0]:
         return None
     line = driver.stdout.readline()
-    return Ended(*json.loads(line)) if line else None
+    return Ending(*json.loads(line)) if line else None
 
 
-def _run(driver: Driver, script: Path, folder: Path) -> Ended:
+def _run(driver: Driver, script: Path, folder: Path) -> Ending:
     _begin(driver, script, folder)
-    ended = _ended(driver)
+    ended = _ending(driver)
     if ended is None or ended.code:
-        raise RuntimeError(f"a run that nobody killed failed: {ended}")
+        raise RuntimeError(f"a run failed without a kill: {ended}")
     return ended
 
 
-def _whole_run(driver: Driver, script: Path, folder: Path) -> tuple[Ended, float]:
+def _whole_run(driver: Driver, script: Path, folder: Path) -> tuple[Ending, float]:
     began = time.monotonic()
     ended = _run(driver, script, folder)
     return ended, time.monotonic() - began
 
 
 def _kill_after(driver: Driver, script: Path, folder: Path, seconds: float) -> str:
-    """Kill that long after the run began, or earlier if it ends before."""
+    """Kill the driver this long after the run began, or earlier if the run is shorter."""
     _begin(driver, script, folder)
-    while _ended(driver, seconds) is not None:
+    while _ending(driver, seconds) is not None:
         shutil.rmtree(folder)
         seconds /= 2
         _begin(driver, script, folder)
@@ -241,11 +241,11 @@ def _kill_after(driver: Driver, script: Path, folder: Path, seconds: float) -> s
 
 
 def _kill_in_commit(driver: Driver, script: Path, folder: Path, step: int) -> str:
-    """Kill right before that step of the commit, or before its last one if this run has fewer."""
+    """Kill the driver right before this step of the commit, or before the last one of a shorter run."""
     _begin(driver, script, folder, step)
-    while (ended := _ended(driver)) is not None:
+    while (ended := _ending(driver)) is not None:
         if ended.code or not ended.steps:
-            raise RuntimeError(f"a run that was to be killed failed: {ended}")
+            raise RuntimeError(f"a run failed before its kill: {ended}")
         shutil.rmtree(folder)
         step = min(step - 1, ended.steps)
         _begin(driver, script, folder, step)
@@ -255,19 +255,21 @@ def _kill_in_commit(driver: Driver, script: Path, folder: Path, step: int) -> st
 
 
 def _recover(following: Driver, script: Path, folder: Path, killed: str, *, by_command: bool) -> Point:
-    """Recover by `penstock recover`, after which the job is run again if nothing is visible, or by a run."""
+    """Recover by `penstock recover`, and a run if nothing is visible then, or only by a run."""
     after_kill = _visible(folder)
     folder.mkdir(exist_ok=True)
-    said = []
+    messages = []
     if by_command:
         command = [sys.executable, "-P", "-m", "penstock.engine.commands.main", "recover", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         outcomes = [line.rpartition("\t")[2] for line in done.stdout.splitlines()]
-        said += [one for one in outcomes if one.startswith(("undone", "finished", "no unfinished"))]
+        messages += [
+            outcome for outcome in outcomes if outcome.startswith(("undone", "finished", "no unfinished"))
+        ]
     if not by_command or not any(_visible(folder)):
         run = _run(following, script, folder)
-        lines = [line for line in run.said.splitlines() if line.startswith("penstock: ")]
-        said += ["run" if by_command else "", *lines]
+        lines = [line for line in run.messages.splitlines() if line.startswith("penstock: ")]
+        messages += ["run" if by_command else "", *lines]
     rows = _visible(folder)
     right = rows == (list(range(ROWS)),) * 2 and not list(folder.rglob(".penstock*"))
     return Point(
@@ -276,15 +278,15 @@ def _recover(following: Driver, script: Path, folder: Path, killed: str, *, by_c
         "recover" if by_command else "next run",
         (len(rows[0]), len(rows[1])),
         right,
-        "; ".join(filter(None, said)),
+        "; ".join(filter(None, messages)),
     )
 
 
 def _visible(folder: Path) -> tuple[list[int], list[int]]:
     texts = [file.read_text() for file in folder.glob("files/*") if not file.name.startswith(".")]
     table = str(folder / "table")
-    there = DeltaTable.is_deltatable(table)
-    rows = DeltaTable(table).to_pyarrow_table()["n"].to_pylist() if there else []
+    exists = DeltaTable.is_deltatable(table)
+    rows = DeltaTable(table).to_pyarrow_table()["n"].to_pylist() if exists else []
     return sorted(int(line) for text in texts for line in text.split()), sorted(rows)
 
 

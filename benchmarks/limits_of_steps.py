@@ -1,4 +1,4 @@
-"""What each step of the columnar planner takes, beside copying what it reads and what it makes."""
+"""Time each step of the columnar planner, and copying the data that it reads and makes."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,14 +16,14 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 
 _SAMPLE = 300
-"""How many topologies show which columns are read by a step."""
+"""Number of topologies in the sample that shows which columns a step reads."""
 
 Columns = Mapping[str, Mapping[str, list[str]]]
-"""What a step produces to a table that it reads to that table's columns."""
+"""The columns that a step reads, by its product and by table."""
 
 
 class Limit(NamedTuple):
-    """Seconds of a step, seconds of copying what it reads and makes, and how many bytes these are."""
+    """Seconds of a step, seconds of copying the data that it reads and makes, and its bytes."""
 
     takes: float
     copying: float
@@ -31,24 +31,26 @@ class Limit(NamedTuple):
 
 
 def together(limits: Iterable[Limit]) -> Limit:
-    """Their sum."""
+    """Return their sum."""
     takes, copying, volume = zip(*limits, strict=True)
     return Limit(sum(takes), sum(copying), sum(volume))
 
 
 def limits_of_steps(topologies: Topologies) -> dict[str, Limit]:
-    """What each step produces to what it takes, for parts of `topologies` side by side as they are planned.
+    """Return the limit of each step, by its product, for parts of `topologies` side by side as in planning.
 
-    A step reads the columns without which it fails (over a sample of the topologies), and makes those columns
-    that are not in the same memory as one it was given. Topologies that are refused are left out. Seconds are
-    those of the parts together, divided by how many are worked on at a time.
+    A step reads the columns without which it fails (over a sample of the topologies), and makes the columns
+    that share no memory with an input. Refused topologies are left out. Seconds are the sum over all parts,
+    divided by the number of parts that are processed at a time.
     """
     given = _without_refused(read_topologies(topologies)._asdict())
     ids = given["topologies"][TOPOLOGY][:_SAMPLE]
     columns = _columns_read(_only_topologies(given, ids))
     parts = split_by_topology(given)
-    of_parts = side_by_side(partial(_limits, columns=columns), parts)
-    sums = {step: together(of_part[step] for of_part in of_parts) for step in of_parts[0]}
+    limits_of_parts = side_by_side(partial(_limits, columns=columns), parts)
+    sums = {
+        step: together(part_limits[step] for part_limits in limits_of_parts) for step in limits_of_parts[0]
+    }
     at_a_time = min(pl.thread_pool_size(), len(parts))
     return {
         step: limit._replace(takes=limit.takes / at_a_time, copying=limit.copying / at_a_time)
@@ -74,8 +76,8 @@ def _all_steps() -> list[tuple[str, Derive]]:
 
 
 def _tables_of(given: Tables) -> Tables:
-    own = {f"given_{name}": given[name] for name in ("stream_nodes", "stream_edges")}
-    return {**given, **own}
+    given_tables = {f"given_{name}": given[name] for name in ("stream_nodes", "stream_edges")}
+    return {**given, **given_tables}
 
 
 def _columns_read(given: Tables) -> Columns:
@@ -99,31 +101,33 @@ def _fails_without(derive: Callable[..., pl.DataFrame], inputs: Tables, name: st
 
 
 def _limits(given: Tables, columns: Columns) -> dict[str, Limit]:
-    tables, found = _tables_of(given), {}
+    tables, limits = _tables_of(given), {}
     for produced, derive in _all_steps():
         inputs = {name: tables[name] for name in inputs_of(derive)}
         started = time.monotonic()
         made = tables[produced] = derive(**inputs)
         takes = time.monotonic() - started
-        had = {address for rows in inputs.values() for column in rows for address in _addresses(column)}
-        copied = [column for column in made if had.isdisjoint(_addresses(column))]
+        input_addresses = {
+            address for rows in inputs.values() for column in rows for address in _addresses(column)
+        }
+        copied = [column for column in made if input_addresses.isdisjoint(_addresses(column))]
         copied += [rows[c] for name, rows in inputs.items() for c in columns[produced][name]]
         started = time.monotonic()
         volume = sum(map(_bytes_of_copy, copied))
-        found[produced] = Limit(takes, time.monotonic() - started, volume)
-    return found
+        limits[produced] = Limit(takes, time.monotonic() - started, volume)
+    return limits
 
 
 def _addresses(column: pl.Series) -> Iterator[int]:
-    """Where the values of a column are."""
+    """Yield the addresses of a column's values."""
     yield from (buffer.address for buffer in column.to_arrow().buffers()[1:2] if buffer is not None)
 
 
 def _bytes_of_copy(column: pl.Series) -> int:
-    """The bytes of a copy of the column, every value of which is in new memory."""
+    """Return the bytes of a copy of the column with every value in new memory."""
     rows = column.to_arrow(compat_level=pl.CompatLevel.oldest())
     if column.dtype == pl.String:
-        # polars has strings in another layout, so these are copies.
+        # polars stores strings in another layout, so these are copies
         return int(rows.nbytes)
     sink = pa.BufferOutputStream()
     batch = pa.record_batch([rows], ["column"])

@@ -1,21 +1,22 @@
-"""How long a run on Spark would take on other numbers of cores: its tasks, scheduled again.
+"""Simulate a run on Spark on other numbers of cores: its tasks, scheduled again.
 
     penstock plan DIR --out STORE --planner joins \\
         --conf spark.eventLog.enabled=true --conf spark.eventLog.dir=DIR
     python -m benchmarks.simulate_cores LOG [--cores 1,2,16,100,1000] [--times 1] [--skew 2]
 
-LOG is the event log of an application (not compressed), or the folder that it is in. Every task takes the
-seconds that it took in the run, so the run should have had a core for each task that ran at once. The tasks
-of a stage are given to cores as they become free, in the order of the log, and those of the job that was
-submitted first before others. A stage begins when the stages that it reads, and the jobs that were complete
-when its own was submitted, are complete, and the driver has taken the time in between that it took. A job
-that ran beside the one whose rows it reads is taken not to wait for it. Exchanges cost what they cost in
-the run: networks are not simulated. `--times N` takes the topology to be N times as large: stages have N
-times the tasks, but a task of half a second or more that is alone in its stage, as walks are, takes N times
-as long; the driver's time stays. A stage with fewer tasks than cores leaves cores idle, which is what
-limits a run sooner or later: the stages that take longest on the most cores are listed, and those with a
-task above `--skew` times the mean, each with the most rows that one of its tasks read, over the mean too:
-about 1 where tasks have the same to do, and the first of them meet code that has not been compiled yet.
+LOG is the uncompressed event log of an application, or its folder. Every task takes the seconds that it took
+in the run, so the run should have had a core for each task that ran at once. Free cores take the tasks of a
+stage in the order of the log, and tasks of earlier jobs first. A stage begins when the stages that it reads,
+and the jobs that were complete when its own was submitted, are complete, and after the driver's time in
+between, as in the run. A job that ran at the same time as the job whose rows it reads is assumed not to wait
+for it. Exchanges take the time of the run: networks are not simulated.
+
+`--times N` assumes a topology N times as large: stages have N times the tasks, but a task of half a second or
+more that is alone in its stage, like a walk, takes N times as long; the driver's time does not change. A
+stage with fewer tasks than cores leaves cores idle, which eventually limits a run. So the output lists the
+longest stages on the most cores, and the stages with a task above `--skew` times the mean, each with the most
+rows that one of its tasks read, also over the mean: about 1 if tasks have equal work and the first of them
+ran code that was not compiled yet.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from rich.table import Table
 from benchmarks.event_log import Stage, events, stages_of
 
 LEAST_SKEWED_SECONDS = 0.5
-"""A task shorter than this limits nothing, whatever the mean, and is no walk."""
+"""A shorter task limits nothing, whatever the mean, and is not a walk."""
 
 
 def main() -> None:
@@ -41,15 +42,17 @@ def main() -> None:
     )
     parser.add_argument("log", type=Path)
     parser.add_argument("--cores", default="1,2,4,16,100,1000")
-    parser.add_argument("--skew", type=float, default=2.0, help="task over mean from which a stage is listed")
-    parser.add_argument("--times", type=int, default=1, help="the size of the topology, in those of the run")
+    parser.add_argument(
+        "--skew", type=float, default=2.0, help="minimum of task over mean for a stage to be listed"
+    )
+    parser.add_argument("--times", type=int, default=1, help="the size of the topology, relative to the run")
     arguments = parser.parse_args()
     stages = [larger(stage, arguments.times) for stage in stages_of(events(arguments.log))]
     _print(stages, [int(number) for number in arguments.cores.split(",")], arguments.skew)
 
 
 def larger(stage: Stage, times: int) -> Stage:
-    """The stage of a topology that is `times` as large: a walk takes longer, others have more tasks."""
+    """Return the stage for a topology `times` as large: a walk takes longer, others have more tasks."""
     if is_walk(stage):
         return stage._replace(tasks=[times * stage.tasks[0]], shuffled_bytes=times * stage.shuffled_bytes)
     if len(stage.tasks) == 1:
@@ -59,15 +62,15 @@ def larger(stage: Stage, times: int) -> Stage:
 
 
 def is_walk(stage: Stage) -> bool:
-    """Whether the stage has one task, which takes a while."""
+    """Whether the stage has a single task that takes at least LEAST_SKEWED_SECONDS."""
     return len(stage.tasks) == 1 and stage.tasks[0] >= LEAST_SKEWED_SECONDS
 
 
 def seconds_on(stages: Sequence[Stage], cores: int) -> float:
-    """The run's seconds from its first stage to its last, on that many cores.
+    """Return the run's seconds from its first stage to its last, on this many cores.
 
-    A stage can begin as long after those it waits for as it did in the run: that is the driver's time. A core
-    that becomes free takes a task of the job that was submitted first, as Spark's scheduler (FIFO) has it.
+    A stage begins as long after those it waits for as in the run: that is the driver's time. A core that
+    becomes free takes a task of the job that was submitted first, as in Spark's FIFO scheduler.
     """
     by_number = {stage.number: stage for stage in stages}
     waits = {s.number: [o for o in stages if o is not s and _waits(s, o)] for s in stages}
@@ -103,10 +106,10 @@ def seconds_on(stages: Sequence[Stage], cores: int) -> float:
         if not running[number]:
             ended(number, now)
         while free and waiting and not (events and events[0][0] <= now):
-            _, of_stage, task = heapq.heappop(waiting)
-            heapq.heappush(events, (now + by_number[of_stage].tasks[task], False, of_stage))
+            _, stage_number, task = heapq.heappop(waiting)
+            heapq.heappush(events, (now + by_number[stage_number].tasks[task], False, stage_number))
             free -= 1
-    assert len(ends) == len(by_number), "stages that wait for one another"
+    assert len(ends) == len(by_number), "stages wait for one another"
     return max(ends.values(), default=0.0)
 
 
@@ -117,20 +120,20 @@ def _ready(stage: Stage, waits: Sequence[Stage], ends: Mapping[int, float], star
 
 
 def _waits(stage: Stage, other: Stage) -> bool:
-    """Two jobs that were under way at once do not wait for one another, though they shared the cores."""
+    """Whether a stage waits for another; jobs that ran at once share the cores, but do not wait."""
     return other.completed <= stage.submitted and (
         other.number in stage.reads or other.job[1] <= stage.job[0]
     )
 
 
 def skewed(stages: Sequence[Stage], times: float) -> list[tuple[Stage, float, float]]:
-    """Stages with a task above `times` the mean, and the most seconds and rows of a task over the mean.
+    """Return stages with a task above `times` the mean, and the most seconds and rows over the mean.
 
     Short tasks do not count.
     """
     long = [stage for stage in stages if stage.tasks and max(stage.tasks) >= LEAST_SKEWED_SECONDS]
-    found = [(stage, _most_over_mean(stage.tasks), _most_over_mean(stage.rows)) for stage in long]
-    return [(stage, seconds, rows) for stage, seconds, rows in found if seconds > times]
+    ratios = [(stage, _most_over_mean(stage.tasks), _most_over_mean(stage.rows)) for stage in long]
+    return [(stage, seconds, rows) for stage, seconds, rows in ratios if seconds > times]
 
 
 def _most_over_mean(values: Sequence[float]) -> float:
@@ -138,7 +141,7 @@ def _most_over_mean(values: Sequence[float]) -> float:
 
 
 def alone_on(stage: Stage, cores: int) -> float:
-    """The seconds until the last task of a stage ends that has these cores for itself."""
+    """Return the seconds until the last task of a stage ends if the stage has these cores alone."""
     free = [0.0] * min(cores, max(1, len(stage.tasks)))
     for seconds in stage.tasks:
         heapq.heapreplace(free, free[0] + seconds)

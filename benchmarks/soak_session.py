@@ -1,12 +1,12 @@
-"""Whether a session stays as it is: many small jobs one after the other, then many at once.
+"""Check that a session does not grow: many small jobs one after the other, then many at once.
 
     python -m benchmarks.soak_session [--jobs 200] [--at-once 20]
 
-A session of two slots is started in a state folder of its own. Each job counts words, as a client of its own.
-After the 10th, 50th, 100th and 200th job a table says what the session takes: heap of the JVM after a
+A session of two slots is started in its own state folder. Each job counts words, as a separate client. After
+the 10th, 50th, 100th and 200th job a table row lists the session's figures: heap of the JVM after a
 collection, resident memory of the JVM and of all Python processes, threads, open files, files of Spark on the
 disk, and seconds per job since the row before. Then jobs are submitted at once by `penstock run -d`; they
-must finish in the order of their tickets. The exit code is 1 unless they do, and unless the last row is as
+must finish in the order of their tickets. The exit code is 1 unless they do, and unless the last row equals
 the first, within the margins of `GROWTH`.
 """
 
@@ -29,15 +29,15 @@ from penstock.engine.run.clusters.session_server import connected_to
 from penstock.engine.run.job_records import list_jobs
 from penstock.engine.run.runtime.run_environment import use_session_settings
 
-LOOKS = (10, 50, 100, 200)
+SAMPLED_JOBS = (10, 50, 100, 200)
 _MEBIBYTE = 2**20
-_SECONDS_BETWEEN_LOOKS = 0.02
+_SECONDS_BETWEEN_POLLS = 0.02
 
 
-class Look(NamedTuple):
-    """What a session takes."""
+class Sample(NamedTuple):
+    """Figures of a session."""
 
-    heap: float  #: MiB of the JVM's heap that are in use after a collection
+    heap: float  #: MiB of the JVM's heap in use after a collection
     jvm: float  #: resident MiB of the JVM
     python: float  #: MiB of all Python processes, shared pages divided among them
     threads: int
@@ -47,15 +47,15 @@ class Look(NamedTuple):
     log: float  #: MiB
 
 
-GROWTH = Look(16.0, 128.0, 32.0, 10, 20, 4.0, 100, 1.0)
-"""By how much each may be larger at the end than after the tenth job."""
+GROWTH = Sample(16.0, 128.0, 32.0, 10, 20, 4.0, 100, 1.0)
+"""Margins by which each figure may be larger at the end than after the tenth job."""
 
 
-def look(session: Session, scratch: Path) -> Look:
-    """Measure the session, whose processes keep their files in `scratch`."""
+def measure(session: Session, scratch: Path) -> Sample:
+    """Measure the session, whose processes store their files in `scratch`."""
     pids = sorted(processes_of_session(int(session.owner["pid"])))
     jvm = next(pid for pid in pids if _name(pid) == "java")
-    return Look(
+    return Sample(
         _heap_after_collection(jvm) / _MEBIBYTE,
         process_memory(jvm, "Rss") / _MEBIBYTE,
         sum(process_memory(pid, "Pss") for pid in pids if pid != jvm) / _MEBIBYTE,
@@ -71,15 +71,15 @@ def _name(pid: int) -> str:
     return Path(f"/proc/{pid}/comm").read_text().strip()
 
 
-def _entries(pid: int, what: str) -> list[str]:
+def _entries(pid: int, entry: str) -> list[str]:
     try:
-        return os.listdir(f"/proc/{pid}/{what}")
+        return os.listdir(f"/proc/{pid}/{entry}")
     except OSError:  # it has ended
         return []
 
 
 def _heap_after_collection(jvm: int) -> int:
-    """Bytes that live after full collections; the second sees what the first one's cleaners let go of."""
+    """Return bytes in use after full collections; the second one collects objects freed by the first."""
     for _ in range(2):
         subprocess.run(["jcmd", str(jvm), "GC.run"], check=True, capture_output=True)
         time.sleep(2)
@@ -100,7 +100,7 @@ def _sizes(folder: Path) -> list[int]:
 
 
 def run_job(session: Session, number: int) -> None:
-    """Count words as a client that connects, runs one job and goes."""
+    """Count words as a client that connects, runs one job and disconnects."""
     from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.operators.common.typeinfo import Types
 
@@ -130,7 +130,7 @@ env.execute("at once " + sys.argv[1])
 
 
 def submit_at_once(jobs: int, folder: Path, session: Session) -> bool:
-    """Submit that many jobs, each by a command of its own; whether all finish, in the order of tickets."""
+    """Submit this many jobs, each by its own command; return whether all finish in the order of tickets."""
     script = folder / "script.py"
     script.write_text(SCRIPT)
     command = [sys.executable, "-m", "penstock.engine.commands.main", "run", "-d", str(script)]
@@ -141,18 +141,18 @@ def submit_at_once(jobs: int, folder: Path, session: Session) -> bool:
     tickets = dict[str, int]()
     running = True
     while running:
-        running = any(one.poll() is None for one in commands)
+        running = any(command.poll() is None for command in commands)
         for path in (session.folder / "queue").glob("*.*"):
             number, _, job_id = path.name.partition(".")
             tickets[job_id] = int(number)
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
-    ids = [one.communicate()[0].strip() for one in commands]
+        time.sleep(_SECONDS_BETWEEN_POLLS)
+    ids = [command.communicate()[0].strip() for command in commands]
     for job_id in ids:
         subprocess.run([*command[:3], "wait", job_id], check=False, stdout=subprocess.DEVNULL)
-    found = [record for record in list_jobs() if record.job_id in ids]
-    finished = sum(record.state == "FINISHED" for record in found)
-    found.sort(key=lambda record: record.submitted.started_at + record.milliseconds)
-    order = [tickets.get(record.job_id, 0) for record in found]
+    records = [record for record in list_jobs() if record.job_id in ids]
+    finished = sum(record.state == "FINISHED" for record in records)
+    records.sort(key=lambda record: record.submitted.started_at + record.milliseconds)
+    order = [tickets.get(record.job_id, 0) for record in records]
     in_order = order == sorted(order)
     print(
         f"{jobs} jobs at once: {finished} finished, {'' if in_order else 'not '}in the order of their tickets"
@@ -161,11 +161,11 @@ def submit_at_once(jobs: int, folder: Path, session: Session) -> bool:
 
 
 def main() -> int:
-    """Start a session, run the jobs, look, and stop it."""
+    """Start a session, run the jobs, measure, and stop it."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    options.add_argument("--jobs", type=int, default=max(LOOKS))
+    options.add_argument("--jobs", type=int, default=max(SAMPLED_JOBS))
     options.add_argument("--at-once", type=int, default=20)
-    given = options.parse_args()
+    arguments = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-soak-") as folder:
         scratch = Path(folder) / "scratch"
         scratch.mkdir()
@@ -174,25 +174,29 @@ def main() -> int:
         subprocess.run([*command, "start", "--slots", "2"], check=True, stdout=subprocess.DEVNULL)
         try:
             session = live_session("default")
-            looks = [*(number for number in LOOKS if number < given.jobs), given.jobs]
-            print("jobs", *Look._fields, "seconds_per_job", sep="\t", flush=True)
-            found, before, began = [], 0, time.monotonic()
-            for number in range(1, given.jobs + 1):
+            sampled_jobs = [*(number for number in SAMPLED_JOBS if number < arguments.jobs), arguments.jobs]
+            print("jobs", *Sample._fields, "seconds_per_job", sep="\t", flush=True)
+            samples, before, began = [], 0, time.monotonic()
+            for number in range(1, arguments.jobs + 1):
                 run_job(session, number)
-                if number in looks:
+                if number in sampled_jobs:
                     seconds = (time.monotonic() - began) / (number - before)
-                    found.append(look(session, scratch))
+                    samples.append(measure(session, scratch))
                     print(
-                        number, *(round(one, 1) for one in found[-1]), f"{seconds:.2f}", sep="\t", flush=True
+                        number,
+                        *(round(value, 1) for value in samples[-1]),
+                        f"{seconds:.2f}",
+                        sep="\t",
+                        flush=True,
                     )
                     before, began = number, time.monotonic()
-            in_order = submit_at_once(given.at_once, Path(folder), session) if given.at_once else True
-            print("after", *(round(one, 1) for one in look(session, scratch)), sep="\t")
+            in_order = submit_at_once(arguments.at_once, Path(folder), session) if arguments.at_once else True
+            print("after", *(round(value, 1) for value in measure(session, scratch)), sep="\t")
         finally:
             subprocess.run([*command, "stop"], check=True)
     grown = [
         name
-        for name, first, last, margin in zip(Look._fields, found[0], found[-1], GROWTH, strict=True)
+        for name, first, last, margin in zip(Sample._fields, samples[0], samples[-1], GROWTH, strict=True)
         if last - first > margin
     ]
     if grown:

@@ -1,8 +1,8 @@
-"""Seconds of a script, several times in one process, under `penstock run` as under PyFlink's python.
+"""Time a script, several times in one process, under `penstock run` or under PyFlink's python.
 
     time_script.py TIMES.json SCRIPT ARGUMENTS [--- ARGUMENTS]...
 
-Between `---` are the arguments of each time. The seconds of each go to TIMES.json as a list.
+Arguments of successive runs are separated by `---`. The seconds of each run go to TIMES.json as a list.
 """
 
 import json
@@ -13,7 +13,7 @@ from itertools import groupby
 
 
 def main() -> None:
-    """Run the script, again and again."""
+    """Run the script, once for each list of arguments."""
     times, script, *rest = sys.argv[1:]
     runs = [list(run) for ends, run in groupby(rest, lambda argument: argument == "---") if not ends]
     seconds = []

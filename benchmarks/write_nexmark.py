@@ -1,6 +1,6 @@
-"""Nexmark's events as CSV files: python -m benchmarks.write_nexmark DIR EVENTS [FILES]
+"""Write Nexmark's events as CSV files: python -m benchmarks.write_nexmark DIR EVENTS [FILES]
 
-FILES of persons, of auctions and of bids (2 if not given), each in order of event time, in DIR/person,
+Writes FILES of persons, of auctions and of bids (2 by default), each in order of event time, in DIR/person,
 DIR/auction and DIR/bid.
 """
 
@@ -16,7 +16,7 @@ from penstock.operators.formats.csv_files import StampedBatch
 
 
 def write_nexmark(folder: Path, events: int, files: int = 2, kinds: Iterable[str] = TYPES) -> None:
-    """Write all events of these kinds; there must be none of them yet."""
+    """Write all events of these kinds, whose folders must not exist yet."""
     for kind in kinds:
         (folder / kind).mkdir(parents=True)
         source = NexmarkSource(kind, events).batches()

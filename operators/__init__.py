@@ -1,1 +1,1 @@
-"""The runtime of operators: everything that runs inside a chain."""
+"""The runtime of operators, which contains all code that runs inside a chain."""

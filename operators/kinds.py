@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 
 class OperatorKind(NamedTuple):
-    """Properties that planning reads off an operator."""
+    """Properties of an operator that planning reads."""
 
-    name_prefix: str  #: what its translator puts before the author's name
+    name_prefix: str  #: the translator's prefix of the author's name
     invokable: str  #: simple class name of the task that runs it as head of a chain
     operator_factory: str  #: simple class name
     chaining: str  #: chaining strategy unless the author sets one
     source: bool = False  #: FLIP-27 source operator
     legacy_source: bool = False
     yielding: bool = False
-    multiple_inputs: bool = False  #: its edges are numbered by input, from 1
+    multiple_inputs: bool = False  #: whether its edges are numbered by input, from 1
 
 
 OPERATOR_KINDS: dict[str, OperatorKind] = {

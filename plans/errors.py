@@ -1,7 +1,8 @@
-"""Penstock's one hierarchy of errors.
+"""The hierarchy of Penstock's errors.
 
-Errors of a run (`InputError`, `StoreError`, …) are raised. Errors of one topology never are: they are
-values (`TopologyError`) that end as rows of the `rejected` table, so that a bad topology cannot stop a batch.
+Errors of a run (`InputError`, `StoreError`, …) are raised. Errors of one topology are values
+(`TopologyError`) that become rows of the `rejected` table and are never raised, so a bad topology cannot stop
+a batch.
 """
 
 from dataclasses import dataclass
@@ -9,40 +10,40 @@ from enum import StrEnum
 
 from penstock.plans.printable import printable_lines
 
-# The kinds of errors an input can have: the `error` of a `TopologyError` that is not Flink's.
+# Kinds of input errors: the `error` of each `TopologyError` that does not come from Flink.
 
 
 INPUT_STAGE = "input"
-"""`error_stage` of everything that is wrong with a topology before Flink would see it."""
+"""`error_stage` of every error that is detected before Flink would see the topology."""
 
 STREAM_GRAPH_STAGE = "stream_graph"
-"""`error_stage` of what Flink's StreamGraphGenerator refuses before it translates anything."""
+"""`error_stage` of topologies that Flink's StreamGraphGenerator refuses before it translates anything."""
 
 EACH_NAME_ONCE = "each name once in a run"
 RENAME_ONE = "rename one of them, or plan them in two runs"
-"""What is allowed, and what to do, where a name or its hash comes twice."""
+"""`allowed` and `hint` of errors about a name, or its hash, that occurs twice."""
 
 
 class ErrorKind(StrEnum):
-    """Reasons to reject a topology, at stage `input` unless they name another one."""
+    """Reasons to reject a topology; at stage `input` unless the comment names another stage."""
 
     LINE_TOO_LONG = "LineTooLong"  #: more bytes than a line may have; the line is not read
     NOT_JSON = "NotJson"  #: the line is not one JSON value
-    NOT_AN_OBJECT = "NotAnObject"  #: JSON, but no object where one belongs
+    NOT_AN_OBJECT = "NotAnObject"  #: JSON, but not an object where an object is required
     DUPLICATE_KEY = "DuplicateKey"  #: an object of the line has a key more than once
     MISSING_KEY = "MissingKey"
     UNKNOWN_KEY = "UnknownKey"
     KEY_NOT_ALLOWED = "KeyNotAllowed"  #: a known key on a kind (or form) that does not take it
     WRONG_TYPE = "WrongType"
     OUT_OF_RANGE = "OutOfRange"  #: right type, value out of range or of the wrong shape
-    UNKNOWN_VALUE = "UnknownValue"  #: not in the closed vocabulary of its key
+    UNKNOWN_VALUE = "UnknownValue"  #: not in the closed vocabulary of the key
     UNKNOWN_KIND = "UnknownKind"
-    INVALID_OPTION_VALUE = "InvalidOptionValue"  #: a Flink option whose value Flink could not parse
+    INVALID_OPTION_VALUE = "InvalidOptionValue"  #: a Flink option with a value that Flink cannot parse
     EMPTY_TOPOLOGY = "EmptyTopology"
     DUPLICATE_ID = "DuplicateId"
     ID_OUT_OF_ORDER = "IdOutOfOrder"  #: ids are not 1..n in creation order
     WRONG_NUMBER_OF_INPUTS = "WrongNumberOfInputs"
-    DANGLING_INPUT = "DanglingInput"  #: an input that no transformation has as its id
+    DANGLING_INPUT = "DanglingInput"  #: an input that is not the id of any transformation
     FORWARD_INPUT = "ForwardInput"  #: an input that is created after its user
     CYCLE = "Cycle"
     TOO_MANY_EDGES = "TooManyEdges"  #: unions of unions that expand to more edges than a plan can hold
@@ -54,11 +55,11 @@ class ErrorKind(StrEnum):
     TOPOLOGY_ID_COLLISION = "TopologyIdCollision"  #: two different names with one xxhash64
     NO_TOPOLOGY = "NoTopology"  #: table input: transformations of a topology that is not in `topologies`
     MORE_ERRORS = "MoreErrors"  #: follows the first errors of a topology: the number of further ones
-    TOPOLOGY_ID_MISMATCH = "TopologyIdMismatch"  #: table input: topology_id is not the xxhash64 of the name
+    TOPOLOGY_ID_MISMATCH = "TopologyIdMismatch"  #: table input: topology_id is not the name's xxhash64
 
 
 class PenstockError(Exception):
-    """Base of all errors that Penstock raises on purpose; its message is fit for a user to read."""
+    """Base class of all errors that Penstock raises on purpose; the message is written for users."""
 
     exit_code = 1
 
@@ -69,35 +70,35 @@ class PenstockError(Exception):
 
 
 class ConfigurationError(PenstockError):
-    """The environment or an option is wrong (a version pair, a Spark setting, a command-line value)."""
+    """An option or the environment is invalid: a version pair, a Spark setting, a command-line value."""
 
     exit_code = 2
 
 
 class InputError(PenstockError):
-    """An input of the run cannot be read at all: a missing file, a directory without topologies, bad gzip."""
+    """An input of the run cannot be read: a missing file, a directory without topologies, damaged gzip."""
 
     exit_code = 3
 
 
 class NotEnoughMemoryError(PenstockError):
-    """The work does not fit in memory: predicted before it starts, or found while it runs."""
+    """The work does not fit in memory, predicted before the start or detected during the run."""
 
     exit_code = 9
 
 
 class SchemaError(PenstockError):
-    """A table given to a pass or to the store does not have the declared columns and types."""
+    """A table passed to a pass or to the store lacks the declared columns and types."""
 
 
 class StoreError(PenstockError):
-    """The plan store cannot be used as asked: not a store, no such version, or a concurrent writer won."""
+    """The plan store cannot serve the request: not a store, an unknown version, or a lost write conflict."""
 
     exit_code = 4
 
 
 class BrokenInvariantError(PenstockError):
-    """A plan breaks what every plan keeps, as a planner's decision may."""
+    """A plan violates an invariant of plans, for example by the decision of a custom planner."""
 
 
 class WorseVerdictError(PenstockError):
@@ -107,28 +108,30 @@ class WorseVerdictError(PenstockError):
 
 
 class RefusedTopologiesError(PenstockError):
-    """Topologies were refused: all of them, or any under --strict. The store holds why."""
+    """Topologies were refused: all of them, or any under --strict. The store has the reasons."""
 
     exit_code = 7
 
 
 class MachineError(PenstockError):
-    """The machine refuses: no space left, no permission, a read-only target, an input/output error."""
+    """The operating system refuses: no space left, no permission, a read-only target, an
+    input/output error.
+    """
 
     exit_code = 8
 
 
 class LostTopologiesError(PenstockError):
-    """inputs != planned + rejected: a bug in Penstock, always reported."""
+    """inputs != planned + rejected: a bug in Penstock, which is always reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyError:
     """One error of a topology.
 
-    `error` is the kind (a name from `plans.topology.error_kinds`, or Flink's exception class), `location`
-    the node or edge ("transformation 7", "line 3 of fleet.jsonl"), `found` the value that was found,
-    `allowed` the values that are allowed, `hint` what to do.
+    `error`: the kind (an ErrorKind, or the name of Flink's exception class); `location`: the node or edge
+    ("transformation 7", "line 3 of fleet.jsonl"); `found`: the offending value; `allowed`: the allowed
+    values; `hint`: a remedy.
     """
 
     error: str
@@ -139,7 +142,7 @@ class TopologyError:
 
     @property
     def message(self) -> str:
-        """The sentence that the `rejected` table shows."""
+        """The sentence in the `rejected` table."""
         parts = [f"{self.location}: found {self.found}"]
         if self.allowed:
             parts.append(f"allowed: {self.allowed}")
@@ -152,5 +155,5 @@ UNSUPPORTED_OPERATION = "UnsupportedOperationException"
 ILLEGAL_STATE = "IllegalStateException"
 ILLEGAL_ARGUMENT = "IllegalArgumentException"
 NUMBER_FORMAT = "NumberFormatException"
-ALLOWED = "what Apache Flink 2.3.0 plans"
-HINT = "Flink refuses this job; change the job as the message says"
+ALLOWED = "a job that Apache Flink 2.3.0 plans"
+HINT = "Flink refuses this job; change it according to the message"

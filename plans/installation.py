@@ -1,4 +1,4 @@
-"""What is installed as Penstock: its distribution, its version, and what another project's of its name is."""
+"""The installed distribution of Penstock, its version, and a foreign distribution of the same name."""
 
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, requires, version
@@ -9,14 +9,14 @@ import penstock
 
 DISTRIBUTION = "penstock-spark"
 _OTHER = "penstock"
-"""A distribution of the index whose package has our name too."""
+"""Another project's distribution on the package index; its package is called penstock, too."""
 
 _COMMAND = "penstock.engine.commands.main:main"
 
 
 @cache
 def own_version() -> str:
-    """Penstock's version: of its distribution, or of the checkout it is imported from; else "unknown"."""
+    """Return Penstock's version, from its distribution or from the checkout, or "unknown"."""
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:
@@ -24,7 +24,7 @@ def own_version() -> str:
 
 
 def own_requirements() -> list[str]:
-    """The requirements of its metadata; of a checkout that is not installed, without those of extras."""
+    """Return the distribution's requirements, or the checkout's without extras."""
     try:
         return requires(DISTRIBUTION) or []
     except PackageNotFoundError:
@@ -32,7 +32,7 @@ def own_requirements() -> list[str]:
 
 
 def _checkout() -> dict[str, Any]:
-    """The table `project` of the checkout that Penstock is imported from; empty for an installation."""
+    """Return the table `project` of the imported checkout's pyproject.toml; {} for an installation."""
     project = Path(penstock.__file__).resolve().parents[1] / "pyproject.toml"
     if not project.is_file():
         return {}
@@ -43,18 +43,18 @@ def _checkout() -> dict[str, Any]:
 
 
 def install_command(*extras: str) -> str:
-    """The command that adds `extras`.
+    """Return the pip command that adds `extras`.
 
-    Pip takes an installed distribution before it looks for one, so that it serves a checkout, a wheel and the
+    Pip prefers an installed distribution to the index, so one command serves a checkout, a wheel and the
     index.
     """
     return f"pip install '{DISTRIBUTION}[{','.join(extras)}]'"
 
 
 def other_distribution() -> str | None:
-    """A sentence about a distribution named `penstock` that is installed and not ours; None if there is none.
+    """Describe a foreign distribution named `penstock` that is installed; None if there is none.
 
-    Pip puts the files of both into one folder, so that the later one hides the API of the first.
+    Pip installs both into one folder, so the one installed later hides the API of the other.
     """
     try:
         other = distribution(_OTHER)
@@ -62,11 +62,13 @@ def other_distribution() -> str | None:
         return None
     if _is_ours(other):
         return None
-    found = f"the distribution {_OTHER} {other.version} is another project's, whose package has the same name"
-    hidden = "" if hasattr(penstock, "plan") else "; `import penstock` gives that one"
-    return f"{found}{hidden}: pip uninstall -y {_OTHER} {DISTRIBUTION}, and install Penstock again"
+    problem = (
+        f"the distribution {_OTHER} {other.version} is another project's, whose package has the same name"
+    )
+    hidden = "" if hasattr(penstock, "plan") else "; `import penstock` imports that one"
+    return f"{problem}{hidden}: pip uninstall -y {_OTHER} {DISTRIBUTION}, and install Penstock again"
 
 
 def _is_ours(other: Distribution) -> bool:
-    """Whether it is an installation of ours under its former name."""
+    """Return whether `other` is Penstock itself under its former name."""
     return any(entry.value == _COMMAND for entry in other.entry_points)

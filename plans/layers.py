@@ -1,4 +1,4 @@
-"""The layers of a plan, their tables, and the settings that a plan depends on besides the job."""
+"""The layers of a plan, their tables, and the cluster settings that a plan depends on."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, Slot
 
 
 def layers_until(until: Layer) -> list[Layer]:
-    """The layers from the first up to and including that one."""
+    """Return the layers from the first up to and including `until`."""
     return list(Layer)[: list(Layer).index(until) + 1]
 
 
@@ -42,7 +42,7 @@ LAYER_TABLES: dict[Layer, dict[str, str]] = {
         "managed_memory": "managed_memory",
     },
 }
-"""Layer to its tables: the name in plans.tables, and the name of the table of passes that holds the rows."""
+"""Layer to its tables: the name in plans.tables to the name that passes use for the rows."""
 
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Everything that the slots layer depends on besides the job: the configuration of Flink's cluster.
+    """The configuration of Flink's cluster, on which the slots layer depends besides the job.
 
-    `decided`: the checked answers of custom planners, by decision (see plans.custom_planners). Only the
+    `decided`: validated answers of custom planners, by decision (see plans.custom_planners). Only the
     columnar planner follows them.
     """
 

@@ -1,8 +1,9 @@
-"""All passes from the topology to slots, in order: the one list that both planners follow.
+"""All passes from the topology to slots, in order; both planners follow this list.
 
-A pass is a pure function: tables in, one table out. It is implemented twice: by joins and windows on Spark
-(plans/planners/joins_passes.py), and over columns in one process (plans/planners/columnar_passes.py). The
-positional parameters of an implementation are named after the tables it reads; the runners look them up.
+A pass is a pure function from tables to one table. Each has two implementations: joins and windows on Spark
+(plans/planners/joins_passes.py), and columns in one process (plans/planners/columnar_passes.py). The
+positional parameters of an implementation are named after the tables that it reads; the runners look the
+tables up by these names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,11 +14,11 @@ from penstock.plans.vocabulary import Layer
 
 
 class Pass(NamedTuple):
-    """One step of planning, in either planner.
+    """One step of planning, for either planner.
 
-    `produces` names its table. `reads` are the tables that the result follows from; an implementation may
-    read fewer of them, and tables that only its own planner keeps (OF_ITS_OWN in both lists). `flink` names
-    the classes and methods of Flink that the rule comes from.
+    `produces`: the table. `reads`: the tables that determine the result; an implementation may read fewer of
+    them, and tables that only its own planner has (OF_ITS_OWN in both lists). `flink`: the classes and
+    methods of Flink that define the rule.
     """
 
     layer: Layer
@@ -32,7 +33,7 @@ PASSES: tuple[Pass, ...] = (
         Layer.STREAM_GRAPH,
         "expanded_transformations",
         ("transformations",),
-        "a sink of the Sink V2 API is the operators that Flink makes of it, with ids of their own",
+        "a sink of the Sink V2 API becomes the operators that Flink expands it to, with new ids",
         "SinkTransformationTranslator, GlobalCommitterTransformationTranslator",
     ),
     Pass(
@@ -308,20 +309,20 @@ PASSES: tuple[Pass, ...] = (
         "ManagedMemoryUtils, MemoryManager",
     ),
 )
-"""Every pass, in the order of planning."""
+"""Every pass, in planning order."""
 
 GIVEN = ("topologies", "transformations", "job_settings", "given_stream_nodes", "given_stream_edges")
-"""The tables of the topology layer under the names that passes know them by."""
+"""The tables of the topology layer, under the names that passes use."""
 
 
-# The steps of a planner in the order of plans.passes.PASSES, and the tables of each layer.
+# Steps of a planner in the order of PASSES, and the tables of each layer.
 
 
 Step = TypeVar("Step")
 
 
 def passes_until(until: Layer) -> tuple[Pass, ...]:
-    """The passes that derive the layers up to and including `until`."""
+    """Return the passes that derive the layers up to and including `until`."""
     layers = layers_until(until)
     return tuple(step for step in PASSES if step.layer in layers)
 
@@ -329,10 +330,10 @@ def passes_until(until: Layer) -> tuple[Pass, ...]:
 def in_order(
     implemented: Mapping[str, Step], of_its_own: Mapping[str, tuple[str, Step]], until: Layer
 ) -> list[tuple[str, Step]]:
-    """(table, step) of all layers up to and including `until`, in the order of planning.
+    """Return (table, step) for all layers up to and including `until`, in planning order.
 
-    `implemented`: a planner's step for the table of each pass. `of_its_own`: tables that only this planner
-    keeps, each with the pass before which it is made, and its step.
+    `implemented`: the planner's step for the table of each pass. `of_its_own`: tables that only this planner
+    has, each with the pass that it precedes and its step.
     """
     listed: list[tuple[str, Step]] = []
     for entry in passes_until(until):
@@ -342,9 +343,9 @@ def in_order(
 
 
 def produced_by_layer(of_its_own: Iterable[tuple[str, str]] = ()) -> dict[Layer, tuple[str, ...]]:
-    """Layer to the tables that are derived in it.
+    """Return the derived tables of each layer.
 
-    `of_its_own`: tables that only one planner keeps, each with the pass before which it is made.
+    `of_its_own`: tables that only one planner has, each with the pass that it precedes.
     """
     layers = {entry.produces: entry.layer for entry in PASSES}
     layers |= {name: layers[before] for name, before in of_its_own}

@@ -1,14 +1,14 @@
-"""Foreign text (names, paths, messages of others) as text that a terminal only shows and never obeys."""
+"""Foreign text (names, paths, messages of others) in a form that terminals display and never obey."""
 
 import re
 from collections.abc import Sequence
 
 _HIDDEN = (
     "\x00-\x1f\x7f-\x9f"  # control codes: C0, DEL, C1
-    "\xad\u180e\u200b\u2060-\u2065\ufeff\ufff9-\ufffb"  # shown as nothing
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # turn the direction of what follows
+    "\xad\u180e\u200b\u2060-\u2065\ufeff\ufff9-\ufffb"  # invisible
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # change the direction of the text after them
     "\u2028\u2029"  # end a line
-    "\ud800-\udfff"  # halves of a surrogate pair, such as bytes of a file name that are not UTF-8
+    "\ud800-\udfff"  # lone surrogates, such as bytes of a file name that are not UTF-8
     "\U000e0000-\U000e007f"  # tags: a second, invisible ASCII
 )
 _FLAG = "\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f"
@@ -19,27 +19,27 @@ _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def printable(text: str) -> str:
-    """`text` on one line, with an escape in place of each character that a terminal acts on or hides.
+    r"""Return `text` on one line, with each character that a terminal obeys or hides replaced by an escape.
 
     Control codes, line ends, marks of direction, invisible characters and lone surrogates become \\n, \\t,
-    \\r, \\x1b, \\u202e or \\U000e0041, as in Python. All else stays, including every script and all emoji.
-    Two different texts never look alike: a backslash is doubled where it would read as such an escape.
+    \\r, \\x1b, \\u202e or \\U000e0041, as in Python. Everything else stays, including every script and all
+    emoji. Two different texts never look alike: a backslash is doubled if it would read as such an escape.
     """
     if text.isascii() and text.isprintable() and "\\" not in text:
-        return text  # most names are printable: this takes a tenth of the time
+        return text  # most names are printable: a tenth of the time
     return _HIDDEN_CHARACTER.sub(_escaped, _AMBIGUOUS_BACKSLASH.sub(r"\\\\", text))
 
 
 def printable_lines(text: str) -> str:
-    """A message of several lines made printable; its line feeds and backslashes stay.
+    """Make a message of several lines printable; its line feeds and backslashes stay.
 
-    A message has escaped the foreign text in it already, so its backslashes are escapes.
+    Foreign text in the message has been escaped before, so its backslashes are escapes.
     """
     return "\n".join(_HIDDEN_CHARACTER.sub(_escaped, line) for line in text.split("\n"))
 
 
 def printable_json(text: str) -> str:
-    """JSON text that means the same, with JSON's own escapes for the characters that `printable` escapes."""
+    """Return equivalent JSON text with JSON's own escapes for the characters that `printable` escapes."""
     if text.isascii() and "\x7f" not in text:
         return text
     return _BEYOND_ASCII_IN_JSON.sub(_escaped_in_json, text)
@@ -65,7 +65,7 @@ _LONG = {f"\\{escape[1]}": character for character, escape in _SHORT.items()} | 
 
 
 def unprintable(text: str) -> str:
-    """The text that `printable` made `text` of."""
+    """Return the original text of a result of `printable`."""
     return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
 
 
@@ -77,21 +77,21 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 MOST_ERRORS = 20
-"""Errors shown of one topology; the others are counted."""
+"""Errors listed per topology; further ones are counted."""
 
 MOST_CHARACTERS = 2_000
-"""The longest part of a message; longer than every message of Flink that quotes no user text."""
+"""The longest part of a message; longer than any message of Flink that quotes no user text."""
 
 MOST_OF_A_NAME = 120
 """Characters of a name that a message quotes."""
 
 
 def limited(text: str, most: int = MOST_CHARACTERS) -> str:
-    """The text, or its first `most` characters and how many more there are."""
+    """Return `text`, or its first `most` characters and the number of further ones."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
 
 
 def first_and_count(items: Sequence[str], separator: str = ", ", most: int = MOST_ERRORS) -> str:
-    """The first items, none longer than MOST_CHARACTERS, and how many more there are."""
+    """Join the first items, each cut to MOST_CHARACTERS, and append the number of further ones."""
     more = len(items) - most
     return separator.join(map(limited, items[:most])) + (f"{separator}and {more:,} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""Whether the state of one planned job restores in another, as Flink decides it."""
+"""Decide, as Flink does, whether the state of one planned job can be restored in another."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
@@ -16,9 +16,9 @@ _T = TypeVar("_T")
 
 
 def in_map_order(items: Iterable[_T], key: Callable[[_T], str], expected_size: int) -> list[_T]:
-    """`items`, put into a new map one after the other, in the order of the map's values.
+    """Return `items` in the iteration order of a new Java map into which they are put one after the other.
 
-    `key`: an id of 32 hex digits, different for each item. `expected_size`: what the map was made for.
+    `key`: a distinct id of 32 hex digits per item. `expected_size`: the size that the map is created for.
     """
     entries = list(items)
     hashes = np.array([_hash_code(key(item)) for item in entries], np.uint32)
@@ -27,7 +27,7 @@ def in_map_order(items: Iterable[_T], key: Callable[[_T], str], expected_size: i
 
 
 def _hash_code(hex_id: str) -> int:
-    """AbstractID.hashCode: the id's four words of 32 bits, xor."""
+    """AbstractID.hashCode: the xor of the id's four 32-bit words."""
     number = int(hex_id, 16)
     half = (number >> 64) ^ number
     return ((half >> 32) ^ half) & 0xFFFFFFFF
@@ -46,11 +46,13 @@ JOB_COLUMNS = {
         "operator_order",
     ),
 }
-"""The columns that jobs_to_restore reads, by table."""
+"""The columns read by jobs_to_restore, by table."""
 
 
 class SavepointOperator(NamedTuple):
-    """An operator of a chain. `order`: its position among the ids of its vertex; None: not among them."""
+    """An operator of a chain. `order`: its position among the operator ids of its vertex, or None if it is
+    absent.
+    """
 
     node: int
     operator_id: str
@@ -59,7 +61,7 @@ class SavepointOperator(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A job vertex. `max_parallelism` is the effective one; `derives_it`: the author has set none."""
+    """A job vertex. `max_parallelism`: the effective value; `derives_it`: the author did not set it."""
 
     vertex_id: str
     parallelism: int
@@ -69,7 +71,9 @@ class Task(NamedTuple):
 
     @property
     def operator_ids(self) -> Iterator[tuple[str, str | None]]:
-        """(generated, user-defined) of its operators, as JobVertex.getOperatorIDs: no chained sources."""
+        """Yield (generated id, user-defined id) per operator without chained sources, as
+        JobVertex.getOperatorIDs.
+        """
         listed = (operator for operator in self.operators if operator.order is not None)
         for operator in sorted(listed, key=lambda operator: operator.order or 0):
             yield operator.operator_id, operator.user_defined_operator_id
@@ -80,7 +84,7 @@ Job = list[Task]
 
 
 def jobs_to_restore(tables: Mapping[str, pl.DataFrame]) -> dict[str, Job]:
-    """Planned topologies by name; `tables` hold JOB_COLUMNS."""
+    """Return the planned topologies by name; `tables` contain JOB_COLUMNS."""
     vertices = join_topology(
         tables["job_vertices"].rename({"max_parallelism": "given_max_parallelism"}),
         tables["execution_job_vertices"].select(JOB_COLUMNS["execution_job_vertices"]),
@@ -125,7 +129,7 @@ class SavepointState(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """An exception of Flink's: the simple name of its class, and its message."""
+    """The simple class name and the message of an exception that Flink would raise."""
 
     error: str
     message: str
@@ -134,22 +138,22 @@ class Failure(NamedTuple):
 def take_savepoint(
     job: Job, stateful: Collection[int] | None = None, *, with_empty: bool = False
 ) -> list[SavepointState]:
-    """The states of operators whose node is in `stateful` (None: of all), by node.
+    """Return the states of operators whose node is in `stateful` (None: all), sorted by node.
 
-    Each is taken in every subtask, with the effective max parallelism of its task. `with_empty`: with the
-    entries of operators without state, which Flink's savepoints have, too.
+    Each covers every subtask, with the effective max parallelism of the task. `with_empty`: include entries
+    of operators without state, as Flink's savepoints do.
     """
-    entries = sorted(_entries(job, stateful), key=lambda of_node: of_node[0])
+    entries = sorted(_entries(job, stateful), key=lambda entry: entry[0])
     return [state for _, state in entries if with_empty or not state.empty]
 
 
 def take_last_state(job: Job, stateful: Collection[int] | None = None) -> list[SavepointState]:
-    """The entries of all operators in a checkpoint, in the order of the map that recovery reads.
+    """Return the entries of all operators in a checkpoint, in the order of the map that recovery reads.
 
     `stateful`: nodes with state (None: all). Source: CompletedCheckpoint, as Java's serialization reads it.
     """
     taken = [state for _, state in _entries(job, stateful)]
-    # HashMap.readObject makes a table for as many entries as it reads.
+    # HashMap.readObject sizes the table by the number of entries to read.
     capacity = max(DEFAULT_TABLE, len(taken) * 4 // 3 + 1)
     table = 1 << (capacity - 1).bit_length()
     hashes = np.array([_hash_code(state.operator_id) for state in taken], np.uint32)
@@ -157,7 +161,7 @@ def take_last_state(job: Job, stateful: Collection[int] | None = None) -> list[S
 
 
 def _entries(job: Job, stateful: Collection[int] | None) -> Iterator[tuple[int, SavepointState]]:
-    """Nodes with their entries; a task reports to its operators only if one of them has state.
+    """Yield each node with its entry; a task reports to its operators only if one of them has state.
 
     Source: PendingCheckpoint.acknowledgeTask.
     """
@@ -170,11 +174,12 @@ def _entries(job: Job, stateful: Collection[int] | None) -> Iterator[tuple[int, 
 
 
 def restore_last_state(states: Collection[SavepointState], job: Job) -> Failure | None:
-    """Why Flink does not start `job` from its last checkpoint, without a savepoint; None: it does.
+    """Return the failure with which Flink refuses to start `job` from its last checkpoint, or None if it
+    starts.
 
-    `states` as take_last_state lists them. Every entry needs an operator, an empty one too, and no option
-    allows otherwise. As in restore_savepoint, one of several failing tasks is named.
-    Source: CheckpointCoordinator.restoreInitialCheckpointIfPresent, StateAssignmentOperation.assignStates.
+    `states`: in the order of take_last_state. Every entry, even an empty one, needs an operator, and no
+    option relaxes that. If several tasks fail, one of them is named, as in restore_savepoint. Source:
+    CheckpointCoordinator.restoreInitialCheckpointIfPresent, StateAssignmentOperation.assignStates.
     """
     known = {operator_id for task in job for pair in task.operator_ids for operator_id in pair}
     for state in states:
@@ -189,10 +194,10 @@ def restore_last_state(states: Collection[SavepointState], job: Job) -> Failure 
 def restore_savepoint(
     states: Iterable[SavepointState], job: Job, allow_non_restored_state: bool
 ) -> Failure | None:
-    """Why Flink does not start `job` from a savepoint with `states`; None: it does.
+    """Return the failure with which Flink refuses to start `job` from a savepoint, or None if it starts.
 
-    `allow_non_restored_state`: state that no operator of the job has is skipped. Where several tasks fail,
-    this is about one of them; Flink itself goes through them in any order.
+    `states`: the entries of the savepoint. `allow_non_restored_state`: skip state that matches no operator of
+    the job. If several tasks fail, the result concerns one of them; Flink visits them in no fixed order.
     Source: Checkpoints.loadAndValidateCheckpoint, then StateAssignmentOperation.assignStates.
     """
     tasks = in_map_order(job, lambda task: task.vertex_id, _TASKS_OF_A_NEW_GRAPH)
@@ -217,9 +222,9 @@ def restore_savepoint(
 
 
 def _assign(restored: dict[str, SavepointState], task: Task) -> Failure | None:
-    """Hand over to a task what it has of `restored`, which loses it; why Flink fails at that, if it does.
+    """Move the states of a task out of `restored`; return the failure that Flink raises for them, if any.
 
-    An operator without state counts with the max parallelism that the task has before.
+    An operator without state counts with the max parallelism that the task has at that point.
     """
     states: dict[str, SavepointState] = {}
     has_state = False
@@ -275,7 +280,9 @@ def _above_max_parallelism(state: SavepointState, task: Task) -> Failure:
 
 
 def _changed_max_parallelism(state: SavepointState, task: Task) -> Failure:
-    """Flink prints the vertex as an object, with a number that differs from run to run: here its id's."""
+    """Flink prints the vertex as a Java object with a number that differs from run to run; here the id's
+    digits.
+    """
     vertex = f"org.apache.flink.runtime.executiongraph.ExecutionJobVertex@{task.vertex_id[:8]}"
     return Failure(
         ILLEGAL_STATE,

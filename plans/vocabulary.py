@@ -1,13 +1,13 @@
-"""The closed vocabularies of a plan, under Flink's names; each value says who reads it.
+"""The closed vocabularies of a plan, under Flink's names; each enum names its readers.
 
-Source: the enums of the same names in Apache Flink 2.3.0. All are ``StrEnum``: a value is its own string,
-so tables hold plain strings and comparisons need no conversion.
+Source: the enums of the same names in Apache Flink 2.3.0. All are ``StrEnum``: a value is its own string, so
+tables contain plain strings and comparisons need no conversion.
 """
 
 from enum import StrEnum
 from typing import Literal
 
-# Values of enums as type checkers know them, for arguments that may be given as strings.
+# Values of enums as type checkers know them, for arguments that may be strings.
 
 
 LayerName = Literal["topology", "stream_graph", "job_graph", "execution_graph", "slots"]
@@ -59,16 +59,16 @@ TableName = Literal[
 
 
 class TopologyForm(StrEnum):
-    """How a topology was written down; decides at which pass it enters the plan."""
+    """The form in which a topology was written; decides at which pass it enters the plan."""
 
     TRANSFORMATIONS = "transformations"  #: the job as its author wrote it; enters at `resolve_virtual_nodes`
     STREAM_GRAPH = "stream_graph"  #: already a StreamGraph; enters at `mark_chainable_edges`
 
 
 class Layer(StrEnum):
-    """How far to plan, in order; the runner stops after the layer asked for."""
+    """The last layer to plan; layers are in order."""
 
-    TOPOLOGY = "topology"  #: what came in: topologies and their transformations, or stream graphs
+    TOPOLOGY = "topology"  #: the input: topologies and their transformations, or stream graphs
     STREAM_GRAPH = "stream_graph"  #: operators, the edges between them, and which edges chain
     JOB_GRAPH = "job_graph"  #: chains as vertices, with their data sets, edges, ids and memory
     EXECUTION_GRAPH = "execution_graph"  #: subtasks, partitions, pipelined regions
@@ -96,18 +96,18 @@ class Kind(StrEnum):
 
 VIRTUAL_KINDS = frozenset({Kind.UNION, Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT})
 EXPANDED_KINDS = frozenset({Kind.WRITER, Kind.COMMITTER, Kind.GLOBAL_COMMITTER})
-"""Kinds that only expand_sinks makes."""
+"""Kinds that only expand_sinks creates."""
 
 WRITTEN_KINDS = tuple(kind for kind in Kind if kind not in EXPANDED_KINDS)
-"""Kinds that topology files may have."""
+"""Kinds that topology files may contain."""
 
 SOURCE_KINDS = frozenset({Kind.SOURCE, Kind.LEGACY_SOURCE})
 
 
 class ChainingStrategy(StrEnum):
-    """Whether an operator may be chained to its input or to its readers; read by `mark_chainable_edges`."""
+    """Whether an operator may be chained to its inputs or readers; read by `mark_chainable_edges`."""
 
-    ALWAYS = "ALWAYS"  #: may be chained to what it reads, and to what reads it
+    ALWAYS = "ALWAYS"  #: may be chained to its inputs and to its readers
     NEVER = "NEVER"  #: is a chain of its own
     HEAD = "HEAD"  #: begins a chain
     HEAD_WITH_SOURCES = "HEAD_WITH_SOURCES"  #: begins a chain; sources that it reads may be in it
@@ -126,21 +126,21 @@ class Partitioner(StrEnum):
     BROADCAST = "broadcast"  #: every record to all subtasks
     GLOBAL = "global"  #: to the first subtask
     HASH = "hash"  #: by key: to the subtask that has the key's group
-    CUSTOM = "custom"  #: chosen by a function of the author's
+    CUSTOM = "custom"  #: chosen by a function of the author
 
 
 class StreamExchangeMode(StrEnum):
-    """The exchange mode that the author set for an edge; read by `choose_result_partition_types`."""
+    """The exchange mode that the author set on an edge; read by `choose_result_partition_types`."""
 
     UNDEFINED = "UNDEFINED"  #: the job's global exchange mode decides
     PIPELINED = "PIPELINED"  #: read while it is written
-    BATCH = "BATCH"  #: read when all of it is written; counts in BATCH runtime mode only
+    BATCH = "BATCH"  #: read after all of it is written; counts in BATCH runtime mode only
     HYBRID_FULL = "HYBRID_FULL"  #: read while it is written, or later; all of it goes to disk
     HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; only data that is not read at once goes to disk
 
 
 class GlobalStreamExchangeMode(StrEnum):
-    """Decides every edge whose own exchange mode is UNDEFINED; read by `choose_result_partition_types`."""
+    """The mode of all edges whose own exchange mode is UNDEFINED; read by `choose_result_partition_types`."""
 
     ALL_EDGES_BLOCKING = "ALL_EDGES_BLOCKING"  #: all edges BLOCKING
     FORWARD_EDGES_PIPELINED = "FORWARD_EDGES_PIPELINED"  #: FORWARD edges PIPELINED_BOUNDED, others BLOCKING
@@ -154,10 +154,10 @@ class GlobalStreamExchangeMode(StrEnum):
 
 
 class ResultPartitionType(StrEnum):
-    """How an intermediate data set is handed over; read by regions, slot sharing and buffers."""
+    """How an intermediate data set is transferred; read by regions, slot sharing and buffers."""
 
-    BLOCKING = "BLOCKING"  #: read when all of it is written
-    BLOCKING_PERSISTENT = "BLOCKING_PERSISTENT"  #: the same, and kept after it was read
+    BLOCKING = "BLOCKING"  #: read after all of it is written
+    BLOCKING_PERSISTENT = "BLOCKING_PERSISTENT"  #: the same, and retained after reading
     PIPELINED = "PIPELINED"  #: read while it is written, through any number of buffers
     PIPELINED_BOUNDED = "PIPELINED_BOUNDED"  #: read while it is written, through a bounded number of buffers
     PIPELINED_APPROXIMATE = "PIPELINED_APPROXIMATE"  #: the same; readers can restart alone, and lose records
@@ -168,14 +168,14 @@ class ResultPartitionType(StrEnum):
 BLOCKING_TYPES = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
 HYBRID_TYPES = (ResultPartitionType.HYBRID_FULL, ResultPartitionType.HYBRID_SELECTIVE)
 MUST_BE_PIPELINED_TYPES = (ResultPartitionType.PIPELINED, ResultPartitionType.PIPELINED_BOUNDED)
-"""Types whose consumer has to run while the producer does (ResultPartitionType.mustBePipelinedConsumed)."""
+"""Types whose consumer must run while the producer runs (ResultPartitionType.mustBePipelinedConsumed)."""
 
 
 class DistributionPattern(StrEnum):
-    """Which subtasks of its producer a consumer subtask reads.
+    """The subtasks of a producer that a consumer subtask reads.
 
-    Read where partitions get their consumers (`create_intermediate_results`), by `find_pipelined_regions` and
-    by the slot sharing strategy that prefers local inputs.
+    Read by `create_intermediate_results` (consumers of partitions), by `find_pipelined_regions`, and by the
+    slot sharing strategy that prefers local inputs.
     """
 
     POINTWISE = "POINTWISE"  #: neighbouring ones, divided as evenly as possible (see pointwise_edges.py)
@@ -183,7 +183,7 @@ class DistributionPattern(StrEnum):
 
 
 class JobType(StrEnum):
-    """How a job runs, AUTOMATIC being resolved; read by `translate_nodes` and `choose_partitioners`."""
+    """How a job runs, with AUTOMATIC resolved; read by `translate_nodes` and `choose_partitioners`."""
 
     STREAMING = "STREAMING"  #: all tasks run at once
     BATCH = "BATCH"  #: regions of tasks run one after the other
@@ -201,7 +201,7 @@ class ManagedMemoryUseCase(StrEnum):
 
 
 class SlotSharingStrategy(StrEnum):
-    """The strategy that decides which tasks share a slot (see plans/slots/strategies.py)."""
+    """The strategy that assigns tasks to slots (see plans/slots/strategies.py)."""
 
     LOCAL_INPUT_PREFERRED = "local-input-preferred"  #: Flink 2.3's default
     TASK_BALANCED_PREFERRED = "task-balanced-preferred"  #: Flink's choice for load balance mode TASKS
@@ -211,21 +211,21 @@ DEFAULT_SLOT_SHARING_STRATEGY = SlotSharingStrategy.LOCAL_INPUT_PREFERRED
 
 
 class ExecutionState(StrEnum):
-    """States of an Execution, in the order in which a run that goes well passes them."""
+    """States of an Execution, in the order of a successful run."""
 
-    CREATED = "CREATED"  #: not begun
-    SCHEDULED = "SCHEDULED"  #: waits for a slot
-    DEPLOYING = "DEPLOYING"  #: has a slot, and is sent there
-    INITIALIZING = "INITIALIZING"  #: its operators are opened
-    RUNNING = "RUNNING"  #: works on records
-    FINISHED = "FINISHED"  #: has ended, with all its work done
-    CANCELING = "CANCELING"  #: is told to stop
-    CANCELED = "CANCELED"  #: was stopped
-    FAILED = "FAILED"  #: has ended with an error, or was lost
+    CREATED = "CREATED"  #: not started
+    SCHEDULED = "SCHEDULED"  #: waiting for a slot
+    DEPLOYING = "DEPLOYING"  #: has a slot; being sent to it
+    INITIALIZING = "INITIALIZING"  #: its operators are being opened
+    RUNNING = "RUNNING"  #: processing records
+    FINISHED = "FINISHED"  #: completed all its work
+    CANCELING = "CANCELING"  #: requested to stop
+    CANCELED = "CANCELED"  #: stopped
+    FAILED = "FAILED"  #: ended with an error, or lost
 
 
 class BufferSide(StrEnum):
-    """The side of a task that holds network buffers; set by `network_buffers`, read by `penstock size`."""
+    """The side of a task that owns network buffers; set by `network_buffers`, read by `penstock size`."""
 
     GATE = "GATE"  #: input gate: one per job edge
     RESULT_PARTITION = "RESULT_PARTITION"  #: result partition: one per intermediate data set
@@ -241,20 +241,20 @@ PARTITIONER_CLASSES = {
     Partitioner.HASH: "KeyGroupStreamPartitioner",
     Partitioner.CUSTOM: "CustomPartitionerWrapper",
 }
-"""Flink's class of a partitioner."""
+"""Flink's class per partitioner."""
 
 UNSPECIFIED_FORWARD_CLASS = "ForwardForUnspecifiedPartitioner"
-"""Flink's class of a forward partitioner that nobody has asked for, in dynamic graphs."""
+"""Flink's class for a forward partitioner that the author did not request, in dynamic graphs."""
 
 CONSECUTIVE_HASH_CLASS = "ForwardForConsecutiveHashPartitioner"
-"""Flink's class of a forward partitioner where keys are partitioned already, in dynamic graphs."""
+"""Flink's class for a forward partitioner between equally partitioned keys, in dynamic graphs."""
 
 FORWARD_CLASSES = (
     PARTITIONER_CLASSES[Partitioner.FORWARD],
     UNSPECIFIED_FORWARD_CLASS,
     CONSECUTIVE_HASH_CLASS,
 )
-"""ForwardPartitioner and what extends it: chains are formed along these only."""
+"""ForwardPartitioner and its subclasses; chains form along these only."""
 
 TABLE_HASH_CLASS = "BinaryHashPartitioner"
-"""The Table planner's class of a partitioner by fields, which its name lists: `HASH[a, b]`."""
+"""The Table planner's class for partitioning by fields; its name lists them: `HASH[a, b]`."""

@@ -1,4 +1,4 @@
-"""A process of tests as that of a command, for as long as one is called in it."""
+"""Call commands in a process of tests, and restore the process afterwards."""
 
 import atexit
 import signal
@@ -13,7 +13,7 @@ from penstock.engine.machine.stop_on_signals import _WORDS, _Stop
 
 @contextmanager
 def as_command() -> Iterator[None]:
-    """Puts back what `engine.commands.main.main` changes of its process."""
+    """Restore the parts of the process that `engine.commands.main.main` changes."""
     state = (_Stop.handling, _Stop.number, _Stop.on_interrupt)
     handlers = {number: signal.getsignal(number) for number in _WORDS}
     hooks = (sys.stdout, sys.stderr, sys.unraisablehook, warnings.showwarning)

@@ -1,4 +1,4 @@
-"""One Spark session for the tests that ask for it, folders of state and cache, and Java for marked tests.
+"""A Spark session for the tests that use it, folders of state and cache, and Java for marked tests.
 
 A test that needs Java, itself or in a process, is marked `spark` or `flink`; the fixture `spark` marks its
 tests. All others find none: JAVA_HOME names nothing, and java, javac and jar on PATH are those of no_java.
@@ -24,16 +24,19 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session", autouse=True)
 def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What outlives a command is not this user's; later runs find the archive of Spark's classes."""
+    """Set the state folder to a temporary one, and the cache to a folder that later runs reuse.
+
+    The cache holds the archive of Spark's classes.
+    """
     os.environ[STATE_DIR] = str(tmp_path_factory.mktemp("state"))
     os.environ[CACHE_DIR] = str(Path(__file__).parents[1] / "build" / "cache")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _disks_are_not_waited_for() -> Iterator[None]:
-    """No test takes the power away, and a plan that is stored would wait for the disk some 200 times.
+def _without_fsync() -> Iterator[None]:
+    """Skip fsync of files and folders: storing a plan would wait for the disk some 200 times.
 
-    Tests of what survives it look at what os.fsync is called for.
+    No test cuts the power. Tests of durability check the calls of os.fsync.
     """
     fsync = os.fsync
 
@@ -49,7 +52,7 @@ def _disks_are_not_waited_for() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """local[2], 4 shuffle partitions, 2 GiB, Delta; started by the first test that asks for it."""
+    """Return a session: local[2], 4 shuffle partitions, 2 GiB, Delta; started on first use."""
     from penstock.engine.spark.session import get_session
     from penstock.engine.spark.spark_conf import spark_conf_dir
 
@@ -65,9 +68,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take longest come first, so that of two processes none waits long for the other at the end.
+    """Run the longest files first, so that neither of two processes waits long for the other at the end.
 
-    These are the files that share a session, then those that start a Java of their own.
+    These are the files that share a session, then those that start their own Java.
     """
     own = {item.path for item in items if needs_java(item)}
     items.sort(key=lambda item: (not shares_spark(item.path), item.path not in own))
@@ -75,16 +78,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @cache
 def shares_spark(file: Path) -> bool:
-    """Whether tests or fixtures of a file ask for `spark`, by their text: a wrong guess costs time only."""
-    return _ASKS_FOR_SPARK.search(file.read_text(encoding="utf-8")) is not None
+    """Whether tests or fixtures of a file use `spark`, judged by its text: wrong guesses only cost time."""
+    return _USES_SPARK.search(file.read_text(encoding="utf-8")) is not None
 
 
-_ASKS_FOR_SPARK = re.compile(r"""\bdef \w+\([^)]*\bspark\b[,:)]|fixturevalue\("spark"\)""")
+_USES_SPARK = re.compile(r"""\bdef \w+\([^)]*\bspark\b[,:)]|fixturevalue\("spark"\)""")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With --dist=loadfile one process gets all files that share a session, which is warm from then on."""
+    """With --dist=loadfile, give one process all files that share a session, which it then has warm."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -102,10 +105,10 @@ def needs_java(item: pytest.Item) -> bool:
 
 
 def ways_to_java() -> tuple[dict[str, str | None], dict[str, Any]]:
-    """Variables of the environment, and what SparkContext knows of a session that runs."""
+    """Return variables of the environment, and SparkContext's attributes of a running session."""
     attributes = ("_gateway", "_jvm", "_active_spark_context") if "pyspark" in sys.modules else ()
-    known = {name: getattr(sys.modules["pyspark"].SparkContext, name) for name in attributes}
-    return {name: os.environ.get(name) for name in ("JAVA_HOME", "PATH")}, known
+    attribute_values = {name: getattr(sys.modules["pyspark"].SparkContext, name) for name in attributes}
+    return {name: os.environ.get(name) for name in ("JAVA_HOME", "PATH")}, attribute_values
 
 
 def set_ways_to_java(variables: dict[str, str | None], attributes: dict[str, Any]) -> None:
@@ -123,7 +126,7 @@ HIDDEN = pytest.StashKey[tuple[dict[str, str | None], dict[str, Any]]]()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Hide Java, and a session that runs, from the test and from fixtures that it is the first to ask for."""
+    """Hide Java, and a running session, from the test and from the fixtures that it sets up."""
     if needs_java(item):
         return (yield)
     variables, attributes = item.stash[HIDDEN] = ways_to_java()
@@ -138,7 +141,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Show it again to fixtures of the file that end with its last test, which may be without a marker."""
+    """Show Java again to fixtures of the file that end with its last test, which may be without a marker."""
     if HIDDEN in item.stash:
         set_ways_to_java(*item.stash[HIDDEN])
     assert not handles_signals(), "a command's main() was called in this process without as_command()"

@@ -1,8 +1,8 @@
-"""Changes one token of the code at a time, and lists the changes that no test notices: `make mutants`.
+"""Change one token of the code at a time, and list the changes that no test catches: `make mutants`.
 
-Each change is drawn with a seed from all that are possible in plans, operators and engine, and made in a copy
-of the checkout in build/mutants. The test files that come nearest by imports run against it: those that start
-no JVM, then those that use Spark. A change is noticed if a test fails with it and not without it.
+Each change is drawn with a seed from all possible ones in plans, operators and engine, and made in a copy of
+the checkout in build/mutants. The nearest test files by imports run against it: those that start no JVM, then
+those that use Spark. A change is caught if a test fails with it and not without it.
 """
 
 import argparse
@@ -29,9 +29,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("plans", "operators", "engine")
 EXAMPLES = ROOT / "engine" / "examples"
-NEAREST = 8  #: test files of each kind that run for a change
-SECONDS = 300  #: for the tests of each kind
-NONE_SELECTED = 5  #: pytest's exit code where no test has the marker
+NEAREST = 8  #: number of test files of each kind that run for a change
+SECONDS = 300  #: limit for the tests of each kind
+NONE_SELECTED = 5  #: pytest's exit code if no test has the marker
 NOTICED, UNNOTICED, ENDLESS = "noticed", "unnoticed", "endless"
 BROKEN_ANYWAY = "its test fails without the change too"
 NOT_TRIED = "not tried"
@@ -44,7 +44,7 @@ SWAPS = {
 
 
 class Mutant(NamedTuple):
-    """The token at `line` (from 1) and `column` of `path` becomes `new`."""
+    """A change: the token at `line` (from 1) and `column` of `path` becomes `new`."""
 
     path: str
     line: int
@@ -64,7 +64,7 @@ class Mutant(NamedTuple):
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
-    """Every change of one token in `path`; some leave no program."""
+    """Yield every change of one token in `path`; some do not leave a valid program."""
     source = path.read_text(encoding="utf-8")
     tree = ast.parse(source)
     ignored = {place for node in _without_effect(tree) for place in _places(node, source)}
@@ -81,7 +81,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
 
 
 def is_program(mutant: Mutant) -> bool:
-    """Whether the change leaves a program: not so for the `in` of a loop or the `*` of arguments."""
+    """Whether the change leaves a valid program, unlike one of a loop's `in` or an argument's `*`."""
     try:
         ast.parse(mutant.applied((ROOT / mutant.path).read_text(encoding="utf-8")))
     except SyntaxError:
@@ -90,7 +90,7 @@ def is_program(mutant: Mutant) -> bool:
 
 
 def _without_effect(tree: ast.AST) -> Iterator[ast.AST]:
-    """Annotations, imports, and what only type checkers read."""
+    """Yield annotations, imports, and code that only type checkers read."""
     for node in ast.walk(tree):
         match node:
             case ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation):
@@ -113,7 +113,7 @@ def _places(node: ast.AST, source: str) -> Iterator[tuple[int, int]]:
 
 
 def imports_of(path: Path) -> set[str]:
-    """The files of this checkout that `path` imports."""
+    """Return the files of this checkout that `path` imports."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -130,7 +130,7 @@ def imports_of(path: Path) -> set[str]:
 
 
 def nearest_tests(importers: dict[str, set[str]], path: str) -> list[str]:
-    """Test files that import `path`, directly or by way of others: the nearest, then the smallest first."""
+    """Return test files that import `path`, even indirectly: the nearest first, then the smallest."""
     distances, reached = {path: 0}, [path]
     for file in reached:
         for importer in sorted(importers.get(file, ()) - distances.keys()):
@@ -142,16 +142,16 @@ def nearest_tests(importers: dict[str, set[str]], path: str) -> list[str]:
 
 
 def outcome(tree: Path, mutant: Mutant, tests: list[str]) -> str:
-    """What the tests say in `tree` while it has the change: NOTICED, UNNOTICED, ENDLESS or BROKEN_ANYWAY."""
+    """Run the tests in `tree` with the change; return NOTICED, UNNOTICED, ENDLESS or BROKEN_ANYWAY."""
     with_spark = [test for test in tests if "spark" in (ROOT / test).read_text(encoding="utf-8")]
     kinds = (("not spark and not flink and not browser", tests), ("spark", with_spark))
-    for marks, some in kinds:
+    for marks, selected in kinds:
         with _changed(tree, mutant):
-            found = _first_failure(tree, marks, some[:NEAREST])
-        if found == ENDLESS:
+            result = _first_failure(tree, marks, selected[:NEAREST])
+        if result == ENDLESS:
             return ENDLESS
-        if found is not None:
-            return BROKEN_ANYWAY if _first_failure(tree, marks, [found]) else NOTICED
+        if result is not None:
+            return BROKEN_ANYWAY if _first_failure(tree, marks, [result]) else NOTICED
     return UNNOTICED
 
 
@@ -168,7 +168,7 @@ def _changed(tree: Path, mutant: Mutant) -> Iterator[None]:
 
 
 def _first_failure(tree: Path, marks: str, tests: list[str]) -> str | None:
-    """The first test that fails (or file, where it cannot be imported), ENDLESS, or None."""
+    """Return the first test that fails (or file that cannot be imported), ENDLESS, or None."""
     if not tests:
         return None
     options = [
@@ -181,7 +181,7 @@ def _first_failure(tree: Path, marks: str, tests: list[str]) -> str | None:
         "no:xdist",
         f"--basetemp={tree}/build/pytest",
     ]
-    # With bytecode: a change gets a time of its own, and compiling all tests for each takes longer than most.
+    # With bytecode: each change gets a new file time, and compiling all tests takes longer than most runs.
     environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "", "COLUMNS": "1000"}
     run = subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, "-m", marks, *tests],
@@ -193,7 +193,7 @@ def _first_failure(tree: Path, marks: str, tests: list[str]) -> str | None:
         start_new_session=True,
     )
     try:
-        said, _ = run.communicate(timeout=SECONDS)
+        output, _ = run.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
         return ENDLESS
     finally:
@@ -202,12 +202,12 @@ def _first_failure(tree: Path, marks: str, tests: list[str]) -> str | None:
         run.wait()
     if run.returncode in (0, NONE_SELECTED):
         return None
-    match = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
+    match = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
     return match[1] if match else tests[0]
 
 
 def _copy(number: int) -> Path:
-    """A copy of what git has of the checkout."""
+    """Return a copy of the files of the checkout that git lists."""
     tree = ROOT / "build" / "mutants" / str(number)
     shutil.rmtree(tree, ignore_errors=True)
     listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True)
@@ -224,16 +224,18 @@ def _copy(number: int) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants")
     parser.add_argument("paths", nargs="*", default=PACKAGES, help="files or folders to change")
-    parser.add_argument("--count", type=int, default=200, help="changes to draw (default: 200)")
-    parser.add_argument("--seed", type=int, default=1, help="another seed draws others (default: 1)")
-    parser.add_argument("--minutes", type=float, default=180, help="begin no change later (default: 180)")
+    parser.add_argument("--count", type=int, default=200, help="number of changes (default: 200)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the draw (default: 1)")
+    parser.add_argument(
+        "--minutes", type=float, default=180, help="time after which no change begins (default: 180)"
+    )
     parser.add_argument("--processes", type=int, default=2, help="changes tried at a time (default: 2)")
-    asked = parser.parse_args()
-    given = [ROOT / path for path in asked.paths]
-    files = sorted({f for path in given for f in (path.rglob("*.py") if path.is_dir() else [path])})
+    options = parser.parse_args()
+    paths = [ROOT / path for path in options.paths]
+    files = sorted({f for path in paths for f in (path.rglob("*.py") if path.is_dir() else [path])})
     drawn = [mutant for file in files if EXAMPLES not in file.parents for mutant in mutants_of(file)]
-    random.Random(asked.seed).shuffle(drawn)
-    drawn = list(islice(filter(is_program, drawn), asked.count))
+    random.Random(options.seed).shuffle(drawn)
+    drawn = list(islice(filter(is_program, drawn), options.count))
 
     importers: dict[str, set[str]] = {}
     for folder in (*PACKAGES, "tests"):
@@ -242,25 +244,25 @@ def main() -> int:
                 importers.setdefault(imported, set()).add(str(file.relative_to(ROOT)))
 
     trees: SimpleQueue[Path] = SimpleQueue()
-    for number in range(asked.processes):
+    for number in range(options.processes):
         trees.put(_copy(number))
-    end = time.monotonic() + 60 * asked.minutes
+    end = time.monotonic() + 60 * options.minutes
 
     def tried(mutant: Mutant) -> str:
         if time.monotonic() > end:
             return NOT_TRIED
         tree = trees.get()
         try:
-            found = outcome(tree, mutant, nearest_tests(importers, mutant.path))
+            result = outcome(tree, mutant, nearest_tests(importers, mutant.path))
         finally:
             trees.put(tree)
-        print(f"{found}: {mutant}", flush=True)
-        return found
+        print(f"{result}: {mutant}", flush=True)
+        return result
 
-    with ThreadPoolExecutor(asked.processes) as pool:
+    with ThreadPoolExecutor(options.processes) as pool:
         results = list(pool.map(tried, drawn))
     print("", ", ".join(f"{count} {name}" for name, count in Counter(results).items()), sep="\n")
-    unnoticed = [mutant for mutant, found in zip(drawn, results, strict=True) if found == UNNOTICED]
+    unnoticed = [mutant for mutant, result in zip(drawn, results, strict=True) if result == UNNOTICED]
     print(*unnoticed, sep="\n")
     return 1 if unnoticed else 0
 

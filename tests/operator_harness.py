@@ -1,4 +1,4 @@
-"""Runs one operator in this process, without a chain around it, and records what it puts out."""
+"""Run one operator in this process, without a chain around it, and record its output."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -27,17 +27,17 @@ class Watermark:
 
 @dataclass(frozen=True)
 class Tick:
-    """The clock goes on by that much."""
+    """A step of the clock."""
 
     milliseconds: int
 
 
 @dataclass
-class Recorded:
-    """What came out; `events` holds everything in order: (kind, …)."""
+class Recording:
+    """The output; `events` has everything in order: (kind, …)."""
 
     events: list[tuple[object, ...]] = field(default_factory=list)
-    calls: int = 0  #: how often records of the main output came
+    calls: int = 0  #: number of calls with records of the main output
 
     @property
     def values(self):
@@ -70,7 +70,7 @@ class Recorded:
 
 
 class Clock:
-    """A clock that only goes on when told to."""
+    """A clock that only advances by Ticks."""
 
     def __init__(self, now=1_000_000):
         self.now = now
@@ -81,17 +81,15 @@ class Clock:
 
 def run(
     operator, inputs: Iterable[object], *, batch=False, chunk=3, clock=None, end=True, **context
-) -> Recorded:
-    """Run `operator` over `inputs`: Records, Watermarks, Ticks; anything else is the value of a record of
-    input 1.
+) -> Recording:
+    """Run `operator` over `inputs`: Records, Watermarks, Ticks, or plain values of input 1.
 
-    Records of one input that follow one another arrive in lists of `chunk`. With `batch` keyed inputs arrive
-    as the task gives them then: inputs without a key first, then key by key, sorted by timestamp; watermarks
-    are left out.
+    Consecutive records of one input arrive in lists of `chunk`. With `batch`, keyed inputs arrive as from the
+    task: inputs without a key first, then key by key, sorted by timestamp, without watermarks.
     """
     cloudpickle.dumps(operator)
     clock = clock or Clock()
-    recorded = Recorded()
+    recorded = Recording()
     operator.setup(OperatorContext(batch=batch, processing_time=clock, **context), recorded)
     steps = [step if isinstance(step, (Record, Watermark, Tick)) else Record(step) for step in inputs]
     operator.open()
@@ -112,8 +110,8 @@ def _run_streaming(operator, steps, chunk, clock):
     def kind(step):
         return step.number if isinstance(step, Record) else id(step)
 
-    for _, some in groupby(steps, key=kind):
-        portion = list(some)
+    for _, group in groupby(steps, key=kind):
+        portion = list(group)
         if isinstance(portion[0], Record):
             _feed(operator, portion, chunk)
         elif isinstance(portion[0], Tick):
@@ -130,23 +128,23 @@ def _run_batch(operator, records, chunk):
             key = dictionary_key(selectors[record.number - 1](record.value))
             keyed.setdefault(key, []).append(record)
     _feed_by_number(operator, [record for record in records if record.number > len(selectors)], chunk)
-    for some in keyed.values():
-        some.sort(key=lambda record: (_time(record), record.number))
-        _feed_by_number(operator, some, chunk)
+    for portion in keyed.values():
+        portion.sort(key=lambda record: (_time(record), record.number))
+        _feed_by_number(operator, portion, chunk)
         operator.end_key()
 
 
 def _feed_by_number(operator, records, chunk):
-    for _, some in groupby(records, key=lambda record: record.number):
-        _feed(operator, list(some), chunk)
+    for _, portion in groupby(records, key=lambda record: record.number):
+        _feed(operator, list(portion), chunk)
 
 
 def _feed(operator, records, chunk):
     for start in range(0, len(records), chunk):
-        some = records[start : start + chunk]
-        stamps = [record.timestamp for record in some]
+        portion = records[start : start + chunk]
+        stamps = [record.timestamp for record in portion]
         timestamps = None if all(stamp is None for stamp in stamps) else stamps
-        operator.process_input(some[0].number, [record.value for record in some], timestamps)
+        operator.process_input(portion[0].number, [record.value for record in portion], timestamps)
 
 
 def _time(record):

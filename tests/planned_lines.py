@@ -19,13 +19,13 @@ PlanJson = dict[str, Any]
 def planned_lines(
     spark: SparkSession,
     topologies: Iterable[Mapping[str, Any]],
-    also: Callable[[Planned], None] | None = None,
+    inspect: Callable[[Planned], None] | None = None,
 ) -> dict[str, PlanJson]:
-    """Name to plan JSON. `also` looks at the tables before their storage is released."""
+    """Return the plan JSON of each name. `inspect` gets the tables before their storage is released."""
     planned = plan_by_joins(spark, topologies)
     try:
-        if also is not None:
-            also(planned)
+        if inspect is not None:
+            inspect(planned)
         tables = {name: from_arrow(frame.toArrow()) for name, frame in planned.tables.items()}
     finally:
         planned.release()
@@ -35,9 +35,9 @@ def planned_lines(
 
 
 def differs(actual: PlanJson, expected: PlanJson) -> bool:
-    """Whether `actual` is not what `expected` (of Flink or the reference planner) says.
+    """Whether `actual` differs from `expected` (of Flink or the reference planner).
 
-    Of a topology that came in as a stream graph, golden plans leave that layer out.
+    For a topology that was given as a stream graph, golden plans leave that layer out.
     """
     if "error" in expected or "error" in actual:
         return "error" not in expected or canonical_plan(actual) != canonical_plan(expected)

@@ -5,8 +5,11 @@ import json
 import re
 import sys
 import textwrap
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from penstock.engine.configuration.cluster_options import Reader, option_text
+from penstock.engine.configuration.merge_settings import OPTIONS
 from penstock.plans import vocabulary as vocabulary_module
 from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.passes import PASSES
@@ -14,6 +17,7 @@ from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import COMMENT, type_name
 from penstock.plans.tables.view_columns import view_columns
+from penstock.plans.vocabulary import Layer
 from tests.passes.fixtures import read_cases
 
 WRITTEN = "Written by `make docs`; a test compares it with the code."
@@ -23,38 +27,64 @@ def reference_pages() -> dict[str, str]:
     """File name to the text of each generated page."""
     return {
         "tables.md": tables_page(),
+        "tables-job-graph.md": later_tables_page(),
         "vocabulary.md": vocabulary_page(),
         "passes.md": passes_page(),
+        "options.md": options_page(),
         "inside-spark.ipynb": notebook(),
     }
 
 
+LAYER_OF = {table: layer for layer, tables in LAYER_TABLES.items() for table in tables}
+FIRST_PAGE = (Layer.TOPOLOGY, Layer.STREAM_GRAPH)
+
+
 def tables_page() -> str:
-    """Every table and column of a plan, in Markdown."""
-    layer_of = {table: layer for layer, tables in LAYER_TABLES.items() for table in tables}
+    """The list of tables, and the tables up to the StreamGraph with every column, in Markdown."""
     lines = [
         "# Tables",
         "",
         WRITTEN,
         "",
         "Keys are integers. `topology_id`, the xxhash64 of the topology's name, is part of every key. Types",
-        "are named as Spark names them. In a store, each table also has the column `write_id`: the rows of",
-        "one version share it. In [SQL](sql.md) each table is a view of the same name without `write_id`;",
+        "have Spark's names. In a store, each table also has the column `write_id`, which is equal for all",
+        "rows of a version. In [SQL](sql.md) each table is a view of the same name without `write_id`;",
         "columns with another name in SQL show it under *in SQL*. If the meaning of a column names an enum,",
-        "such as ResultPartitionType, [Vocabulary](vocabulary.md) lists what it may hold.",
+        "such as ResultPartitionType, [Vocabulary](vocabulary.md) lists its values.",
+        "",
+        "| layer | tables |",
+        "|---|---|",
     ]
-    for table, columns in TABLES.items():
-        layer = f"Layer: {layer_of[table]}." if table in layer_of else ""
-        lines += ["", f"## {table}", ""]
-        lines += [layer, ""] if layer else []
-        lines += ["| column | in SQL | type | null | meaning |", "|---|---|---|---|---|"]
-        lines += [
-            f"| `{column.name}` | {_other_name(column.name, view_columns(table)[column.name])} "
-            f"| {cell(type_name(column.type))} | {'yes' if column.nullable else ''} "
-            f"| {cell(column.metadata[COMMENT].decode())} |"
-            for column in columns
-        ]
-    return "\n".join(lines) + "\n"
+    layers: dict[str, list[str]] = {}
+    for table in TABLES:
+        page = "" if _is_on_first_page(table) else "tables-job-graph.md"
+        layers.setdefault(LAYER_OF.get(table, "(none)"), []).append(f"[`{table}`]({page}#{table})")
+    lines += [f"| {layer} | {', '.join(links)} |" for layer, links in layers.items()]
+    return "\n".join([*lines, *_columns_of(filter(_is_on_first_page, TABLES))]) + "\n"
+
+
+def later_tables_page() -> str:
+    """The tables from the JobGraph on with every column, in Markdown."""
+    lines = ["# Tables from the JobGraph on", "", WRITTEN, "", "[Tables](tables.md) lists all tables."]
+    return "\n".join([*lines, *_columns_of(table for table in TABLES if not _is_on_first_page(table))]) + "\n"
+
+
+def _is_on_first_page(table: str) -> bool:
+    return table == "rejected" or LAYER_OF.get(table) in FIRST_PAGE
+
+
+def _columns_of(tables: Iterable[str]) -> Iterator[str]:
+    for table in tables:
+        yield from ("", f"## {table}", "")
+        if table in LAYER_OF:
+            yield from (f"Layer: {LAYER_OF[table]}.", "")
+        yield from ("| column | in SQL | type | null | meaning |", "|---|---|---|---|---|")
+        for column in TABLES[table]:
+            yield (
+                f"| `{column.name}` | {_other_name(column.name, view_columns(table)[column.name])} "
+                f"| {cell(type_name(column.type)).replace(',', ', ')} | {'yes' if column.nullable else ''} "
+                f"| {cell(column.metadata[COMMENT].decode())} |"
+            )
 
 
 def vocabulary_page() -> str:
@@ -65,8 +95,8 @@ def vocabulary_page() -> str:
         WRITTEN,
         "",
         "The enums of a plan under Flink's names, in the order of [the layers](how-planning-works.md).",
-        "Each says which [pass](passes.md) reads it and which columns of [the tables](tables.md) hold it;",
-        "each value says what follows from it. Values that Flink has, too, are Flink's.",
+        "Each entry names the [pass](passes.md) that reads it and the columns of [tables](tables.md) with",
+        "its values; each value has its effect. Values that Flink has, too, have Flink's names.",
     ]
     for name, vocabulary in vars(vocabulary_module).items():
         if inspect.isclass(vocabulary) and vocabulary.__module__ == vocabulary_module.__name__:
@@ -93,11 +123,11 @@ def _reasons_against_chaining() -> list[str]:
         "## NotChainableReason",
         "",
         (inspect.getdoc(NotChainableReason) or "").split("\n")[0],
-        "Reasons without an entry in the last column follow from what a job computes, and",
-        "[`penstock explain --what-if`](commands.md#penstock-explain) refuses them.",
+        "Reasons without an entry in the last column follow from a job's computation, and",
+        "[`penstock explain --what-if`](commands-look.md#penstock-explain) refuses them.",
         *_held_by("NotChainableReason"),
         "",
-        "| value | meaning | what `--what-if` changes |",
+        "| value | meaning | change by `--what-if` |",
         "|---|---|---|",
     ]
     for reason in NotChainableReason:
@@ -137,8 +167,8 @@ def passes_page() -> str:
         "",
         "## Examples",
         "",
-        "Tables that a pass reads, and after `->` the one that it produces, in some of their columns. Each",
-        "example is a case of the named file, whose cases the tests run through both planners.",
+        "Inputs of a pass, and after `->` its output, in some of their columns. Each example is a case of",
+        "the named file, whose cases the tests run through both planners.",
     ]
     for entry in PASSES:
         case = read_cases(entry.produces)[0]
@@ -156,9 +186,30 @@ def passes_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def options_page() -> str:
+    """Every option of the configuration with its default, in Markdown."""
+    headings = {
+        Reader.JOBS: "Jobs: defaults of topologies and scripts that do not set them",
+        Reader.CLUSTER: "The cluster that jobs are planned for",
+        Reader.RUNS: "Running jobs",
+    }
+    lines = ["# Options", "", WRITTEN, "", "[Configuration](configuration.md) names the sources of values."]
+    for reader, heading in headings.items():
+        lines += ["", f"## {heading}", "", "| key | default | values | meaning |", "|---|---|---|---|"]
+        for option in (option for option in OPTIONS if option.reader is reader):
+            keys = f"`{option.key}`"
+            if option.deprecated:
+                keys += f" (deprecated: {', '.join(f'`{key}`' for key in option.deprecated)})"
+            default = cell(option_text(option, option.default))
+            lines.append(f"| {keys} | {default} | {cell(option.allowed)} | {cell(option.meaning)} |")
+    return "\n".join(lines) + "\n"
+
+
 def notebook() -> str:
-    """The page "Inside a Spark job" as a notebook that begins with a session of its own."""
-    page = (Path(__file__).parents[1] / "docs" / "inside-spark.md").read_text(encoding="utf-8")
+    """The pages "Inside a Spark job" and on types as a notebook that begins with a session of its own."""
+    docs = Path(__file__).parents[1] / "docs"
+    page = (docs / "inside-spark.md").read_text(encoding="utf-8")
+    page += "\n#" + (docs / "spark-types.md").read_text(encoding="utf-8")
     title, _, rest = page.partition("\n\n")
     session = (
         "from pyspark.sql import SparkSession\n\n"

@@ -1,9 +1,9 @@
-"""Writes golden data: topologies with the plans that the real Flink makes of them.
+"""Write golden data: topologies with the plans that the real Flink makes of them.
 
     python -m tests.write_golden TOPOLOGIES tests/golden/NAME.jsonl.gz
 
-TOPOLOGIES (.jsonl or .jsonl.gz) holds one topology per line, or lines of golden data, whose plans are made
-anew. Needs the extra `flink` and a JDK.
+TOPOLOGIES (.jsonl or .jsonl.gz) has one topology per line, or lines of golden data, which are planned again.
+Requires the extra `flink` and a JDK.
 """
 
 import gzip
@@ -16,7 +16,7 @@ from penstock.engine.flink.plan_with_flink import plan_with_flink
 
 
 def write_golden(topologies: Path, golden: Path) -> int:
-    """Write one line `{"topology", "expected"}` for each topology; returns how many.
+    """Write one line `{"topology", "expected"}` for each topology; return the number of lines.
 
     Raises ValueError, before anything is written, if Flink has no API for one of them (stage `unsupported`).
     """
@@ -30,7 +30,7 @@ def write_golden(topologies: Path, golden: Path) -> int:
         json.dumps({"topology": topology, "expected": plan}, separators=(",", ":"))
         for topology, plan in zip(planned, plans, strict=True)
     ]
-    # Without a time stamp, the same plans are the same bytes.
+    # without a time stamp, the same plans give the same bytes
     golden.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0))
     return len(lines)
 

@@ -81,7 +81,7 @@ _NEXT = {
     "topologies": "penstock plan {file} --out store",
     "script": "penstock run {file}",
     "planner": "penstock plan examples.jsonl --out store --planner {module}:NAME",
-    "program": "compile it as docs/planners-of-your-own.md explains, and use --planner program:COMMAND",
+    "program": "compile it as docs/custom-planners.md explains, and use --planner program:COMMAND",
 }
 
 

@@ -296,9 +296,8 @@ def _in_range(
         try:
             make_options(**{**beside, field: value})
         except ConfigurationError as error:
-            allowed = error.message.partition(", allowed ")[2]
-            allowed = allowed or error.message.partition(" must be ")[2].rpartition(", got ")[0]
-            raise ValueError(f"is not in the range {allowed}") from None
+            allowed = error.message.partition(" must be ")[2].rpartition(", got ")[0]
+            raise ValueError(f"is not in the range: {allowed}") from None
         return value
 
     return parse_in_range

@@ -99,7 +99,7 @@ class ChangedJobs:
 class PlanMetrics(NamedTuple):
     """How good plans are under a cost model.
 
-    `plans`: a row for each topology, with the metrics that docs/planners-of-your-own.md lists. `vertices`:
+    `plans`: a row for each topology, with the metrics that docs/costs-and-metrics.md lists. `vertices`:
     load and utilisation of each job vertex. `edges`: the rate of each stream edge. All have the name of the
     topology in the column `topology`, as Plan.nodes has. Arrow tables, or DataFrames of Spark as the plan's
     tables are; `release` gives back what Spark keeps of them. `jobs`: what `after` asks.
@@ -121,7 +121,7 @@ class PlanMetrics(NamedTuple):
     def after(self, change: Change, topology: str | None = None) -> ChangedMetrics:
         """The metrics of a job after a change of decisions, as planning and measuring it again gives them.
 
-        `change`: by decision, as planners answer it (docs/planners-of-your-own.md), what becomes of edges
+        `change`: by decision, as planners answer it (docs/custom-planners.md), what becomes of edges
         (target, in_index), operators, vertices and tasks: {"chaining": {(4, 0): False}}. `topology` may be
         left out if there is only one. Chaining and slot sharing groups of most streaming jobs are evaluated
         without planning; all else is planned. Raises ConfigurationError (nothing of what is allowed; a plan

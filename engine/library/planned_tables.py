@@ -488,7 +488,7 @@ _SHOWN = 10
 def check(plan: Plan) -> Plan:
     """Check that a plan keeps the invariants of every plan, and give it back, for a test of a planner.
 
-    They are the rules of docs/planners-of-your-own.md: every operator is in one vertex, chains are connected,
+    They are the rules of docs/custom-planners.md: every operator is in one vertex, chains are connected,
     every task is in one slot, ids are unique, edges name what exists, and so on. Topologies that were
     rejected for what a planner decided break one, too. Raises BrokenInvariantError, which names the first of
     them with their topologies, and ConfigurationError for tables that only Spark has.

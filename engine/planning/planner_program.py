@@ -1,6 +1,6 @@
 """Use a program in any language as a custom planner.
 
-It reads tables from standard input and writes decisions; docs/planners-of-your-own.md describes the protocol.
+It reads tables from standard input and writes decisions; docs/custom-planners.md describes the protocol.
 """
 
 import atexit
@@ -226,7 +226,7 @@ def planner_program(*command: str) -> PlannerProgram:
 
     `command`: the program and its arguments. It is started once, says what it decides and which tables it
     reads, and answers batch after batch: tables come as Arrow IPC streams on its standard input, decisions go
-    out as one on its standard output (docs/planners-of-your-own.md has the protocol). It ends with this
+    out as one on its standard output (docs/custom-planners.md has the protocol). It ends with this
     process, or by its `stop()`. Raises ConfigurationError if it cannot be started or greets otherwise.
     """
     if not command or not all(isinstance(part, str) for part in command):

@@ -1,1 +1,1 @@
-"""PyFlink's API, under its own names."""
+"""PyFlink's API under PyFlink's names."""

@@ -1,4 +1,4 @@
-"""`import pyflink` means Penstock: under `penstock run` and `penstock info`, and in their Spark workers."""
+"""Import Penstock as `pyflink` under `penstock run` and `penstock info`, and in their Spark workers."""
 
 from penstock.engine.pyflink_names.modules import install, installed, uninstall
 

@@ -1,4 +1,4 @@
-"""PyFlink's modules: those that Penstock has, and those that it refuses with a reason."""
+"""The table of PyFlink's supported and refused modules, and the hook that imports them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from penstock.operators.common.arguments import no_java_attribute
 
-#: PyFlink's version that names, signatures and behaviour are of.
+#: The version of PyFlink whose names, signatures and behaviour are implemented.
 PYFLINK_VERSION = "2.3.0"
 
-#: Module of PyFlink to the file that holds it here.
+#: Module of PyFlink to the module of Penstock that implements it.
 FILES: dict[str, str] = {
     "pyflink.common": "penstock.engine.pyflink.common",
     "pyflink.common.execution_config": "penstock.engine.pyflink.common.execution_config",
@@ -39,7 +39,7 @@ FILES: dict[str, str] = {
     "pyflink.datastream.window": "penstock.datastream.window",
 }
 
-#: Module of PyFlink without a file here: modules of Penstock, each with the names that it takes from them.
+#: Modules of PyFlink without a file here: the modules of Penstock from which each takes its names.
 GATHERED: dict[str, dict[str, str]] = {
     "pyflink.common.completable_future": {
         "engine.pyflink.common.job_client": "CompletableFuture",
@@ -196,7 +196,7 @@ GATHERED: dict[str, dict[str, str]] = {
     "pyflink.version": {},
 }
 
-#: Values that modules of GATHERED have besides.
+#: Additional values of modules in GATHERED.
 _VALUES: dict[str, dict[str, Any]] = {
     "pyflink.common.constants": {
         "MAX_LONG_VALUE": 2**63 - 1,
@@ -216,9 +216,9 @@ _JAR = (
     "it needs Flink's Java connector; Penstock reads and writes files, Delta tables and Spark DataFrames, "
     f"and {_CAPTURE}"
 )
-_JAVA_REASON = "there is no JVM of Flink to talk to"
+_JAVA_REASON = "it needs a JVM of Flink, which Penstock does not start"
 
-#: Module of PyFlink, with all below it, to why it is not there.
+#: Module of PyFlink, including all modules below it, to the reason why it is refused.
 REFUSED_MODULES: dict[str, str] = {
     "pyflink.table": _TABLE,
     "pyflink.datastream.connectors.kafka": _JAR,
@@ -256,25 +256,25 @@ class UnsupportedModuleError(UnsupportedNameError, ModuleNotFoundError):
 
 
 def unsupported_name(name: str, reason: str = "") -> UnsupportedNameError:
-    """The error for `name`, such as "pyflink.common.X"; `reason` is a clause that says why."""
+    """Return the error for `name`, such as "pyflink.common.X"; `reason` is a clause for its message."""
     return UnsupportedNameError(_message(name, reason), name=name)
 
 
 def unsupported_module(name: str, reason: str = "") -> UnsupportedModuleError:
-    """The error for the module `name`; `reason` is a clause that says why."""
+    """Return the error for the module `name`; `reason` is a clause for its message."""
     return UnsupportedModuleError(_message(name, reason), name=name)
 
 
 def _message(name: str, reason: str) -> str:
     why = f" ({reason})" if reason else ""
     return (
-        f"PyFlink's {name} is not supported{why}. `penstock info --api` and Penstock's README list what is "
-        "supported."
+        f"PyFlink's {name} is not supported{why}. `penstock info --api` and Penstock's README list the "
+        "supported names."
     )
 
 
 def refusal(module: str) -> str | None:
-    """Why `module`, or one above it, is refused; None where it is not."""
+    """Return the reason why `module`, or a module above it, is refused; None if it is not."""
     name = module
     while name:
         if name in REFUSED_MODULES:
@@ -283,13 +283,14 @@ def refusal(module: str) -> str | None:
     return None
 
 
-# What of PyFlink's public API Penstock has, looked up in its modules, and what it refuses.
+# The coverage of PyFlink's public API, looked up in Penstock's modules.
 
 
-#: PyFlink's public names: a line a class or function, `module Class: member member` or `module function()`.
+#: PyFlink's public names: one line per class or function, `module Class: member member` or
+#: `module function()`.
 API_FILE = Path(__file__).parent / f"pyflink-{PYFLINK_VERSION}-api.txt"
 
-#: What classes of PyFlink's have here and not there.
+#: Members that Penstock adds to classes of PyFlink.
 OWN_NAMES = (
     "pyflink.datastream.stream_execution_environment StreamExecutionEnvironment: "
     "from_dataframe get_stream_graph get_job_graph",
@@ -299,7 +300,7 @@ OWN_NAMES = (
 
 
 class ApiLine(NamedTuple):
-    """A class or function of the API, with its members; those of nested classes are `Inner.member`."""
+    """A class or function of the API, with its members; members of nested classes are `Inner.member`."""
 
     module: str
     name: str
@@ -307,12 +308,12 @@ class ApiLine(NamedTuple):
 
 
 def api_lines() -> list[str]:
-    """The lines of API_FILE."""
+    """Return the lines of API_FILE."""
     return API_FILE.read_text(encoding="utf-8").splitlines()
 
 
 def missing_names(lines: Iterable[str]) -> list[str]:
-    """Names of `lines`, of the form of API_FILE, that Penstock lacks, as module.Class.member."""
+    """Return the names in `lines`, in the form of API_FILE, that Penstock lacks, as module.Class.member."""
     missing: list[str] = []
     for line in _parsed(lines):
         attributes = _attribute(penstock_module(line.module), line.name)
@@ -328,7 +329,7 @@ def missing_names(lines: Iterable[str]) -> list[str]:
 
 
 def support_table() -> Iterator[str]:
-    """Lines of Markdown: what of the API is there and what not, what is Penstock's own, what is refused."""
+    """Yield lines of Markdown about supported and missing names, Penstock's additions, refused modules."""
     lines = api_lines()
     missing = set(missing_names(lines))
     parsed = list(_parsed(lines))
@@ -337,8 +338,8 @@ def support_table() -> Iterator[str]:
         1 + len(line.members) if f"{line.module}.{line.name}" in missing else 0 for line in parsed
     ) + sum(f"{line.module}.{line.name}.{name}" in missing for line in parsed for name in line.members)
     yield (
-        f"Of the {names} public names of PyFlink {PYFLINK_VERSION}'s DataStream API {names - lost} are "
-        "there; some of them only to say why they cannot work without Flink's JVM."
+        f"Of the {names} public names of PyFlink {PYFLINK_VERSION}'s DataStream API {names - lost} exist; "
+        "some of them only raise an error with the reason why they cannot work without Flink's JVM."
     )
     yield ""
     yield "| module | name | members | missing |"
@@ -346,18 +347,18 @@ def support_table() -> Iterator[str]:
     for line in parsed:
         whole = f"{line.module}.{line.name}"
         lacking = [name for name in line.members if f"{whole}.{name}" in missing]
-        there = [] if whole in missing else [name for name in line.members if name not in lacking]
-        says = "all" if whole in missing else " ".join(lacking)
-        yield f"| {line.module} | {line.name} | {' '.join(there)} | {says} |"
+        members = [] if whole in missing else [name for name in line.members if name not in lacking]
+        missing_members = "all" if whole in missing else " ".join(lacking)
+        yield f"| {line.module} | {line.name} | {' '.join(members)} | {missing_members} |"
     yield ""
-    yield "Penstock's own:"
+    yield "Penstock's additions:"
     yield ""
     yield "| module | name | members |"
     yield "|---|---|---|"
     for line in _parsed(OWN_NAMES):
         yield f"| {line.module} | {line.name} | {' '.join(line.members)} |"
     yield ""
-    yield "Refused, with everything below:"
+    yield "Refused, including all modules below:"
     yield ""
     yield "| module | reason |"
     yield "|---|---|"
@@ -376,9 +377,9 @@ def _parsed(lines: Iterable[str]) -> Iterator[ApiLine]:
 
 @cache
 def penstock_module(name: str) -> ModuleType | None:
-    """Penstock's module for the module `name` of PyFlink, or None if there is none.
+    """Return Penstock's module for the module `name` of PyFlink; None if it has none.
 
-    The same object each time, so that classes and changed attributes are the same under either name.
+    It is the same object each time, so that classes and changed attributes are the same under either name.
     """
     if name in FILES:
         return importlib.import_module(FILES[name])
@@ -396,7 +397,7 @@ def penstock_module(name: str) -> ModuleType | None:
 
 
 def _attribute(thing: Any, path: str) -> tuple[Any] | None:
-    """The attribute, in a tuple since it may be None; None where there is none."""
+    """Return the attribute in a tuple, because it may be None; None if it does not exist."""
     for name in path.split("."):
         if thing is None or not hasattr(thing, name):
             return None
@@ -404,13 +405,13 @@ def _attribute(thing: Any, path: str) -> tuple[Any] | None:
     return (thing,)
 
 
-# Names of PyFlink's modules that Penstock's do not define: found where PyFlink has them from, or refused.
+# Names that PyFlink's modules only import: looked up in the module that defines them, or refused.
 #
-# PyFlink's modules have many names by importing them: `Duration` in `pyflink.common.watermark_strategy`,
-# `ValueState` in `pyflink.datastream.functions`, `List` in most. Scripts import them from there.
+# Many names of PyFlink's modules are imports: `Duration` in `pyflink.common.watermark_strategy`, `ValueState`
+# in `pyflink.datastream.functions`, `List` in most. Scripts import them from these modules.
 
 
-#: PyFlink's names, as tests/engine/pyflink/common/ask_names.py writes them: lines `module origin: name name`.
+#: PyFlink's names, written by tests/engine/pyflink/common/ask_names.py: lines `module origin: name name`.
 NAMES_FILE = Path(__file__).parent / f"pyflink-{PYFLINK_VERSION}-names.txt"
 
 _OWN, _TYPE_VARIABLE, _MODULES = ".", "TypeVar", "modules"
@@ -418,7 +419,7 @@ _OWN, _TYPE_VARIABLE, _MODULES = ".", "TypeVar", "modules"
 
 @cache
 def pyflink_names() -> dict[str, dict[str, str]]:
-    """PyFlink's names by module: each to where the module has it from; names of modules to those modules."""
+    """Return PyFlink's names by module, each with its origin; for names of modules, the module itself."""
     names: dict[str, dict[str, str]] = {}
     for line in NAMES_FILE.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
@@ -433,9 +434,9 @@ def pyflink_names() -> dict[str, dict[str, str]]:
 
 
 def other_name(module: str, name: str) -> Any:
-    """What `name` is in PyFlink's `module`, one that Penstock has under another module or not at all.
+    """Return the value of `name` in PyFlink's `module`, which in Penstock is a name of another module.
 
-    Raises UnsupportedNameError where Penstock lacks it, AttributeError where PyFlink does.
+    Raises UnsupportedNameError if Penstock lacks the name, AttributeError if PyFlink does.
     """
     origin = pyflink_names().get(module, {}).get(name)
     if origin is None:
@@ -443,7 +444,7 @@ def other_name(module: str, name: str) -> Any:
             raise unsupported_name(f"{module}.{name}", REFUSED_MODULES[module])
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     if origin == _TYPE_VARIABLE:
-        return TypeVar(name)  # named when the script asks for it
+        return TypeVar(name)  # made when a script requests it
     if origin.startswith(_MODULES):
         return _named_module(origin.partition("=")[2], f"{module}.{name}")
     if origin == _OWN or origin in REFUSED_MODULES:
@@ -462,27 +463,25 @@ def _named_module(name: str, wanted: str) -> ModuleType:
     raise unsupported_name(wanted, refusal(name) or _JAVA_REASON)
 
 
-# Makes `pyflink` and its public modules resolve to Penstock's, whether or not PyFlink is installed.
+# The import hook: `pyflink` and its public modules are Penstock's, whether or not PyFlink is installed.
 #
-# `import pyflink.datastream.data_stream` gives the module object of Penstock itself, so that its classes are
-# the same whichever name they are imported by. What Penstock lacks raises ModuleNotFoundError (a module)
-# or
-# ImportError (a name), which say why; attributes that hold a Java object in PyFlink (`_j_…`) raise
-# NoJavaError.
+# `import pyflink.datastream.data_stream` returns the module object of Penstock itself, so that its classes
+# are the same under both names. A missing module raises ModuleNotFoundError, a missing name ImportError, both
+# with the reason; attributes that hold a Java object in PyFlink (`_j_…`) raise NoJavaError.
 # `importlib.metadata` finds the distribution apache-flink.
 
 
 _ROOT = "pyflink"
 
 
-#: `pyflink.__file__`: scripts look for files beside it.
+#: `pyflink.__file__`: scripts look for files next to it.
 _FILE = str(Path(__file__).parent / _ROOT / "__init__.py")
 _DISTRIBUTION = "apache-flink"
 _ANY = DistributionFinder.Context()
 
 
 class _PyflinkDistribution(Distribution):
-    """The metadata of PyFlink that this process seems to have."""
+    """The metadata of the PyFlink that this process appears to have."""
 
     def read_text(self, filename: str) -> str | None:
         if filename != "METADATA":
@@ -494,12 +493,12 @@ class _PyflinkDistribution(Distribution):
 
 
 class PyflinkFinder(DistributionFinder, Loader):
-    """Finds `pyflink` and everything below it; nothing else."""
+    """Finds `pyflink` and the modules below it, and no other module."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """A spec for a module of PyFlink's; loading one that Penstock lacks is a ModuleNotFoundError."""
+        """Return a spec for a module of PyFlink; loading a missing one raises ModuleNotFoundError."""
         if fullname == _ROOT:
             spec = ModuleSpec(fullname, self, origin=_FILE, is_package=True)
             spec.has_location = True
@@ -510,15 +509,15 @@ class PyflinkFinder(DistributionFinder, Loader):
         return None
 
     def find_distributions(self, context: DistributionFinder.Context = _ANY) -> Iterator[Distribution]:
-        """The distribution of PyFlink, or none if another one is looked for."""
+        """Yield the distribution of PyFlink, unless the context names another one."""
         if context.name is None or re.sub(r"[-_.]+", "-", context.name).lower() == _DISTRIBUTION:
             yield _PyflinkDistribution()
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """A new module: only `pyflink` itself keeps it."""
+        """Create a new module by default; it is used for `pyflink` itself only."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put Penstock's module in place of `module`, or fill `pyflink` itself."""
+        """Replace `module` by Penstock's module, or fill `pyflink` itself."""
         name = module.__spec__.name if module.__spec__ is not None else module.__name__
         if name == _ROOT:
             module.__version__ = PYFLINK_VERSION  # type: ignore[attr-defined]
@@ -531,19 +530,19 @@ class PyflinkFinder(DistributionFinder, Loader):
             _served.add(name)
             _refuse_java_attributes(ours)
             ours.__getattr__ = _with_other_names(name, ours)  # type: ignore[method-assign]
-        # importlib gives the importer what stands here when this returns
+        # importlib returns this entry to the importer
         sys.modules[name] = ours
 
 
 _finder = PyflinkFinder()
-#: PyFlink's modules whose counterparts find the names that they lack.
+#: PyFlink's modules whose counterparts look up missing names by `other_name`.
 _served: set[str] = set()
 
 
 def install() -> None:
-    """Let `pyflink` mean Penstock from here on; does nothing where it does already.
+    """Make `pyflink` mean Penstock from now on; do nothing if it does already.
 
-    Modules of a real PyFlink that were imported before are forgotten.
+    Modules of a real PyFlink that were imported before are removed from `sys.modules`.
     """
     if installed():
         return
@@ -557,7 +556,7 @@ def installed() -> bool:
 
 
 def uninstall() -> None:
-    """Let `pyflink` mean what it meant before."""
+    """Undo `install`, so that imports of `pyflink` find the real PyFlink, if it is installed."""
     if installed():
         sys.meta_path.remove(_finder)
         _forget()
@@ -569,15 +568,15 @@ def _forget() -> None:
 
 
 def _refuse_java_attributes(ours: ModuleType) -> None:
-    """Give the classes of a module attributes `_j_…` that raise, which hold Java objects in PyFlink."""
+    """Let the attributes `_j_…` of a module's classes, Java objects in PyFlink, raise NoJavaError."""
     for value in vars(ours).values():
-        of_penstock = isinstance(value, type) and value.__module__.startswith("penstock.")
-        if of_penstock and not issubclass(value, Enum) and not hasattr(value, "__getattr__"):
+        is_ours = isinstance(value, type) and value.__module__.startswith("penstock.")
+        if is_ours and not issubclass(value, Enum) and not hasattr(value, "__getattr__"):
             value.__getattr__ = no_java_attribute
 
 
 def _with_other_names(name: str, ours: ModuleType) -> Callable[[str], Any]:
-    """`__getattr__` for a module: names that it lacks and that PyFlink's module `name` has."""
+    """Return a `__getattr__` for a module, which finds names that only PyFlink's module `name` has."""
     before: Callable[[str], Any] | None = vars(ours).get("__getattr__")
 
     def find(attribute: str) -> Any:

@@ -1,1 +1,1 @@
-"""Running jobs: from the calls of a script to tasks on Spark, and what is kept of a run."""
+"""Running jobs, from the calls of a script to tasks on Spark and the records of a run."""

@@ -1,13 +1,13 @@
-"""The jobs that are listed: what was submitted, how they go, and what became of those whose driver died.
+"""Submission and state of the listed jobs, and the failure of jobs whose driver died.
 
-A folder is `state_folder("jobs")/<job id>`. Only the driver writes into it, but for `cancel`:
+A folder is `state_folder("jobs")/<job id>`. Only the driver writes into it, except for `cancel`:
 
-| file | holds |
+| file | content |
 |---|---|
-| `job.json` | what was submitted (`SubmittedJob`); written once |
+| `job.json` | the submission (`SubmittedJob`); written once |
 | `plan/<table>.arrow` | every table of the plan that runs |
-| `runs.arrow`, `executions.arrow` | how it goes, in the schemas of plans.tables; replaced whole |
-| `cancel` | somebody asks the driver to cancel the job |
+| `runs.arrow`, `executions.arrow` | the state of the job, in the schemas of plans.tables; replaced whole |
+| `cancel` | a request to the driver to cancel the job |
 | `log` | standard output and standard error of a detached driver |
 
 Nothing here imports pyspark.
@@ -39,7 +39,7 @@ from penstock.operators.files.durable_files import NotOwnError, create_private_f
 from penstock.operators.functions.add_up_metrics import Metrics, add_up_metrics
 from penstock.plans.errors import InputError, MachineError
 
-# What a job's folder holds, and under which names.
+# The files of a job's folder.
 
 
 JOB, PLAN, RUNS, EXECUTIONS, CANCEL, LOG = (
@@ -59,13 +59,13 @@ _FINAL_STATES = frozenset({"FINISHED", "FAILED", "CANCELED"})
 
 @dataclass(frozen=True, kw_only=True)
 class SubmittedJob:
-    """What job.json says: what was submitted, by whom."""
+    """The content of job.json: the submission of a job, and its driver."""
 
     job_id: str  #: 32 hex digits
     name: str
-    script: str | None = None  #: as it was given
-    arguments: tuple[str, ...] = ()  #: of the script, without secrets
-    options: tuple[str, ...] = ()  #: of `penstock run`, without secrets
+    script: str | None = None  #: path as it was given
+    arguments: tuple[str, ...] = ()  #: arguments of the script, without secrets
+    options: tuple[str, ...] = ()  #: options of `penstock run`, without secrets
     working_folder: str | None = None
     cluster_kind: str = "local"
     master: str | None = None
@@ -73,24 +73,24 @@ class SubmittedJob:
     detached: bool = False
     runtime_mode: str = "STREAMING"  #: or BATCH
     started_at: int = 0  #: milliseconds since the epoch
-    owner: Mapping[str, str] = field(default_factory=dict)  #: run_owner.this_process of the driver
-    store: str | None = None  #: that the run is recorded in
+    owner: Mapping[str, str] = field(default_factory=dict)  #: the driver's process (`this_process`)
+    store: str | None = None  #: the store in which the run is recorded
     kept_in: str | None = None  #: the folder of its finished data sets (`--checkpoint-dir`)
-    resumed: str | None = None  #: the id of the job that it goes on with
-    kept_vertices: tuple[int, ...] = ()  #: whose results are those of that job
+    resumed: str | None = None  #: the id of the job that it resumes
+    kept_vertices: tuple[int, ...] = ()  #: vertices with results from the resumed job
 
 
 def jobs_folder() -> Path:
-    """The folder of all jobs of this user. OSError where it cannot be made."""
+    """Return the folder of all jobs of this user. Raises OSError if it cannot be made."""
     return state_folder("jobs")
 
 
 def make_job_folder(
     job: SubmittedJob, plan: Mapping[str, pa.Table], state: Mapping[str, pa.Table], log: Path | None
 ) -> Path:
-    """The folder of a job that was submitted just now, visible at once with all that it holds.
+    """Make the folder of a new job, and return its path; the folder becomes visible with its whole content.
 
-    `log`, a file that a detached driver writes, becomes part of it. OSError where it cannot be made.
+    `log`, a file that a detached driver writes, becomes part of it. Raises OSError if this fails.
     """
     above = jobs_folder()
     unfinished = above / f".{uuid4().hex}.unfinished"
@@ -103,7 +103,7 @@ def make_job_folder(
         for name, table in state.items():
             _write_table(unfinished / f"{name}.arrow", table)
         if log is not None:
-            _keep_log(log, unfinished / LOG)
+            _link_log(log, unfinished / LOG)
         files = [os.path.join(folder, name) for folder, _, names in os.walk(unfinished) for name in names]
         make_durable(files, str(unfinished))
         folder = above / job.job_id
@@ -115,17 +115,17 @@ def make_job_folder(
 
 
 def write_state(folder: Path, state: Mapping[str, pa.Table]) -> None:
-    """Replace tables of how a job goes. OSError or MachineError where that fails."""
+    """Replace the tables with the state of a job. Raises OSError or MachineError."""
     for name, table in state.items():
         with replace_file(folder / f"{name}.arrow") as file, pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
 
 
 def _read_job(folder: Path) -> SubmittedJob:
-    """What job.json says. OSError, ValueError or TypeError where there is none that Penstock wrote."""
+    """Read job.json. Raises OSError, ValueError or TypeError unless Penstock wrote it."""
     record: Any = json.loads((folder / JOB).read_text(encoding="utf-8"))
     if not isinstance(record, dict):
-        raise ValueError(f"{folder / JOB} holds no object")
+        raise ValueError(f"{folder / JOB} is not a JSON object")
     known = {field.name for field in fields(SubmittedJob)}
     values = {name: value for name, value in record.items() if name in known}
     for name in ("arguments", "options", "kept_vertices"):
@@ -134,24 +134,24 @@ def _read_job(folder: Path) -> SubmittedJob:
 
 
 def _read_table(path: Path) -> pa.Table:
-    """An Arrow IPC file, in memory. OSError or pa.ArrowInvalid where it cannot be read."""
+    """Read an Arrow IPC file into memory. Raises OSError or pa.ArrowInvalid."""
     with path.open("rb") as file:
         return pa.ipc.open_file(file.read()).read_all()
 
 
 def _remove_job_folder(folder: Path) -> None:
-    """Remove a job from the list, at once."""
+    """Remove a job from the list, atomically."""
     hidden = folder.with_name(f".{uuid4().hex}.removed")
     with suppress(FileNotFoundError):
         folder.rename(hidden)
     shutil.rmtree(hidden, ignore_errors=True)
 
 
-def _keep_log(log: Path, name: Path) -> None:
-    """Give the log of a detached driver, which writes to it, this name as well.
+def _link_log(log: Path, name: Path) -> None:
+    """Give the log of a detached driver, which writes to it, a second name.
 
-    Where the file system has no hard links, it gets this name alone; a driver whose log is part of another
-    job already goes on with a new one.
+    If the file system has no hard links, the log is renamed; if it belongs to another job of the driver
+    already, the driver continues with a new log.
     """
     try:
         os.link(log, name)
@@ -175,20 +175,20 @@ def _write_table(path: Path, table: pa.Table) -> None:
 
 
 LONGEST_SILENCE_SECONDS = 600.0
-"""A driver on a machine that cannot be asked counts as dead after this time without a sign of life."""
+"""A driver on a machine that cannot be queried counts as dead after this time without a sign of life."""
 
-_OF_RUN = ["state", "failure", "milliseconds"]
-"""Columns that are read of `runs`; timestamps would take pandas, whose import takes long."""
+_RUN_COLUMNS = ["state", "failure", "milliseconds"]
+"""Columns read from `runs`; timestamps would need pandas, which is slow to import."""
 
 
 @dataclass(frozen=True)
 class JobRecord:
-    """A job as its folder shows it, read when it was made."""
+    """The content of a job's folder, read when the record was made."""
 
     submitted: SubmittedJob
     folder: Path
-    state: str  #: JobStatus; FAILED where its driver has died before its end
-    failure: str | None  #: why it did not finish
+    state: str  #: JobStatus; FAILED if its driver has died before its end
+    failure: str | None  #: the reason why it did not finish
     milliseconds: int  #: from its submission to its end, or to now
     driver_died: bool = False
 
@@ -199,19 +199,19 @@ class JobRecord:
 
     @property
     def is_final(self) -> bool:
-        """Whether it is over."""
+        """Whether the job has ended."""
         return self.state in _FINAL_STATES
 
     @property
     def log(self) -> Path | None:
-        """Standard output and standard error of its driver; None where a terminal has these."""
+        """The file with standard output and standard error of its driver; None if they go to a terminal."""
         path = self.folder / LOG
         return path if path.exists() else None
 
     def table(self, name: str) -> pa.Table:
-        """A table of its plan, or `runs` or `executions` as they are now. InputError where it has none.
+        """Return a table of its plan, or the current `runs` or `executions`. Raises InputError if unreadable.
 
-        Of a job whose driver has died, what had not ended is FAILED.
+        If the driver has died, states that are not final are replaced by FAILED.
         """
         above = self.folder if f"{name}.arrow" in (RUNS, EXECUTIONS) else self.folder / PLAN
         try:
@@ -221,7 +221,7 @@ class JobRecord:
         return self._ended(name, rows) if self.driver_died else rows
 
     def ask_to_cancel(self) -> None:
-        """Ask its driver to cancel it; the driver looks every half second. OSError where that cannot be."""
+        """Request its cancellation, which the driver checks for every half second. Raises OSError."""
         (self.folder / CANCEL).touch(mode=0o600)
 
     def _ended(self, name: str, rows: pa.Table) -> pa.Table:
@@ -233,18 +233,18 @@ class JobRecord:
         rows = rows.set_column(place, field, pa.array(ended, field.type))
         if name == "runs":
             place = rows.schema.get_field_index("failure")
-            said = pa.array([self.failure] * len(rows), rows.schema.field(place).type)
-            rows = rows.set_column(place, rows.schema.field(place), said)
+            failures = pa.array([self.failure] * len(rows), rows.schema.field(place).type)
+            rows = rows.set_column(place, rows.schema.field(place), failures)
         return rows
 
 
 def list_jobs() -> list[JobRecord]:
-    """All jobs of this user that are listed, the latest first. MachineError where they cannot be read."""
+    """Return all listed jobs of this user, the latest first. Raises MachineError if they cannot be read."""
     try:
         above = jobs_folder()
     except NotOwnError as error:
         raise machine_error(error) or error from error
-    except OSError:  # what cannot be made has no jobs in it
+    except OSError:  # a folder that cannot be made has no jobs
         return []
     try:
         folders = [path for path in above.iterdir() if _JOB_ID.fullmatch(path.name)]
@@ -255,7 +255,7 @@ def list_jobs() -> list[JobRecord]:
 
 
 def look_up_job(job_id: str) -> JobRecord | None:
-    """The job of that id, without a look at others; None where it is not listed."""
+    """Return the job with this id, without reading others; None if it is not listed."""
     try:
         return _record(jobs_folder() / job_id) if _JOB_ID.fullmatch(job_id) else None
     except NotOwnError as error:
@@ -265,7 +265,7 @@ def look_up_job(job_id: str) -> JobRecord | None:
 
 
 def find_job(prefix: str) -> JobRecord:
-    """The job whose id begins with `prefix`. InputError where there is none, or several."""
+    """Return the job whose id begins with `prefix`. Raises InputError unless there is exactly one."""
     wanted = prefix.strip().lower()
     matching = [record for record in list_jobs() if record.job_id.startswith(wanted)] if wanted else []
     if not matching:
@@ -274,13 +274,13 @@ def find_job(prefix: str) -> JobRecord:
         ids = ", ".join(record.job_id for record in matching[:5])
         raise InputError(
             f"{len(matching)} jobs have ids that begin with {prefix!r}: {ids}" + ", …" * (len(matching) > 5),
-            "give more of its digits",
+            "give more digits of the id",
         )
     return matching[0]
 
 
 def read_again(record: JobRecord) -> JobRecord:
-    """The same job as it is now. InputError where it is no longer listed."""
+    """Return the current record of the same job. Raises InputError if it is no longer listed."""
     current = _record(record.folder)
     if current is None:
         raise InputError(f"job {record.job_id} is no longer listed")
@@ -288,17 +288,17 @@ def read_again(record: JobRecord) -> JobRecord:
 
 
 def driver_lives(record: JobRecord) -> bool:
-    """Whether the process that runs the job is there; it may have further jobs."""
+    """Whether the process that runs the job is alive; it may have further jobs."""
     return _lives(record.submitted, record.folder)
 
 
 def _record(folder: Path) -> JobRecord | None:
-    """None where the folder is not a job's, or is being removed."""
+    """Read the record of a job; None if the folder is not a job's, or is being removed."""
     try:
         submitted = _read_job(folder)
         lives = _lives(submitted, folder)
         # read after that, or an end in between would be missed
-        (run,) = _read_table(folder / RUNS).select(_OF_RUN).to_pylist()
+        (run,) = _read_table(folder / RUNS).select(_RUN_COLUMNS).to_pylist()
     except (OSError, ValueError, TypeError, KeyError, pa.ArrowInvalid):
         return None
     if submitted.job_id != folder.name:
@@ -325,21 +325,21 @@ def _lives(submitted: SubmittedJob, folder: Path) -> bool:
         return False
 
 
-# Waiting until a job has ended.
+# Waiting for the end of a job.
 
 
 _LOOK_SECONDS = 0.1
 
 
 def wait_for_job(record: JobRecord) -> JobRecord:
-    """The job when it has ended. InputError where it is removed meanwhile."""
+    """Wait until the job has ended, and return its record. Raises InputError if it is removed meanwhile."""
     while not record.is_final:
         time.sleep(_LOOK_SECONDS)
         record = read_again(record)
     return record
 
 
-# The list of jobs stays short: of those that have ended, the latest are kept.
+# The list of jobs stays short: it retains the latest of the jobs that have ended.
 
 
 MOST_ENDED = 100
@@ -347,50 +347,50 @@ MOST_ENDED = 100
 
 
 def remove_old_jobs(most: int = MOST_ENDED) -> None:
-    """Remove the folders of ended jobs but for the latest `most`. MachineError where they cannot be read."""
+    """Remove the folders of ended jobs except the latest `most`. Raises MachineError."""
     ended = [record for record in list_jobs() if record.is_final]
     for record in ended[most:]:
         _remove_job_folder(record.folder)
 
 
-# `penstock run -d`: a driver that outlives the command, and how it says that its job is submitted.
+# `penstock run -d`: a driver that outlives the command, and reports to it the submission of its job.
 
 
 _VARIABLE = "PENSTOCK_DETACHED_DRIVER"
-"""Environment variable that tells a process that it is a detached driver: the file of its output, and the
-descriptor that gets ids of jobs."""
+"""Environment variable that makes a process a detached driver: the file of its output, and the descriptor to
+which it writes ids of jobs."""
 
 
 @dataclass(frozen=True)
 class StartedDriver:
-    """What became of a driver: the id of its first job, or how it ended without any."""
+    """A driver after its start, with the id of its first job, or exit code and output if it had none."""
 
     job_id: str | None
     exit_code: int | None
-    said: str  #: before its first job, where it ended without one
+    said: str  #: its output, if it ended without a job
 
 
 @dataclass(frozen=True)
 class DetachedDriver:
-    """This process as a detached driver: its log, and where it reports its job."""
+    """This process as a detached driver, with its log and the channel on which it reports its job."""
 
     log: Path  #: standard output and standard error
-    told: int  #: descriptor that gets ids of jobs
+    job_ids: int  #: descriptor to which it writes ids of jobs
 
 
 def start_driver(options: Sequence[str], script: str, arguments: Sequence[str]) -> StartedDriver:
-    """Start `penstock run` in a session of its own, and wait until its first job is submitted, or it ends.
+    """Start `penstock run` in a new process session, and wait until its first job is submitted, or it ends.
 
-    `options` are those of `penstock run`. Its standard input is empty; its output goes to the log of its
-    jobs. Where this is interrupted before, the driver ends, too. MachineError where the list of jobs cannot
-    be written.
+    `options` are options of `penstock run`. Its standard input is empty; its output goes to the log of its
+    jobs. If the wait is interrupted, the driver is ended. Raises MachineError if the list of jobs cannot be
+    written.
     """
     try:
         log = jobs_folder() / f".{uuid4().hex}.log"
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
     except OSError as error:
         raise MachineError(
-            f"the list of jobs, which a detached job is in, cannot be written: {error}"
+            f"the list of jobs, which a detached job needs, cannot be written: {error}"
         ) from error
     reading, writing = os.pipe()
     try:
@@ -432,34 +432,31 @@ def start_driver(options: Sequence[str], script: str, arguments: Sequence[str]) 
 
 
 def as_detached_driver() -> DetachedDriver | None:
-    """This process as a detached driver; None if it is not one. Its own children are not."""
-    handed_over = os.environ.pop(_VARIABLE, None)
-    if handed_over is None:
+    """Return this process as a detached driver; None if it is not one. Its child processes are not."""
+    variable = os.environ.pop(_VARIABLE, None)
+    if variable is None:
         return None
-    log, told = json.loads(handed_over)
-    os.set_inheritable(told, False)
-    return DetachedDriver(Path(log), told)
+    log, job_ids = json.loads(variable)
+    os.set_inheritable(job_ids, False)
+    return DetachedDriver(Path(log), job_ids)
 
 
 def _environment() -> dict[str, str]:
-    """In which the driver finds this very Penstock, and its output is in the log at once."""
+    """Return the driver's environment, so that it imports this Penstock and does not buffer its output."""
     root = str(import_root())
     path = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
 
 
-# How the vertices of a job are doing, from its table `executions`.
-
-
-# What the functions of a job have measured, as people read it.
+# The states and metrics of a job's vertices, from its table `executions`.
 
 
 def measured_texts(metrics: Metrics) -> Iterator[str]:
-    """A line for each metric, as people read it. Names are the author's: they may hold anything."""
+    """Yield a readable line for each metric. Names come from the author, and may contain any characters."""
     for operator, values in metrics.items():
         for name, value in values.items():
-            shown = f"{value:,}" if isinstance(value, int | float) else _distribution(value)
-            yield f"{operator}: {name} {shown}"
+            text = f"{value:,}" if isinstance(value, int | float) else _distribution(value)
+            yield f"{operator}: {name} {text}"
 
 
 def _distribution(value: Any) -> str:
@@ -470,42 +467,42 @@ def _distribution(value: Any) -> str:
 
 
 _DECISIVE = ("FAILED", "CANCELING", "CANCELED", "INITIALIZING", "RUNNING")
-"""The first of these that a subtask is in is the state of its vertex."""
+"""The state of a vertex is the first of these that one of its subtasks is in."""
 
 
-_OF_EXECUTIONS = (
+_EXECUTION_COLUMNS = (
     *("vertex", "subtask", "attempt_number", "state", "host"),
     *("records_in", "records_out", "bytes_in", "bytes_out", "failure", "metrics"),
 )
-"""Columns that are read; timestamps would take pandas, whose import takes long."""
+"""Columns read from `executions`; timestamps would need pandas, which is slow to import."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VertexState:
-    """A vertex; counts are those of the latest attempt of each subtask."""
+    """The state of a vertex; counts are sums over the latest attempt of each subtask."""
 
     vertex: int
     name: str
     parallelism: int
     state: str  #: ExecutionState
-    subtasks: dict[str, int]  #: how many are in each ExecutionState
-    attempts: int  #: that ran
+    subtasks: dict[str, int]  #: number of subtasks by ExecutionState
+    attempts: int  #: number of attempts that ran
     records_in: int
     records_out: int
     bytes_in: int
     bytes_out: int
-    failures: tuple[str, ...]  #: of all attempts
-    kept: bool  #: an earlier run has done it: it was not run
-    metrics: dict[str, dict[str, Any]]  #: what functions have measured, by operator and name
+    failures: tuple[str, ...]  #: failures of all attempts
+    kept: bool  #: it did not run, because its output was saved by an earlier run
+    metrics: dict[str, dict[str, Any]]  #: metrics of its functions, by operator and name
 
 
 def vertex_states(record: JobRecord) -> list[VertexState]:
-    """The vertices of a job in topological order. InputError where its tables cannot be read.
+    """Return the vertices of a job in topological order. Raises InputError if its tables cannot be read.
 
     Source: org.apache.flink.runtime.executiongraph.ExecutionJobVertex.getAggregateJobVertexState.
     """
     table = record.table("executions")
-    columns = [name for name in _OF_EXECUTIONS if name in table.column_names]
+    columns = [name for name in _EXECUTION_COLUMNS if name in table.column_names]
     executions = table.select(columns).to_pylist()
     executions.sort(key=lambda row: (row["vertex"], row["subtask"], row["attempt_number"]))
     sizes = {row["vertex"]: row["parallelism"] for row in record.table("execution_job_vertices").to_pylist()}

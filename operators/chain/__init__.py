@@ -1,1 +1,1 @@
-"""The operators of one JobVertex as they run inside a subtask: records pushed from head to tail."""
+"""The operators of one JobVertex inside a subtask, which push records from head to tail."""

@@ -1,7 +1,7 @@
-"""Exceptions and records as text of bounded length, even if their own methods fail.
+"""Describe exceptions and records as text of bounded length, even if their own methods fail.
 
-The text of an author's exception or record comes from that author's code: it may raise, and it may have any
-length. A message about a failure must come through all the same.
+The text of an author's exception or record comes from the author's code: it may raise, and it may have any
+length. A message about a failure must get through nevertheless.
 """
 
 import os
@@ -23,16 +23,19 @@ _RECORD_CHARACTERS = 200
 _DEPTH = 6
 
 
-#: Stands for the record if none was being handled.
+#: In place of a record, if none was being handled.
 NO_RECORD: Any = object()
 
 
 class DescribedError(str):
-    """A text that says what was being handled where that was no record: a timer, a window."""
+    """A text that describes the timer or window that was being handled, in place of a record."""
 
 
 def describe_error(error: BaseException, limit: int = _ERROR_CHARACTERS) -> str:
-    """`Type: message`, the message cut to `limit` characters; of an exception whose own text fails, why."""
+    """Return the type and message of an exception, or the reason why its __str__ fails.
+
+    The form is `Type: message`; the message is cut to `limit` characters.
+    """
     name = type(error).__name__
     try:
         text = str(error)
@@ -44,9 +47,10 @@ def describe_error(error: BaseException, limit: int = _ERROR_CHARACTERS) -> str:
 
 
 def encodable(text: str) -> str:
-    """`text` with lone surrogates and control codes escaped, but for line ends and tabs.
+    """Return `text` with lone surrogates and control codes escaped, except line ends and tabs.
 
-    UTF-8 has no lone surrogates, and Spark waits forever for a message with one; terminals act on the others.
+    UTF-8 has no lone surrogates, and Spark waits forever for a message with one; terminals obey control
+    codes.
     """
     return _NOT_SENT.sub(lambda match: repr(match[0])[1:-1], text)
 
@@ -55,7 +59,7 @@ _NOT_SENT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def describe_record(value: Any, limit: int = _RECORD_CHARACTERS) -> str:
-    """At most `limit` characters of the record's repr; its type's name where repr itself fails."""
+    """Return the record's repr, cut to `limit` characters; if repr fails, the name of its type."""
     if isinstance(value, DescribedError):
         return encodable(shortened(str(value), limit))
     try:
@@ -66,7 +70,7 @@ def describe_record(value: Any, limit: int = _RECORD_CHARACTERS) -> str:
 
 
 def misfit(values: list[Any], convert: Callable[[list[Any]], object]) -> Any:
-    """The first of `values` that `convert` raises for on its own; NO_RECORD if it raises for none."""
+    """Return the first of `values` for which `convert` raises on its own; NO_RECORD if it raises for none."""
     for value in values:
         try:
             convert([value])
@@ -76,7 +80,7 @@ def misfit(values: list[Any], convert: Callable[[list[Any]], object]) -> Any:
 
 
 def hint_for(error: BaseException) -> str:
-    """A hint for the author on an exception of this type; empty if its own message must suffice."""
+    """Return a hint for the author on an exception of this type; empty if its own message must suffice."""
     for kind, hint in _HINTS.items():
         if isinstance(error, kind):
             return hint
@@ -95,7 +99,7 @@ _HINTS: dict[type[BaseException], str] = {
 
 
 def shortened(text: str, limit: int) -> str:
-    """`text`, or its beginning and an ellipsis, `limit` characters in all."""
+    """Return `text`, cut to `limit` characters if it is longer; the last one is then an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -105,7 +109,7 @@ def _arguments(error: BaseException) -> str:
 
 
 def _cut(value: Any, limit: int, depth: int) -> Any:
-    """`value` with every part cut to the length that is shown: repr of the whole may not fit in memory."""
+    """Return `value` with every part cut to the visible length, as the whole repr may not fit in memory."""
     kind = type(value)
     if kind is str or kind is bytes:
         return value[:limit]
@@ -125,17 +129,20 @@ def _cut(value: Any, limit: int, depth: int) -> Any:
     return kind(_cut(item, limit, depth - 1) for item in islice(value, limit))
 
 
-# Errors of a job as its author reads them: their own lines first, then operator and record.
+# Errors of a job, as its author reads them: the author's lines first, then operator and record
+#
+# They travel from a Spark worker to the driver as data, not as pickles.
 
 
 # Errors of a running job; they travel from a Spark worker to the driver as data, not as pickles.
 
 
 class UserFunctionError(Exception):
-    """An operator failed: mostly because a function of the job's author raised.
+    """An operator failed, usually because a function of the job's author raised.
 
-    `during` is what failed where it was not the operator's function on a record: its key selector, its open.
-    `record` is what was being handled, as text; empty where nothing was. `cause` is the exception as text.
+    `during` describes the failed step if it is not the operator's function on a record, such as its key
+    selector or its open. `record` is the record that was being handled, as text; empty if there was none.
+    `cause` is the exception as text.
     """
 
     def __init__(
@@ -159,9 +166,9 @@ class UserFunctionError(Exception):
 
 
 class EnoughResults(BaseException):
-    """No further results are wanted: ends the calls of a chain, from the operator that puts out to the head.
+    """Raised if no further results are wanted, to end the calls of a chain up to its head.
 
-    A BaseException, so that no function of the job's author that catches Exception keeps it.
+    A BaseException, so that no function of the job's author that catches Exception stops it.
     """
 
 
@@ -169,36 +176,36 @@ _OWN = Path(__file__).resolve().parents[2]
 _OURS = ("operators", "engine", "plans", "penstock")
 _FOREIGN = ("pyspark", "py4j", "pyarrow")
 _LOOPS = {"map", "filter", "flat_map", "flat map", "frozen importlib._bootstrap"}
-"""Names of the steps of compiled loops over functions (loops_of_functions)."""
-_MOST_FRAMES = 5
-_MOST_OF_A_LINE = 500
-_MOST_CHARACTERS = 20_000
+"""Names of the steps of compiled loops over functions (see records/map_records.py)."""
+_MAX_FRAMES = 5
+_MAX_LINE_CHARACTERS = 500
+_MAX_CHARACTERS = 20_000
 
 
 class FunctionError(RuntimeError):
-    """A function of the author's raised, in a DataFrame that is being computed."""
+    """A function of the author raised while a DataFrame was computed."""
 
 
 def user_frames(error: BaseException) -> list[str]:
-    """The lines of the author's code where `error` was raised, the innermost first; empty if none."""
+    """Return the lines of the author's code where `error` was raised, the innermost first; empty if none."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_ours(frame.filename)]
+    author_frames = [frame for frame in frames if not _is_ours(frame.filename)]
     return [
         encodable(
             f'File "{frame.filename}", line {frame.lineno}, in {frame.name}'
-            + (f": {shortened(frame.line, _MOST_OF_A_LINE)}" if frame.line else "")
+            + (f": {shortened(frame.line, _MAX_LINE_CHARACTERS)}" if frame.line else "")
         )
-        for frame in reversed(own[-_MOST_FRAMES:])
+        for frame in reversed(author_frames[-_MAX_FRAMES:])
     ]
 
 
 def author_first(results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """`results` for a Python worker of Spark, with errors that begin with the author's lines.
+    """Yield `results` for a Python worker of Spark, with errors that begin with the author's lines.
 
     A UserFunctionError becomes a FunctionError whose traceback has only the author's frames. Spark leaves
-    frames of its own files out of its message; the frame that raises here counts as one of them. What Spark
-    cannot send becomes one, too: it tells the driver that a message follows before it has encoded it, and
-    where that fails, both wait for each other.
+    frames of its own files out of its message; the frame that raises here counts as one of them. An exception
+    that Spark cannot send becomes a FunctionError as well: Spark announces a message to the driver before it
+    encodes it, and if encoding fails, worker and driver wait for each other.
     """
     spark = sys.modules.get("pyspark")
     if spark is None or spark.__file__ is None:
@@ -220,10 +227,10 @@ def _raising(results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _can_be_sent(error: BaseException) -> bool:
-    """Whether Spark can send what it makes of an exception."""
+    """Whether Spark can send the text that it makes of an exception."""
     try:
         text = "".join(traceback.format_exception(error))
-        return len(text.encode("utf-8")) <= _MOST_CHARACTERS
+        return len(text.encode("utf-8")) <= _MAX_CHARACTERS
     except Exception:
         return False
 
@@ -233,21 +240,21 @@ def _with_lines(error: BaseException, lines: list[str]) -> str:
 
 
 def _for_author(error: UserFunctionError) -> FunctionError:
-    """The error, operator and record as text, with a traceback of the author's frames.
+    """Return the error, operator and record as text, with a traceback of the author's frames.
 
-    The author's lines are a part of the text where Spark shows no tracebacks, or cannot send this one.
+    The author's lines are part of the text if Spark shows no tracebacks, or cannot send this one.
     """
     cause = error.__cause__ or error
     text = _text_for_author(error)
-    told = FunctionError(text).with_traceback(_author_traceback(cause))
-    if os.environ.get("SPARK_HIDE_TRACEBACK") or not _can_be_sent(told):
+    for_author = FunctionError(text).with_traceback(_author_traceback(cause))
+    if os.environ.get("SPARK_HIDE_TRACEBACK") or not _can_be_sent(for_author):
         return FunctionError(_with_lines(cause, [text]))
-    return told
+    return for_author
 
 
 def _text_for_author(error: UserFunctionError) -> str:
     during = f", {error.during}" if error.during else ""
-    names = {name: shortened(getattr(error, name), _MOST_OF_A_LINE) for name in ("operator", "job")}
+    names = {name: shortened(getattr(error, name), _MAX_LINE_CHARACTERS) for name in ("operator", "job")}
     lines = [
         error.cause,
         f"  operator: {names['operator']!r}, subtask {error.subtask}{during} (job {names['job']!r})",
@@ -259,14 +266,16 @@ def _text_for_author(error: UserFunctionError) -> str:
 
 
 def _author_traceback(error: BaseException) -> TracebackType | None:
-    """The author's innermost frames; the innermost of all where none is theirs."""
+    """Return the author's innermost frames, or the innermost frame of all if the author has none."""
     entries = []
     entry = error.__traceback__
     while entry is not None:
         entries.append(entry)
         entry = entry.tb_next
-    own = [frame for frame in entries if not _is_ours(frame.tb_frame.f_code.co_filename)] or entries[-1:]
-    for frame in reversed(own[-_MOST_FRAMES:]):
+    author_frames = [
+        frame for frame in entries if not _is_ours(frame.tb_frame.f_code.co_filename)
+    ] or entries[-1:]
+    for frame in reversed(author_frames[-_MAX_FRAMES:]):
         entry = TracebackType(entry, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return entry
 

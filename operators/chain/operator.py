@@ -47,7 +47,7 @@ from penstock.operators.common.typeinfo import (
 )
 
 Values = list[Any]
-#: Milliseconds since the epoch, one per value; None instead of a list: no value has one.
+#: Milliseconds since the epoch, one per value; None instead of a list if no value has one.
 Timestamps = list[int | None] | None
 
 MIN_WATERMARK = -(2**63)
@@ -59,24 +59,24 @@ def _now() -> int:
 
 
 class Output(Protocol):
-    """The receiver of an operator's results: the operators chained to it, side outputs and the network."""
+    """The receiver of an operator's results, which go to chained operators, side outputs and the network."""
 
     def collect(self, values: Values, timestamps: Timestamps) -> None:
-        """Records of the main output; the lists are the receiver's from here on."""
+        """Take records of the main output; the receiver owns the lists from here on."""
 
     def collect_side(self, tag: str, values: Values, timestamps: Timestamps) -> None:
-        """Records of a side output, by the tag's id."""
+        """Take records of a side output, by the tag's id."""
 
     def collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Records of the main output that never became Python objects."""
+        """Take records of the main output that never became Python objects."""
 
     def watermark(self, timestamp: int) -> None:
-        """No record below `timestamp` (milliseconds) follows."""
+        """Take a watermark (milliseconds), below which no record follows."""
 
 
 @dataclass(kw_only=True)
 class OperatorContext:
-    """The facts that an operator may know about where it runs."""
+    """The facts about its surroundings that an operator may read."""
 
     job_name: str = "job"
     task_name: str = "task"
@@ -91,82 +91,84 @@ class OperatorContext:
     cached_files: Mapping[str, str] = field(default_factory=dict)  #: distributed cache: name to local path
     state_memory_bytes: int = 256 << 20  #: keyed state beyond this goes to disk
     auto_watermark_interval_milliseconds: int = 200
-    #: results are declared as single values or tuples of these, which are immutable
+    #: whether results are declared as single values or tuples of these, which are immutable
     plain_results: bool = False
     metrics: dict[str, Any] = field(default_factory=dict)  #: of the user's functions, by name
-    #: milliseconds since the epoch; tests put a clock of their own here
+    #: milliseconds since the epoch; tests replace this clock
     processing_time: Callable[[], int] = field(default=_now)
 
 
 class Operator:
-    """One operator of a chain: made on the driver, then per subtask setup, open, process…, finish, close.
+    """One operator of a chain.
 
-    Subclasses hold the user's function and what else describes them in attributes set by `__init__` (all of
-    it picklable), and keep what is only alive in a subtask out of them until `open`.
+    It is created on the driver; in each subtask setup, open, process…, finish and close follow.
+
+    Subclasses hold the user's function and their settings in attributes that `__init__` sets (all of them
+    picklable). Objects that live only in a subtask are set in `open`.
     """
 
-    #: True: takes record batches (`process_batch`); records are converted before they reach it.
+    #: Whether it takes record batches (`process_batch`); records are converted before they reach it.
     columnar: ClassVar[bool] = False
-    #: True: has a key selector per input, and keeps state by key.
+    #: Whether it has a key selector per input, and state by key.
     keyed: ClassVar[bool] = False
-    #: True: its records have to be of their declared type, though nothing encodes them on their way to it.
+    #: Whether records must be of their declared type although nothing encodes them on their way here.
     wants_declared_types: bool = False
 
     context: OperatorContext
     output: Output
 
     def setup(self, context: OperatorContext, output: Output) -> None:
-        """Called once in the subtask, before `open` of any operator of the chain."""
+        """Store context and output. Called in the subtask before `open` of any operator of the chain."""
         self.context = context
         self.output = output
 
     def open(self) -> None:
-        """Called tail first: the operators that read this one are open already."""
+        """Prepare for records. Called tail first: the operators that read this one are open already."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Records of the only input, or of the first of two."""
+        """Handle records of the only input, or of the first of two."""
         raise NotImplementedError
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
-        """Records of the second of two inputs."""
+        """Handle records of the second of two inputs."""
         raise NotImplementedError
 
     def process_input(self, number: int, values: Values, timestamps: Timestamps) -> None:
-        """Records of input `number`, from 1."""
+        """Handle records of input `number`, from 1."""
         if number == 1:
             self.process(values, timestamps)
         else:
             self.process_second(values, timestamps)
 
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """A record batch of the only input, of operators that are `columnar`."""
+        """Handle a record batch of the only input; called if the operator is `columnar`."""
         raise NotImplementedError
 
     def process_watermark(self, watermark: int) -> None:
-        """The watermark of all inputs together has risen to this (milliseconds)."""
+        """Handle the combined watermark of all inputs, which has risen to this (milliseconds)."""
         self.output.watermark(watermark)
 
     def end_key(self) -> None:
-        """BATCH mode, keyed operators: no record of the current key follows; forget its state."""
+        """Forget the state of the current key, which has no further records (BATCH mode, keyed operators)."""
 
     def finish(self) -> None:
-        """No input follows; called head first, after the last watermark. Results may still be put out."""
+        """Emit the last results. Called head first, after the last watermark and all input."""
 
     def close(self) -> None:
         """Release everything. Called at the end, head first, also after a failure."""
 
     def failed(self, error: BaseException, value: Any, during: str = "") -> UserFunctionError:
-        """As `failure` does, for this operator."""
+        """Call `failure` for this operator."""
         return failure(self.context, error, value, during)
 
 
 def failure(
     context: OperatorContext, error: BaseException, value: Any, during: str = ""
 ) -> UserFunctionError:
-    """`error` with the job, operator, subtask and record (`value`; NO_RECORD: none) it happened at.
+    """Return `error` as a UserFunctionError with its job, operator, subtask and record.
 
-    `during` says what the operator was about where that is not its function. Raises `error` itself where it
-    has been described before, and where it only ends the chain's calls.
+    `value` is the record, or NO_RECORD. `during` describes the step that failed if it is not the operator's
+    function. Raises `error` itself if it has been described before, or only ends the chain's calls.
     """
     if isinstance(error, (UserFunctionError, EnoughResults)):
         raise error
@@ -183,35 +185,31 @@ def failure(
     )
 
 
-# Results of user functions on their way out.
+# Results of user functions on their way out
 #
-# In Flink a result is serialised the moment it is put out, so what a function does to the object later (a
-# list
-# kept in state, a Row that a reduce function changes) does not show. Here results wait until the list of
-# records has been handled; so values that can be changed are copied, unless nothing else refers to them.
-
-
-# Limits how many results leave an operator together: a bounded number of bytes, and without long waits.
+# In Flink a result is serialised as soon as it is emitted, so later changes to the object (a list in state, a
+# Row that a reduce function changes) do not show in it. Here results wait until the list of records has been
+# handled; so values that can be changed are copied, unless nothing else refers to them.
 #
-# The number and size of a function's results for one record are not known in advance. So an operator checks
-# the
-# waiting results while it still takes more from the function, and emits them once there are enough.
+# Results leave an operator in pieces of a bounded number of bytes, and without long waits. The number and
+# size of a function's results for one record are not known in advance, so an operator checks the waiting
+# results while it still takes more from the function, and emits them once there are enough.
 
 
 _PIECE_BYTES = 8 << 20
-#: How long results wait for others, about (Flink's buffer timeout).
+#: Approximate seconds that results wait for others (Flink's buffer timeout).
 _PIECE_SECONDS = 0.1
 _MOST_RESULTS = 1 << 16
-#: Results before the first look: of an operator, and of a piece once its results are known to be small.
+#: Results before the first check: of an operator, and of a piece once its results are known to be small.
 _FIRST, _FIRST_OF_PIECE = 1, 64
 _GROWTH = 4
-#: Results from one look to the next at most: this many may wait when a quick function becomes slow.
+#: Maximum of results from one check to the next: this many may wait when a quick function becomes slow.
 _MOST_BETWEEN_LOOKS = 1024
 _SAMPLE = 8
 
 
 class PieceSize:
-    """Says when the results that wait in an operator are enough: to be asked once `limit` of them wait."""
+    """Decides when an operator has enough waiting results; call `is_full` once `limit` of them wait."""
 
     __slots__ = ("_began", "_first", "limit")
 
@@ -220,9 +218,9 @@ class PieceSize:
         self._began = monotonic()
 
     def is_full(self, waiting: list[Any], taken: int | None = None) -> bool:
-        """Whether the results that wait are to be put out; if not, `limit` is higher now.
+        """Whether the waiting results should be emitted; if not, raise `limit`.
 
-        `taken`: of how many records they are, where that is what is counted; each has one result at most.
+        `taken`: the number of their records, if records are counted instead; each has at most one result.
         """
         count = len(waiting) if taken is None else taken
         sample = waiting[:: len(waiting) // _SAMPLE + 1]
@@ -240,7 +238,7 @@ class PieceSize:
         return False
 
     def begin(self) -> None:
-        """Start with no waiting results; time counts from here."""
+        """Start with no waiting results, and start the clock."""
         self.limit = self._first
         self._began = monotonic()
 
@@ -274,15 +272,15 @@ def _references_of_new() -> int:
     return counts[0]
 
 
-#: How many references an object has in `add_other` if only the loop that calls it has one.
+#: The number of references to an object in `add_other` if only the calling loop refers to it.
 _UNSHARED = _references_of_new()
 
 
 class Results:
     """Results of a list of records (or of some timers), main and side, with their timestamps.
 
-    They go to `output` when `flush` says so, and in between as soon as there are enough for a piece, also
-    while a function still has results for one record.
+    They go to `output` at `flush`, and earlier once there are enough for a piece, even while a function still
+    has results for one record.
     """
 
     __slots__ = ("_in_sides", "_output", "piece", "sides", "stamps", "values")
@@ -300,7 +298,7 @@ class Results:
         return len(self.values) + self._in_sides
 
     def add(self, results: Iterable[Any] | None, timestamp: int | None) -> None:
-        """Take the results of one call: None, or what it returned or yields.
+        """Take the iterable that one call returned, or None.
 
         A pair of an OutputTag and a value goes to that side output.
         """
@@ -330,11 +328,11 @@ class Results:
             raise
 
     def add_other(self, result: Any, timestamp: int | None) -> None:
-        """Take one result that is neither of a type of UNCHANGING nor a tuple of those."""
+        """Take one result that is neither of a type of UNCHANGING nor a tuple of such values."""
         if isinstance(result, tuple) and result and isinstance(result[0], OutputTag):
             self._add_side(result[0].tag_id, result[1], timestamp)
             return
-        # A Row that was made to be put out.
+        # a Row that was made as a result
         if (
             type(result) is not Row
             or getrefcount(result) != _UNSHARED
@@ -355,12 +353,12 @@ class Results:
             self._flush_sides()
 
     def relieve(self) -> None:
-        """Put out the results of the main output if they are enough; to be called after `room` results."""
+        """Emit the results of the main output if they are enough; call it after `room` results."""
         if len(self.values) >= self.piece.limit and self.piece.is_full(self.values):
             self.flush()
 
     def room(self) -> int:
-        """After how many further results of the main output, at least one, to call `relieve`."""
+        """Return the number of further results of the main output, at least one, before `relieve` is due."""
         return max(1, self.piece.limit - len(self.values))
 
     def flush(self) -> None:
@@ -380,23 +378,23 @@ class Results:
 
 
 def close_iterator(rest: Iterable[Any] | None) -> None:
-    """End a generator whose further results are not wanted; what it raises on the way is dropped."""
+    """End a generator whose further results are not wanted; drop the exceptions that it raises meanwhile."""
     if isinstance(rest, GeneratorType):
         with suppress(BaseException):
             rest.close()
 
 
 def stamps_or_none(stamps: list[int | None]) -> Timestamps:
-    """The list, or None if no record has a timestamp."""
-    # The first one mostly tells.
+    """Return the list, or None if no record has a timestamp."""
+    # the first one usually decides
     return None if stamps[0] is None and stamps.count(None) == len(stamps) else stamps
 
 
 def frozen(value: Any) -> Any:
-    """A value that no later change to `value` shows in: itself, or a copy all the way down."""
+    """Return `value`, or a deep copy of it if it can be changed, so that later changes do not show."""
     try:
         return _frozen(value)
-    except RecursionError:  # it holds itself
+    except RecursionError:  # it contains itself
         return _copy(value)
 
 
@@ -418,12 +416,12 @@ def _row(value: Row) -> Row:
 
 def _copy(value: Any) -> Any:
     if isinstance(value, tuple) and UNCHANGING.issuperset(map(type, value)):
-        # A NamedTuple.
+        # a NamedTuple
         return value
     try:
         return copy.deepcopy(value)
     except Exception:
-        # A value that cannot be copied could not leave an operator in PyFlink; within a chain here it may.
+        # a value that cannot be copied could not leave an operator in PyFlink; within a chain here it may
         return value
 
 
@@ -436,16 +434,16 @@ _COPIES: dict[type, Callable[[Any], Any]] = {
 }
 
 
-# Copies of records for readers of their own.
+# Copies of records, one for each reader
 #
-# In Flink every reader of an operator gets records of its own, because the operator's results are serialised
-# for each of them. A reader that changes a record in place does not change it for the others.
+# In Flink every reader of an operator gets its own records, because the operator's results are serialised for
+# each of them. A reader that changes a record in place does not change it for the others.
 #
 # Source: org.apache.flink.streaming.runtime.tasks.{BroadcastingOutputCollector,CopyingChainingOutput}.
 
 
 def copies(values: Values) -> Values:
-    """A new list of the values. Those that can be changed in place are copied, all the way down."""
+    """Return a new list of the values; values that can be changed in place are copied deeply."""
     if never_change(values):
         return list(values)
     return [frozen(value) for value in values]
@@ -464,16 +462,16 @@ def never_change(values: Values) -> bool:
 
 
 def is_plain(type_info: TypeInformation | None) -> bool:
-    """Whether a type is that of single values, or of tuples of them, which cannot be changed in place."""
+    """Whether all values of a type are single values, or tuples of them, which cannot be changed in place."""
     if isinstance(type_info, TupleTypeInfo):
         return all(map(is_plain, type_info.get_field_types()))
     return isinstance(type_info, _PLAIN)
 
 
 def own(result: Any) -> Any:
-    """`result`, or a copy of it if it holds something changeable that others hold too.
+    """Return `result`, or a copy if it holds a changeable object to which something else refers.
 
-    A function may keep a list, return it inside one result after another, and go on changing it.
+    A function may own a list, return it inside one result after another, and go on changing it.
     """
     return frozen(result) if _holds_shared(result) else result
 
@@ -510,5 +508,5 @@ def _references_of_held() -> int:
     return counts[0]
 
 
-#: How many references an item has in a loop over its container if nothing else holds it.
+#: The number of references to an item in a loop over its container if nothing else refers to it.
 _HELD_ONCE = _references_of_held()

@@ -1,4 +1,4 @@
-"""Columns of other Arrow types than `arrow_type` names, as DataFrames and files have them."""
+"""Conversion of columns in Arrow types of DataFrames and files to the types of `arrow_type`."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-# The same bytes under other names, time zones and nullability.
+# The same bytes with other names, time zones and nullability
 
 
-class _Relabelled:
+class _DataWithLabel:
     def __init__(self, data: Any, label: Any) -> None:
         self._data, self._label = data, label
 
@@ -19,24 +19,24 @@ class _Relabelled:
 
 
 def relabelled_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch`, without a copy, as one of `schema`, which has the same layout."""
-    return pa.record_batch(_Relabelled(batch, schema))
+    """Return `batch`, without a copy, as a batch of `schema`, which has the same layout."""
+    return pa.record_batch(_DataWithLabel(batch, schema))
 
 
 def _relabelled_array(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """`column`, without a copy, as one of type `kind`, which has the same layout."""
-    return pa.array(_Relabelled(column, kind))
+    """Return `column`, without a copy, as an array of type `kind`, which has the same layout."""
+    return pa.array(_DataWithLabel(column, kind))
 
 
 def same_layout(first: pa.Schema, second: pa.Schema) -> bool:
-    """Whether columns of both have the same bytes: names, time zones and nullability do not count."""
+    """Whether columns of both have the same bytes, regardless of names, time zones and nullability."""
     return len(first) == len(second) and all(
         same_type_layout(a.type, b.type) for a, b in zip(first, second, strict=True)
     )
 
 
 def same_type_layout(first: pa.DataType, second: pa.DataType) -> bool:
-    """As `same_layout`, for two types."""
+    """Whether two types have the same layout; see `same_layout`."""
     if kinds.is_timestamp(first) and kinds.is_timestamp(second):
         return bool(first.unit == second.unit)
     if first.id != second.id:
@@ -49,11 +49,11 @@ def same_type_layout(first: pa.DataType, second: pa.DataType) -> bool:
 
 
 def as_arrow_type(column: pa.Array | pa.ChunkedArray, expected: pa.DataType) -> pa.Array:
-    """`column` as an array of type `expected`; structs keep a last field that `expected` lacks.
+    """Return `column` as an array of type `expected`; structs retain a last field that `expected` lacks.
 
     Times, timestamps and durations are cut to the unit of `expected`, decimals are rounded half up to its
-    scale, as Spark's casts do. ArrowInvalid for values that do not fit, ArrowNotImplementedError for types
-    that do not go together.
+    scale, as in Spark's casts. Raises ArrowInvalid for values that do not fit, ArrowNotImplementedError for
+    types that cannot be converted.
     """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -87,10 +87,10 @@ def _nested(column: pa.Array, expected: Any) -> pa.Array:
 
 
 def require_values(column: pa.Array, field: pa.Field, path: str = "") -> None:
-    """ValueError for a null in `column`, or within it, where `field` allows none."""
+    """Raise ValueError for a null in `column`, or within it, that `field` does not allow."""
     path = f"{path}.{field.name}" if path else field.name
     if not field.nullable and column.null_count:
-        raise ValueError(f"column {path!r} has a null, but is declared as not null")
+        raise ValueError(f"column {path!r} must not be null as declared, got a null")
     if kinds.is_struct(field.type):
         present = column.filter(column.is_valid()) if column.null_count else column
         for at, child in enumerate(field.type):
@@ -129,17 +129,17 @@ def _list(column: pa.Array, expected: Any) -> pa.Array:
     if kinds.is_large_list(expected):
         offsets = pa.array(lists.offsets.to_numpy(), pa.int64())
         return pa.LargeListArray.from_arrays(offsets, values, type=expected, mask=_mask(lists))
-    # rows with kinds among the values have a field more than expected
+    # rows with kinds among the values have one more field than expected
     field = expected.value_field if values.type == expected.value_type else values.type
     return pa.ListArray.from_arrays(_offsets(lists), values, type=pa.list_(field), mask=_mask(lists))
 
 
 def _values_of_size(lists: Any, expected: Any) -> pa.Array:
-    """The elements of lists of `expected`'s size, nulls in place of a list that is null."""
+    """Return the elements of lists of `expected`'s size, with nulls for a list that is null."""
     size, bounds = expected.list_size, lists.offsets.to_numpy()
     missing = lists.is_null().to_numpy(zero_copy_only=False)
     if ((np.diff(bounds) != size) & ~missing).any():
-        raise pa.ArrowInvalid(f"a list has not the size {size}")
+        raise pa.ArrowInvalid(f"a list must have the size {size}")
     places = (bounds[:-1, None] + np.arange(size)).ravel()
     return lists.values.take(pa.array(places, mask=np.repeat(missing, size)))
 
@@ -151,16 +151,16 @@ def _fixed_values(column: Any) -> pa.Array:
 
 def _rounded(column: pa.Array, expected: Any) -> pa.Array:
     if column.type.scale > expected.scale:
-        # in the widest type: Arrow refuses a rounded value that needs one digit more
+        # in the widest type: Arrow refuses a rounded value that needs one more digit
         widest = pc.cast(column, pa.decimal256(76, column.type.scale))
         column = pc.round(widest, expected.scale, round_mode="half_towards_infinity")
     return pc.cast(column, expected)
 
 
 def match_fields(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A column whose structs, at any depth, have the fields of `wanted`: matched by name, null if lacking.
+    """Return a column whose structs, at any depth, have the fields of `wanted`, matched by name.
 
-    Other values stay as they are; `as_arrow_type` adapts their types.
+    Missing fields are null. Other values are unchanged; `as_arrow_type` converts their types.
     """
     if kinds.is_struct(wanted) and kinds.is_struct(column.type):
         names = [field.name for field in column.type]
@@ -222,10 +222,10 @@ def _struct(column: pa.StructArray, expected: pa.StructType) -> pa.StructArray:
 
 
 def _instants(column: pa.TimestampArray, expected: pa.StructType) -> pa.StructArray:
-    a_second = _A_SECOND[column.type.unit]
+    units_per_second = _UNITS_PER_SECOND[column.type.unit]
     ticks = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    seconds, rest = np.divmod(ticks, a_second)
-    nanos = (rest * (10**9 // a_second)).astype(np.int32)
+    seconds, rest = np.divmod(ticks, units_per_second)
+    nanos = (rest * (10**9 // units_per_second)).astype(np.int32)
     return pa.StructArray.from_arrays(
         [pa.array(seconds), pa.array(nanos)], fields=list(expected), mask=_mask(column)
     )
@@ -236,21 +236,24 @@ def _cut(column: pa.Array, expected: pa.DataType) -> pa.Array:
         if column.type.tz is not None and getattr(expected, "tz", None) is None:
             column = pc.local_timestamp(column)
         elif column.type.tz is None and getattr(expected, "tz", None) is not None:
-            raise pa.ArrowInvalid(f"a timestamp without time zone has no place in {expected.tz}")
+            raise pa.ArrowInvalid(f"a timestamp without time zone cannot become one in {expected.tz}")
         if kinds.is_timestamp(expected):
-            # no value is lost any more, so that one outside of the finer unit's range is an error
+            # no value loses a part here, so a value outside of the finer unit's range is an error
             return pc.cast(pc.floor_temporal(column, unit=_UNITS[expected.unit]), expected)
-    elif kinds.is_duration(column.type) and _A_SECOND[expected.unit] > _A_SECOND[column.type.unit]:
+    elif (
+        kinds.is_duration(column.type)
+        and _UNITS_PER_SECOND[expected.unit] > _UNITS_PER_SECOND[column.type.unit]
+    ):
         return pc.cast(column, expected)
     return pc.cast(column, expected, safe=False)
 
 
-_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_UNITS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _UNITS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 
 
 def _offsets(column: pa.Array) -> pa.Array:
-    # a copy: Arrow takes no slice of offsets together with a mask
+    # a copy: Arrow does not accept a slice of offsets together with a mask
     return pa.array(column.offsets.to_numpy(), pa.int32())
 
 

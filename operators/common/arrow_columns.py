@@ -1,8 +1,8 @@
-"""Lists of values as Arrow columns and back, by declared type.
+"""Conversion between lists of values and Arrow columns, by declared type.
 
-What comes back is what PyFlink gives back when records go through Flink: plain Python numbers and strings,
-Decimals, dates and times without time zone, tuples, Rows with their type's field names and their kinds,
-lists, bytes, dicts in the order of Java's HashMap. None may stand for any value.
+Decoding returns the values that PyFlink returns when records go through Flink: plain Python numbers and
+strings, Decimals, dates and times without time zone, tuples, Rows with their type's field names and their
+kinds, lists, bytes, dicts in the order of Java's HashMap. Every value may be None.
 
 Source: pyflink.fn_execution.coders.
 """
@@ -53,16 +53,16 @@ from penstock.operators.common.typeinfo import (
 )
 from penstock.operators.common.without_pandas import without_pandas
 
-# Codecs of values that are no rows, tuples, lists or maps.
+# Codecs of single values: other than rows, tuples, lists and maps
 #
-# What PyFlink's coders take, these take, with the same result: ints for floats, floats for ints (cut off
-# towards zero), anything with a decimal string for BIG_DEC, datetimes for dates and times.
+# They accept the same values as PyFlink's coders, with the same result: ints for floats, floats for ints
+# (truncated), any object with a decimal string for BIG_DEC, datetimes for dates and times.
 #
 # Source: pyflink.fn_execution.coder_impl_fast.
 
 
 class PlainCodec(Codec):
-    """Values that Arrow takes and gives as they are, once they are of the right class."""
+    """Values of the right class, which Arrow stores and returns unchanged."""
 
     def __init__(self, type_info: TypeInformation, conversion: Conversion) -> None:
         self.type_info = type_info
@@ -86,16 +86,16 @@ class PlainCodec(Codec):
             unchanged = self._unchanged
             if unchanged is None or all(value is None or unchanged(value) for value in values):
                 return values
-        return self.converted(values)
+        return self.convert_each(values)
 
-    def converted(self, values: Sequence[Any]) -> list[Any]:
-        """Each value as it comes back, one by one."""
+    def convert_each(self, values: Sequence[Any]) -> list[Any]:
+        """Return each value as decoding would return it."""
         convert, type_info = self._convert, self.type_info
         return [None if value is None else convert(value, type_info) for value in values]
 
 
 class DayCodec(PlainCodec):
-    """Dates, and dates with times of day, which numpy makes Python objects faster than Arrow."""
+    """Dates, and dates with times of day, which numpy turns into Python objects faster than Arrow."""
 
     def decode(self, column: pa.Array) -> list[Any]:
         values: list[Any] = column.to_numpy(zero_copy_only=False).astype(object).tolist()
@@ -103,15 +103,15 @@ class DayCodec(PlainCodec):
 
 
 class IntegerCodec(PlainCodec):
-    """Integers of 8 to 64 bits. Arrow finds out whether they fit."""
+    """Integers of 8 to 64 bits. Arrow checks whether they fit."""
 
     def encode(self, values: Sequence[Any]) -> pa.Array:
         if self._kinds.issuperset(map(type, values)):
             try:
                 return pa.array(values, self.arrow_type)
             except (pa.ArrowInvalid, OverflowError):
-                pass  # the value that does not fit is named below
-        return pa.array(self.converted(values), self.arrow_type)
+                pass  # the error below names the value
+        return pa.array(self.convert_each(values), self.arrow_type)
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
         if self._kinds.issuperset(map(type, values)):
@@ -120,11 +120,11 @@ class IntegerCodec(PlainCodec):
                 return values
             except (pa.ArrowInvalid, OverflowError):
                 pass
-        return self.converted(values)
+        return self.convert_each(values)
 
 
 class FloatCodec(PlainCodec):
-    """Floats of 32 bits: what comes back is rounded."""
+    """Floats of 32 bits, which decoding returns rounded."""
 
     def encode(self, values: Sequence[Any]) -> pa.Array:
         return pa.array(PlainCodec.coerce(self, values), self.arrow_type)
@@ -134,19 +134,19 @@ class FloatCodec(PlainCodec):
 
 
 class TextCodec(PlainCodec):
-    """Numbers as strings: BIG_INT and BIG_DEC."""
+    """Numbers of BIG_INT and BIG_DEC as strings."""
 
     def __init__(self, type_info: TypeInformation, conversion: Conversion) -> None:
         super().__init__(type_info, conversion)
-        self._of_text: Callable[[str], Any] = conversion.kind
+        self._from_text: Callable[[str], Any] = conversion.kind
 
     def encode(self, values: Sequence[Any]) -> pa.Array:
         texts = [None if value is None else str(value) for value in self.coerce(values)]
         return pa.array(texts, self.arrow_type)
 
     def decode(self, column: pa.Array) -> list[Any]:
-        of_text = self._of_text
-        return [None if text is None else of_text(text) for text in column.to_pylist()]
+        from_text = self._from_text
+        return [None if text is None else from_text(text) for text in column.to_pylist()]
 
 
 class InstantCodec(NullableCodec):
@@ -194,12 +194,12 @@ class PickledCodec(Codec):
         return [None if pickled is None else pickle.loads(pickled) for pickled in column.to_pylist()]
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The same values."""
+        """Return the same values."""
         return values
 
 
 def _single_codec(type_info: TypeInformation) -> Codec:
-    """The codec of a type of single values, other than pickled ones."""
+    """Return the codec of a type of single values, other than pickled ones."""
     if isinstance(type_info, BasicTypeInfo) and type_info._basic_type.name == "INSTANT":
         return InstantCodec(type_info)
     conversion = conversion_of(type_info)
@@ -231,34 +231,37 @@ _PICKLED = PickledCodec()
 
 
 def to_arrow(values: Sequence[Any], type_info: TypeInformation | None) -> pa.Array:
-    """A column of type `arrow_type(type_info)`; rows of other kinds than INSERT have one field more.
+    """Return a column of type `arrow_type(type_info)`.
 
-    TypeError, OverflowError or ValueError name a value that is not of the type. Without declared type, each
-    value is a pickle.
+    Rows of other kinds than INSERT have one more field. Without a declared type, each value is a pickle.
+    Raises TypeError, OverflowError or ValueError that name a value which is not of the type.
     """
     with without_pandas():
         column = codec_of(type_info).encode(values)
     if isinstance(column, pa.ChunkedArray):
-        raise OverflowError(f"{len(values)} values of {type_info} take more than the 2 GB of a column")
+        raise OverflowError(f"{len(values)} values of {type_info} exceed the 2 GB of a column")
     return column
 
 
 def from_arrow(array: pa.Array | pa.ChunkedArray, type_info: TypeInformation | None) -> list[Any]:
-    """The values of a column: of one that `to_arrow` made, or of any other that has such values."""
+    """Return the values of a column that `to_arrow` made, or of another one with such values."""
     codec = codec_of(type_info)
     column = as_arrow_type(array, codec.arrow_type)
-    values: list[Any] = _uncollected(codec.decode, column)
+    values: list[Any] = _call_without_collector(codec.decode, column)
     return values
 
 
 def coerce(values: Sequence[Any], type_info: TypeInformation | None) -> Sequence[Any]:
-    """from_arrow(to_arrow(values)), but `values` itself if that is the same. Errors as `to_arrow`."""
-    coerced: Sequence[Any] = _uncollected(codec_of(type_info).coerce, values)
+    """Return from_arrow(to_arrow(values)), or `values` itself if equal. Raises as `to_arrow` does."""
+    coerced: Sequence[Any] = _call_without_collector(codec_of(type_info).coerce, values)
     return coerced
 
 
 def codec_of(type_info: TypeInformation | None) -> Codec:
-    """The codec of a type, made once for each TypeInformation. TypeError for types that have none."""
+    """Return the codec of a type, created once for each TypeInformation.
+
+    Raises TypeError if the type has none.
+    """
     if type_info is None:
         return _PICKLED
     codec: Codec | None = type_info.__dict__.get("_codec")
@@ -287,7 +290,7 @@ def _make_codec(type_info: TypeInformation) -> Codec:
     return _single_codec(type_info)
 
 
-def _uncollected(function: Callable[[Any], Any], argument: Any) -> Any:
+def _call_without_collector(function: Callable[[Any], Any], argument: Any) -> Any:
     # creating values makes no garbage, and searching for it would take longer than creating them
     enabled = gc.isenabled()
     gc.disable()
@@ -298,13 +301,13 @@ def _uncollected(function: Callable[[Any], Any], argument: Any) -> Any:
             gc.enable()
 
 
-# Codecs of lists, arrays and maps: their elements in one column, and where each begins.
+# Codecs of lists, arrays and maps: their elements in one column, with the beginning of each
 #
 # Source: pyflink.fn_execution.coder_impl_fast.{GenericArrayCoderImpl,PrimitiveArrayCoderImpl,MapCoderImpl}.
 
 
 class ListCodec(NullableCodec):
-    """Lists; tuples come back as lists."""
+    """Lists; tuples are decoded as lists."""
 
     def __init__(self, type_info: TypeInformation, element: Codec) -> None:
         self.type_info = type_info
@@ -346,7 +349,7 @@ class ListCodec(NullableCodec):
 
 
 class MapCodec(NullableCodec):
-    """Dicts; they come back in the order of Java's HashMap."""
+    """Dicts, decoded in the order of Java's HashMap."""
 
     def __init__(self, type_info: MapTypeInfo, key: Codec, value: Codec) -> None:
         self.type_info = type_info

@@ -1,9 +1,9 @@
-"""Arrow types of Flink types and back.
+"""Conversion between Arrow types and Flink types.
 
-How values lie in Arrow: numbers, booleans, strings, dates and times as Arrow's own; BIG_INT and BIG_DEC as
-decimal strings, as PyFlink's coder of BIG_DEC has them (Arrow's decimals have a fixed scale); INSTANT as a
-struct of seconds and nanos; tuples and rows as structs, lists and arrays as lists, those of bytes as binary;
-what has no declared type as pickles.
+Values in Arrow: numbers, booleans, strings, dates and times in Arrow's own types; BIG_INT and BIG_DEC as
+decimal strings, as in PyFlink's coder of BIG_DEC (Arrow's decimals have a fixed scale); INSTANT as a struct
+of seconds and nanos; tuples and rows as structs; lists and arrays as lists, but lists and arrays of bytes as
+binary; values without a declared type as pickles.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from penstock.operators.common.typeinfo import (
     check_element_type,
 )
 
-#: Last field of a struct of rows of which some are no inserts: the number of the row's kind.
+#: Last field of a struct of rows if some are not inserts: the number of the row's kind.
 ROW_KIND_FIELD = "$row_kind"
 
 _BASIC = {
@@ -61,7 +61,10 @@ _LOCAL = {
 
 
 def arrow_type(type_info: TypeInformation | None) -> pa.DataType:
-    """The Arrow type of a column of such values; None means pickles. TypeError for types without one."""
+    """Return the Arrow type of a column of such values; None means pickles.
+
+    Raises TypeError for types without one.
+    """
     if type_info is None:
         return pa.binary()
     for kind in type(type_info).__mro__:
@@ -71,14 +74,14 @@ def arrow_type(type_info: TypeInformation | None) -> pa.DataType:
 
 
 def is_bytes(type_info: TypeInformation) -> bool:
-    """Whether values are bytes: arrays of primitive bytes, and lists of bytes as PyFlink's coder has them."""
+    """Whether values are bytes, as for arrays of primitive bytes and, in PyFlink's coder, lists of bytes."""
     return isinstance(type_info, (PrimitiveArrayTypeInfo, ListTypeInfo)) and (
         element_type(type_info) == BasicTypeInfo.BYTE_TYPE_INFO()
     )
 
 
 def element_type(type_info: TypeInformation) -> TypeInformation:
-    """Type of the elements of an array or list. TypeError if Java has no array of those."""
+    """Return the type of the elements of an array or list. Raises TypeError if Java has no such array."""
     check_element_type(type_info)
     name = "elem_type" if isinstance(type_info, ListTypeInfo) else "_element_type"
     element: TypeInformation = getattr(type_info, name)
@@ -86,7 +89,7 @@ def element_type(type_info: TypeInformation) -> TypeInformation:
 
 
 def field_names(type_info: TupleTypeInfo | RowTypeInfo) -> list[str]:
-    """Names of a row's fields; of a tuple's: f0, f1, …"""
+    """Return the names of a row's fields, or f0, f1, … for a tuple."""
     if isinstance(type_info, RowTypeInfo):
         return type_info.get_field_names()
     return [f"f{position}" for position in range(len(type_info.get_field_types()))]
@@ -124,18 +127,19 @@ _ARROW_TYPES: dict[type, Callable[[Any], pa.DataType]] = {
 
 
 def type_info_of_arrow(data_type: pa.DataType | pa.Schema) -> TypeInformation:
-    """The type of values that such a column, or such a record batch, holds.
+    """Return the type of the values in such a column, or in such a record batch.
 
-    Structs and schemas are rows with names. Timestamps with a time zone are instants; those without keep
-    their microseconds, as LocalTimeTypeInfo, where Arrow's unit is finer than a millisecond. Nanoseconds of
-    times and of timestamps without time zone are cut off. TypeError for types that no Flink type stands for.
+    Structs and schemas are rows with names. Timestamps with a time zone are instants; those without retain
+    their microseconds, as LocalTimeTypeInfo, if Arrow's unit is finer than a millisecond. Nanoseconds of
+    times and of timestamps without time zone are cut off. Raises TypeError for types without a corresponding
+    Flink type.
     """
     if isinstance(data_type, pa.Schema):
         return Types.ROW_NAMED(data_type.names, [type_info_of_arrow(field.type) for field in data_type])
     for matches, make in _TYPE_INFOS:
         if matches(data_type):
             return make(data_type)
-    raise TypeError(f"no Flink type stands for Arrow's {data_type}")
+    raise TypeError(f"Arrow's {data_type} has no corresponding Flink type")
 
 
 def _timestamp_type(data_type: Any) -> TypeInformation:

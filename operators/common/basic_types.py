@@ -8,11 +8,11 @@ from enum import Enum
 from io import BytesIO
 from typing import Any, Generic, NoReturn, TypeVar
 
-from penstock.operators.common.arguments import described, no_java, require_kind, require_text
+from penstock.operators.common.arguments import describe_value, no_java, require_kind, require_text
 from penstock.operators.common.row import Row, RowKind, create_row, names_of_row
 from penstock.operators.common.time import Instant
 
-# Serializers of user-written types. Source: pyflink.common.serializer.
+# Serializers of user-written types. Source: pyflink.common.serializer
 
 
 T = TypeVar("T")
@@ -43,13 +43,13 @@ class TypeSerializer(ABC, Generic[T]):
 
 
 class VoidNamespaceSerializer(TypeSerializer[bytes]):
-    """For what has only one value, the empty bytes: writes nothing."""
+    """A serializer for a single possible value, the empty bytes; it writes nothing."""
 
     def serialize(self, element: bytes, stream: BytesIO) -> None:
         """Write nothing."""
 
     def deserialize(self, stream: BytesIO) -> bytes:
-        """The empty bytes."""
+        """Return the empty bytes."""
         return b""
 
 
@@ -86,18 +86,19 @@ class TypeInformation:
         return {name: value for name, value in self.__dict__.items() if name != "_codec"}
 
 
-def require_type(value: Any, what: str) -> TypeInformation:
-    """`value`. TypeError unless it is a type."""
+def require_type(value: Any, argument: str) -> TypeInformation:
+    """Return `value`. Raises TypeError unless it is a type."""
     if not isinstance(value, TypeInformation):
-        raise TypeError(f"{what} must be a type such as Types.INT(), got {described(value)}")
+        raise TypeError(f"{argument} must be a type such as Types.INT(), got {describe_value(value)}")
     return value
 
 
 class ForeignTypeInfo(TypeInformation):
-    """A type of another system, whose columns and values are that system's.
+    """A type of another system, with that system's columns and values.
 
     Subclasses have `column_type` and `stored_type`, Arrow's types of a column here and in files,
-    `make_codec()` and `hashes(column)`, as `codec.Codec` and `single_value_hashes` describe them.
+    `make_codec()`, which returns a Codec, and `hashes(column)`, which returns the hashes of
+    `single_value_hashes`.
     """
 
     column_type: Any
@@ -138,62 +139,62 @@ class BasicTypeInfo(TypeInformation):
 
     @staticmethod
     def STRING_TYPE_INFO() -> BasicTypeInfo:
-        """str."""
+        """Return the type of str."""
         return BasicTypeInfo(BasicType.STRING)
 
     @staticmethod
     def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:
-        """bool."""
+        """Return the type of bool."""
         return BasicTypeInfo(BasicType.BOOLEAN)
 
     @staticmethod
     def BYTE_TYPE_INFO() -> BasicTypeInfo:
-        """int of 8 bits."""
+        """Return the type of int of 8 bits."""
         return BasicTypeInfo(BasicType.BYTE)
 
     @staticmethod
     def SHORT_TYPE_INFO() -> BasicTypeInfo:
-        """int of 16 bits."""
+        """Return the type of int of 16 bits."""
         return BasicTypeInfo(BasicType.SHORT)
 
     @staticmethod
     def INT_TYPE_INFO() -> BasicTypeInfo:
-        """int of 32 bits."""
+        """Return the type of int of 32 bits."""
         return BasicTypeInfo(BasicType.INT)
 
     @staticmethod
     def LONG_TYPE_INFO() -> BasicTypeInfo:
-        """int of 64 bits."""
+        """Return the type of int of 64 bits."""
         return BasicTypeInfo(BasicType.LONG)
 
     @staticmethod
     def FLOAT_TYPE_INFO() -> BasicTypeInfo:
-        """float of 32 bits."""
+        """Return the type of float of 32 bits."""
         return BasicTypeInfo(BasicType.FLOAT)
 
     @staticmethod
     def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
-        """float."""
+        """Return the type of float."""
         return BasicTypeInfo(BasicType.DOUBLE)
 
     @staticmethod
     def CHAR_TYPE_INFO() -> BasicTypeInfo:
-        """str, meant to be of one character."""
+        """Return the type of str for one character."""
         return BasicTypeInfo(BasicType.CHAR)
 
     @staticmethod
     def BIG_INT_TYPE_INFO() -> BasicTypeInfo:
-        """int of any size."""
+        """Return the type of int of any size."""
         return BasicTypeInfo(BasicType.BIG_INT)
 
     @staticmethod
     def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:
-        """decimal.Decimal."""
+        """Return the type of decimal.Decimal."""
         return BasicTypeInfo(BasicType.BIG_DEC)
 
     @staticmethod
     def INSTANT_TYPE_INFO() -> BasicTypeInfo:
-        """Instant."""
+        """Return the type of Instant."""
         return InstantTypeInfo(BasicType.INSTANT)
 
 
@@ -204,7 +205,7 @@ class InstantTypeInfo(BasicTypeInfo):
         return True
 
     def to_internal_type(self, obj: Instant) -> int:
-        """Microseconds since the epoch, of whole milliseconds."""
+        """Return microseconds since the epoch, of whole milliseconds."""
         return obj.to_epoch_milli() * 1000
 
     def from_internal_type(self, obj: int) -> Instant:
@@ -212,14 +213,14 @@ class InstantTypeInfo(BasicTypeInfo):
 
 
 class ExactTypeInfo(BasicTypeInfo):
-    """A boolean or an integer of a Spark column. It equals Flink's type of that name.
+    """A boolean or an integer of a Spark column, equal to Flink's type of the same name.
 
-    A value that would lose a part, such as 1.7, is refused; under Flink's type it is cut off, as in PyFlink.
+    Raises for a value that would lose a part, such as 1.7; Flink's type truncates it, as in PyFlink.
     """
 
 
 class PickledBytesTypeInfo(TypeInformation):
-    """Any Python object; the type of what has no declared type."""
+    """Any Python object; the type of values without a declared type."""
 
     def _identity(self) -> tuple[Any, ...]:
         return (PickledBytesTypeInfo,)
@@ -228,14 +229,14 @@ class PickledBytesTypeInfo(TypeInformation):
         return "PickledByteArrayTypeInfo"
 
 
-# Types of rows and tuples. Source: pyflink.common.typeinfo.
+# Types of rows and tuples. Source: pyflink.common.typeinfo
 
 
 class RowTypeInfo(TypeInformation):
     """A Row. Fields without names are called f0, f1, …; names do not count when types are compared.
 
-    ValueError for another number of names than of types, or a name that occurs twice. TypeError for fields
-    that are not a list of types, or names that are not a list of str.
+    Raises ValueError if the number of names differs from the number of types, or a name occurs twice;
+    TypeError for fields that are not a list of types, or names that are not a list of str.
     """
 
     def __init__(self, field_types: list[TypeInformation], field_names: list[str] | None = None) -> None:
@@ -243,25 +244,31 @@ class RowTypeInfo(TypeInformation):
         if field_names is not None:
             field_names = _names(field_names)
             if len(field_names) != len(field_types):
-                raise ValueError(f"{len(field_names)} field names for {len(field_types)} field types")
+                raise ValueError(
+                    f"there must be as many field names as field types, {len(field_types)}, "
+                    f"got {len(field_names)}"
+                )
             if len(set(field_names)) != len(field_names):
-                raise ValueError(f"field names {field_names}: one of them occurs twice")
+                raise ValueError(f"field names must not occur twice, got {field_names}")
         self._field_types = field_types
         self._field_names = field_names
         self._need_conversion = [field_type.need_conversion() for field_type in field_types]
 
     def get_field_names(self) -> list[str]:
-        """Names of the fields."""
+        """Return the names of the fields."""
         if not self._field_names:
             self._field_names = [f"f{position}" for position in range(len(self._field_types))]
         return self._field_names
 
     def get_field_index(self, field_name: str) -> int:
-        """Position of a field, -1 if the fields have no names. ValueError if none has this one."""
+        """Return the position of a field, -1 if the fields have no names.
+
+        Raises ValueError for an unknown name.
+        """
         return self._field_names.index(field_name) if self._field_names else -1
 
     def get_field_types(self) -> list[TypeInformation]:
-        """Types of the fields."""
+        """Return the types of the fields."""
         return self._field_types
 
     def _identity(self) -> tuple[Any, ...]:
@@ -277,14 +284,14 @@ class RowTypeInfo(TypeInformation):
         return True
 
     def to_internal_type(self, obj: Any) -> tuple[Any, ...] | None:
-        """The row kind's number, then the fields. ValueError for what `row_values` does not take."""
+        """Return the row kind's number, then the fields. Raises ValueError as `row_values` does."""
         if obj is None:
             return None
         kind = obj.get_row_kind() if isinstance(obj, Row) else RowKind.INSERT
         return (kind.value, *_converted(self._field_types, row_values(obj, self), self._need_conversion))
 
     def from_internal_type(self, obj: Any) -> Any:
-        """The fields as a tuple; what is a tuple or list already stays."""
+        """Return the fields as a tuple; a tuple or list is returned unchanged."""
         return _from_internal(self._field_types, obj, self._need_conversion)
 
 
@@ -297,22 +304,22 @@ class TupleTypeInfo(TypeInformation):
         self._need_conversion = [field_type.need_conversion() for field_type in field_types]
 
     def get_field_types(self) -> list[TypeInformation]:
-        """Types of the fields."""
+        """Return the types of the fields."""
         return self._field_types
 
     def need_conversion(self) -> bool:
         return True
 
     def to_internal_type(self, obj: Any) -> tuple[Any, ...] | None:
-        """The fields. ValueError for what is no tuple, list or Row."""
+        """Return the fields. Raises ValueError for values other than tuples, lists and Rows."""
         if obj is None:
             return None
         if not isinstance(obj, (tuple, list, Row)):
-            raise ValueError(f"{obj!r} is no tuple of {self}")
+            raise ValueError(f"must be a tuple of {self}, got {obj!r}")
         return tuple(_converted(self._field_types, obj, self._need_conversion))
 
     def from_internal_type(self, obj: Any) -> Any:
-        """The fields as a tuple; what is a tuple or list already stays."""
+        """Return the fields as a tuple; a tuple or list is returned unchanged."""
         return _from_internal(self._field_types, obj, self._need_conversion)
 
     def _identity(self) -> tuple[Any, ...]:
@@ -324,7 +331,7 @@ class TupleTypeInfo(TypeInformation):
 
 def _types(field_types: Any) -> list[TypeInformation]:
     if not isinstance(field_types, list | tuple):
-        raise TypeError(f"field types must be a list of types, got {described(field_types)}")
+        raise TypeError(f"field types must be a list of types, got {describe_value(field_types)}")
     for field_type in field_types:
         require_type(field_type, "the type of a field")
     return list(field_types)
@@ -332,15 +339,15 @@ def _types(field_types: Any) -> list[TypeInformation]:
 
 def _names(field_names: Any) -> list[str]:
     if not isinstance(field_names, list | tuple):
-        raise TypeError(f"field names must be a list of str, got {described(field_names)}")
+        raise TypeError(f"field names must be a list of str, got {describe_value(field_names)}")
     return [require_text(name, "the name of a field") for name in field_names]
 
 
 def row_values(obj: Any, type_info: RowTypeInfo) -> list[Any]:
-    """The fields of a Row, tuple, list, dict (absent: None) or object with attributes (absent: None).
+    """Return the fields of a Row, tuple, list, dict or object with attributes (None for missing ones).
 
-    Rows, also those of Spark, go by name if they and the type have names. ValueError for anything else, and
-    for a Row whose names lack one of the type's.
+    Rows, including Spark's, are matched by name if they and the type have names. Raises ValueError for other
+    values, and for a Row that lacks one of the type's names.
     """
     if isinstance(obj, Row):
         return obj.get_fields_by_names(type_info.get_field_names())
@@ -348,10 +355,10 @@ def row_values(obj: Any, type_info: RowTypeInfo) -> list[Any]:
         names, wanted = names_of_row(obj), type_info.get_field_names()
         if names is None or names == wanted or wanted == [f"f{at}" for at in range(len(wanted))]:
             return list(obj)
-        return create_row(names, obj).get_fields_by_names(wanted)  # of Spark's Row
+        return create_row(names, obj).get_fields_by_names(wanted)  # a Row of Spark
     attributes = obj if isinstance(obj, dict) else getattr(obj, "__dict__", None)
     if attributes is None:
-        raise ValueError(f"{obj!r} is no row of {type_info}")
+        raise ValueError(f"must be a row of {type_info}, got {obj!r}")
     return [attributes.get(name) for name in type_info.get_field_names()]
 
 

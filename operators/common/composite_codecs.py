@@ -1,4 +1,4 @@
-"""Codecs of tuples and rows: one column per field, handled column by column.
+"""Codecs of tuples and rows, which have one column per field and are handled column by column.
 
 Source: pyflink.fn_execution.coder_impl_fast.{TupleCoderImpl,RowCoderImpl}.
 """
@@ -34,7 +34,7 @@ from penstock.operators.common.typeinfo import (
     TimeTypeInfo,
 )
 
-# Converts values of one type to a column and back. One codec per type; see arrow_columns.
+# Conversion between values of one type and a column. One codec per type; see arrow_columns
 
 
 NONE_TYPE = type(None)
@@ -42,40 +42,46 @@ _LONGEST_REPR = 200
 
 
 class Codec(ABC):
-    """Lists of values of one type, None among them, to columns of `arrow_type` and back."""
+    """Converts between lists of values of one type, including None, and columns of `arrow_type`."""
 
     arrow_type: pa.DataType
 
     @abstractmethod
     def encode(self, values: Sequence[Any]) -> pa.Array:
-        """The column. TypeError, OverflowError or ValueError that name a value that is not of the type."""
+        """Return the column.
+
+        Raises TypeError, OverflowError or ValueError that name a value which is not of the type.
+        """
 
     @abstractmethod
     def decode(self, column: pa.Array) -> list[Any]:
-        """The values of a column that `encode` made."""
+        """Return the values of a column that `encode` made."""
 
     @abstractmethod
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The result of `decode` after `encode`; `values` itself if that is the same. Errors as `encode`."""
+        """Return the result of `decode` after `encode`, or `values` itself if equal.
+
+        Raises as `encode` does.
+        """
 
 
 class NullableCodec(Codec):
-    """A codec whose `…_present` methods see no None."""
+    """A codec whose `…_present` methods get no None."""
 
     @abstractmethod
     def encode_present(self, values: Sequence[Any]) -> pa.Array:
-        """`encode` of values that are not None."""
+        """Encode values that are not None."""
 
     @abstractmethod
     def decode_present(self, column: pa.Array) -> list[Any]:
-        """`decode` of a column without nulls."""
+        """Decode a column without nulls."""
 
     @abstractmethod
     def coerce_present(self, values: Sequence[Any]) -> Sequence[Any]:
-        """`coerce` of values that are not None."""
+        """Coerce values that are not None."""
 
     def encode(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
+        """Return the column."""
         if NONE_TYPE not in set(map(type, values)):
             return self.encode_present(values)
         present = [value for value in values if value is not None]
@@ -85,14 +91,14 @@ class NullableCodec(Codec):
         )
 
     def decode(self, column: pa.Array) -> list[Any]:
-        """The values of a column."""
+        """Return the values of a column."""
         if not column.null_count:
             return self.decode_present(column)
         present = iter(self.decode_present(column.drop_null()))
         return [next(present) if valid else None for valid in column.is_valid().to_pylist()]
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What comes back from a trip through a column."""
+        """Return the values that decoding would return after encoding."""
         if NONE_TYPE not in set(map(type, values)):
             return self.coerce_present(values)
         present = [value for value in values if value is not None]
@@ -103,17 +109,17 @@ class NullableCodec(Codec):
         return [None if value is None else next(rest) for value in values]
 
 
-def mismatch(value: Any, type_info: object, why: str = "") -> str:
-    """The message for a value that is not of the type."""
+def mismatch(value: Any, type_info: object, reason: str = "") -> str:
+    """Return the message for a value that is not of the type."""
     try:
         text = repr(value)
     except Exception:
         text = "a value without repr"
     short = text if len(text) <= _LONGEST_REPR else text[: _LONGEST_REPR - 1] + "…"
-    return f"{short} of class {type(value).__name__} is no {type_info}{why and ': ' + why}"
+    return f"must be {type_info}, got {short} of class {type(value).__name__}{reason and ': ' + reason}"
 
 
-# Converts single values as PyFlink's coder of their type does, and explains values that it refuses.
+# Conversion of single values as by PyFlink's coder of their type, with the reasons for refusals
 #
 # Source: pyflink.fn_execution.coder_impl_fast.
 
@@ -124,15 +130,15 @@ INTEGER_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, Basic
 class Conversion(NamedTuple):
     """The conversion of values of one type."""
 
-    kind: type  #: class of what comes back
-    #: What comes back for a value that is not None. TypeError, OverflowError or ValueError if nothing does.
+    kind: type  #: class of the results
+    #: Returns the result for a value that is not None. Raises TypeError, OverflowError or ValueError.
     convert: Callable[[Any, TypeInformation], Any]
-    #: Whether a value of class `kind` comes back as it is; None: every value that comes back does.
+    #: Whether the conversion leaves a value of class `kind` unchanged; None: it leaves all unchanged.
     unchanged: Callable[[Any], bool] | None = None
 
 
 def conversion_of(type_info: TypeInformation) -> Conversion:
-    """The conversion of a type of single values; TypeError for other types."""
+    """Return the conversion of a type of single values. Raises TypeError for other types."""
     if isinstance(type_info, ExactTypeInfo):
         return Conversion(_BASIC[type_info._basic_type].kind, _exact)
     if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _BASIC:
@@ -303,7 +309,7 @@ class FieldsCodec(NullableCodec):
 
     @abstractmethod
     def sequences(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
-        """The fields of each value, in order. TypeError or ValueError for values that have other fields."""
+        """Return the fields of each value, in order. Raises TypeError or ValueError for other fields."""
 
     def columns(self, values: Sequence[Any]) -> Columns:
         rows = self.sequences(values)
@@ -323,7 +329,7 @@ class FieldsCodec(NullableCodec):
         return arrays
 
     def coerced(self, columns: Columns) -> list[Sequence[Any]]:
-        """The values of each field as they come back."""
+        """Return the coerced values of each field."""
         fields = []
         for codec, field, values in zip(self._fields, self.arrow_type, columns, strict=True):
             try:
@@ -337,10 +343,10 @@ class FieldsCodec(NullableCodec):
 
 
 class TupleCodec(FieldsCodec):
-    """Tuples; lists and rows come back as tuples."""
+    """Tuples; lists and rows are decoded as tuples."""
 
     def sequences(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
-        """The fields of each value."""
+        """Return the fields of each value."""
         if set(map(type, values)) <= {tuple}:
             return values
         for value in values:
@@ -368,7 +374,7 @@ class TupleCodec(FieldsCodec):
 
 
 class RowCodec(FieldsCodec):
-    """Rows; tuples, lists, dicts and other objects come back as rows."""
+    """Rows; tuples, lists, dicts and other objects are decoded as rows."""
 
     def __init__(self, type_info: RowTypeInfo, fields: list[Codec]) -> None:
         super().__init__(type_info, fields)
@@ -379,7 +385,7 @@ class RowCodec(FieldsCodec):
         self._never_null = [at for at, field in enumerate(fields_of_schema) if not field.nullable]
 
     def sequences(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
-        """The fields of each value."""
+        """Return the fields of each value."""
         names = self._names
         if _are_rows(values):
             return [
@@ -392,11 +398,11 @@ class RowCodec(FieldsCodec):
         columns = super().columns(values)
         for at in self._never_null:
             if NONE_TYPE in set(map(type, columns[at])):
-                raise ValueError(f"field {self._names[at]}: got None, but the field is declared as not null")
+                raise ValueError(f"field {self._names[at]}: must not be null as declared, got None")
         return columns
 
     def encode_present(self, values: Sequence[Any]) -> pa.Array:
-        """The column, with a last field for the kinds of rows where some are no inserts."""
+        """Return the column, with a last field for the kinds of rows if some are not inserts."""
         kinds = _kinds(values)
         names = list(self._names)
         columns = self.encoded(self.columns(values))
@@ -445,7 +451,7 @@ class RowCodec(FieldsCodec):
 
 
 def _kinds(values: Sequence[Any]) -> list[RowKind] | None:
-    # None: all are inserts
+    # None means that all are inserts
     insert = RowKind.INSERT
     kinds = [value._row_kind if isinstance(value, Row) else insert for value in values]
     return None if set(kinds) <= {insert} else kinds

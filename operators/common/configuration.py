@@ -16,7 +16,7 @@ from penstock.operators.common.arguments import require_text
 from penstock.operators.common.flink_yaml import load_yaml
 from penstock.operators.common.java_hash import Hashes, string_hashes
 
-# Descriptions of options. Source: pyflink.common.config_options.
+# Definitions of options. Source: pyflink.common.config_options
 
 
 T = TypeVar("T")
@@ -85,21 +85,21 @@ class ConfigOptions:
             return ConfigOption(self._key, self._value_type)
 
 
-# The order in which Java's HashMap goes through its entries: by the place of a key's hash in its table.
+# Iteration order of Java's HashMap: by the place of a key's hash in its table
 #
-# Source: java.util.HashMap; org.apache.flink.util.CollectionUtil.newHashMapWithExpectedSize, from which
-# org.apache.flink.api.common.typeutils.base.MapSerializer takes its maps. Planners on tables say the same in
-# `set_managed_memory_fractions`.
+# Source: java.util.HashMap; org.apache.flink.util.CollectionUtil.newHashMapWithExpectedSize, with which
+# org.apache.flink.api.common.typeutils.base.MapSerializer creates its maps. Planners on tables have the same
+# rule in `set_managed_memory_fractions`.
 
 
 DEFAULT_TABLE = 16
-"""Places of a HashMap that was made without a size."""
+"""Places of a HashMap that was created without a size."""
 
 
 def hash_map_order(hashes: Hashes, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Positions of the entries of many maps, one map after the other, in the order of each map's HashMap.
+    """Return positions of the entries of many maps, one map after the other, in the order of each HashMap.
 
-    `hashes` are the hashCodes of all keys, `sizes` the number of keys of each map, for which it was made.
+    `hashes` are the hashCodes of all keys, `sizes` the number of keys of each map, for which it was created.
     """
     maps = np.repeat(np.arange(len(sizes)), sizes)
     order: npt.NDArray[np.int64] = np.lexsort(
@@ -109,16 +109,19 @@ def hash_map_order(hashes: Hashes, sizes: npt.NDArray[np.int64]) -> npt.NDArray[
 
 
 def order_in_table(hashes: Hashes, table: int) -> npt.NDArray[np.int64]:
-    """Positions of the keys of one map, which began with `table` places and doubled at three quarters."""
+    """Return positions of the keys of one map that began with `table` places.
+
+    The number of places doubles at three quarters.
+    """
     while len(hashes) * 4 > table * 3:
         table *= 2
     return np.argsort(_places(hashes, np.int64(table)), kind="stable")
 
 
 def expected_tables(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Places of maps made for that number of entries: the least power of two filled to three quarters.
+    """Return the places of maps created for these numbers of entries, the least power of two that is enough.
 
-    Up to a size of 2, Flink adds one.
+    A map is at most three quarters full. Up to a size of 2, Flink adds one.
     """
     capacities = np.where(sizes <= 2, sizes + 1, -(-sizes * 4 // 3))
     tables: npt.NDArray[np.int64] = 1 << np.ceil(np.log2(np.maximum(capacities, 1))).astype(np.int64)
@@ -131,7 +134,7 @@ def _places(hashes: Hashes, tables: npt.NDArray[np.int64] | np.int64) -> npt.NDA
     return places
 
 
-# Java looks at chars one by one: to it, a digit beyond the basic plane is two chars that are not digits.
+# Java checks char by char: a digit beyond the basic plane is two chars that are not digits.
 _INTEGER = re.compile(r"[-+]?(?:(?![\U00010000-\U0010ffff])\d)+")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[fFdD]?|[-+]?(?:NaN|Infinity)")
 
@@ -162,7 +165,7 @@ class Configuration:
     def set_string(self, key: str, value: str) -> Configuration:
         """Set text. TypeError for anything else."""
         if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"{key!r}: {value!r}: key and value have to be strings")
+            raise TypeError(f"key and value must be str, got {key!r}: {value!r}")
         self._entries[key] = value
         return self
 
@@ -181,7 +184,7 @@ class Configuration:
         text = self._text(key)
         number = parse_integer(text)
         if number is None or not -(2**63) <= number < 2**63:
-            raise ValueError(f"option {key!r}: {text!r} is no integer of 64 bits")
+            raise ValueError(f"option {key!r} must be an integer of 64 bits, got {text!r}")
         return number
 
     def set_integer(self, key: str, value: int) -> Configuration:
@@ -198,7 +201,7 @@ class Configuration:
             return value
         text = self._text(key)
         if text.upper() not in ("TRUE", "FALSE"):
-            raise ValueError(f"option {key!r}: {text!r} is neither true nor false")
+            raise ValueError(f"option {key!r} must be true or false, got {text!r}")
         return text.upper() == "TRUE"
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
@@ -229,7 +232,7 @@ class Configuration:
             return default_value
         value = self._entries[key]
         if not isinstance(value, (bytes, bytearray)):
-            raise ValueError(f"option {key!r}: {self._text(key)!r} is no bytes")
+            raise ValueError(f"option {key!r} must be bytes, got {self._text(key)!r}")
         return bytearray(value)
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:
@@ -297,20 +300,20 @@ class Configuration:
 
 
 def parse_integer(text: str) -> int | None:
-    """An integer in decimal digits of any script, as Java's Long.parseLong reads it; None for other text."""
+    """Return an integer in decimal digits of any script, read as by Long.parseLong; None for other text."""
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
 def parse_float(text: str) -> float:
-    """A number as Java's Double.parseDouble reads it, in decimal. Raises ValueError."""
+    """Return a number read as by Java's Double.parseDouble, in decimal. Raises ValueError."""
     text = text.strip()
     if not _DECIMAL.fullmatch(text):
-        raise ValueError("is no number")
+        raise ValueError("is not a number")
     return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
 
 
 def java_text(value: float) -> str:
-    """The text that Java's Double.toString gives."""
+    """Return the text of Java's Double.toString."""
     if value != value or value in (float("inf"), float("-inf")):
         return "NaN" if value != value else ("Infinity" if value > 0 else "-Infinity")
     if value == 0 or 1e-3 <= abs(value) < 1e7:
@@ -322,11 +325,11 @@ def java_text(value: float) -> str:
     return f"{sign}{figures[0]}.{figures[1:] or '0'}E{int(exponent)}"
 
 
-# The lists that Flink writes into options: YAML's, or parts between semicolons.
+# Lists in Flink's options: in YAML, or parts between semicolons
 
 
 def parse_list(text: str | None) -> list[Any]:
-    """The elements of a list in YAML ("[a, 'b', 1]", or lines that begin with "- "), or of "a;b"."""
+    """Return the elements of a list in YAML ("[a, 'b', 1]", or lines that begin with "- "), or of "a;b"."""
     if not text:
         return []
     try:

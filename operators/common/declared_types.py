@@ -1,21 +1,22 @@
-"""The types that arguments declare: Flink's, Spark's and schemas of Arrow."""
+"""The types that arguments declare as a type of Flink, a type of Spark or a schema of Arrow."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from penstock.operators.common.arguments import described
+from penstock.operators.common.arguments import describe_value
 from penstock.operators.common.basic_types import TypeInformation
 
+#: A TypeInformation, a type of Spark (text or a DataType) or a pyarrow Schema; see `declared_type`.
 DeclaredType = Any
 
 
 def declared_type(declared: Any, role: str = "type") -> TypeInformation:
-    """The type that an argument `role` declares: a type of Flink's or Spark's, or a schema of Arrow's.
+    """Return the type of Flink that an argument `role` declares, in any of the three forms.
 
-    Spark's types are a DataType or its text, such as `a int, b string`. TypeError for other arguments and
-    for types that streams cannot have, ValueError for text that is not a type.
+    Spark's types are a DataType or its text, such as `a int, b string`. Raises TypeError for other arguments
+    and for types that streams cannot have, ValueError for text that is not a type.
     """
     if isinstance(declared, TypeInformation):
         return declared
@@ -33,8 +34,8 @@ def declared_type(declared: Any, role: str = "type") -> TypeInformation:
 
         return type_of_arrow_schema(declared)
     raise TypeError(
-        f"{role} must be a type such as Types.INT(), a type of Spark's (`a int, b string`, a DataType), or a "
-        f"pyarrow Schema, got {described(declared)}"
+        f"{role} must be a type such as Types.INT(), a type of Spark (`a int, b string`, a DataType), or a "
+        f"pyarrow Schema, got {describe_value(declared)}"
     )
 
 

@@ -1,4 +1,4 @@
-"""YAML as Flink's options hold it: the core schema of YAML 1.2.
+"""The YAML of Flink's options, which follows the core schema of YAML 1.2.
 
 Source: org.apache.flink.configuration.YamlParserUtils, ConfigurationUtils (convertToList, convertToString);
 snakeyaml-engine's CoreSchema.
@@ -8,7 +8,7 @@ import functools
 import re
 from typing import Any
 
-_LONGEST = 3 << 20  #: characters that snakeyaml-engine reads at most
+_LONGEST = 3 << 20  #: maximum of characters that snakeyaml-engine reads
 _TAG = "tag:yaml.org,2002:"
 _SCHEMA = (
     ("null", r"~|null|Null|NULL| |", "~nN "),
@@ -23,7 +23,7 @@ _SCHEMA = (
 
 
 def load_yaml(text: str) -> Any:
-    """The one document of `text`. ValueError if snakeyaml-engine would not read it."""
+    """Return the only document of `text`. Raises ValueError if snakeyaml-engine would not read it."""
     import yaml
 
     if len(text) > _LONGEST:
@@ -31,13 +31,14 @@ def load_yaml(text: str) -> Any:
     try:
         return yaml.load(text, _loader())
     except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
-        raise ValueError("is no YAML") from error
+        raise ValueError("is not YAML") from error
 
 
 def as_option_text(value: Any) -> str:
-    """A value as Flink writes it into an option of strings: a string as it is, others as YAML in one line.
+    """Return a value as Flink writes it into an option of strings.
 
-    ValueError for null, which Flink cannot write.
+    A string is unchanged, other values are YAML in one line. Raises ValueError for null, which Flink cannot
+    write.
     """
     import yaml
 
@@ -52,13 +53,13 @@ def as_option_text(value: Any) -> str:
 
 
 def core_schema_loader(text: str) -> Any:
-    """A loader of PyYAML's for `text`, whose nodes have positions. Raises yaml.YAMLError."""
+    """Return a PyYAML loader for `text`, whose nodes have positions. Raises yaml.YAMLError."""
     return _loader()(text)
 
 
 @functools.cache
 def _loader() -> Any:
-    """PyYAML's safe loader with the core schema of YAML 1.2, in which a duplicate key is an error."""
+    """Return PyYAML's safe loader with the core schema of YAML 1.2; a duplicate key is an error."""
     import yaml
 
     loader: Any = type(

@@ -1,8 +1,8 @@
-"""Java's hashCode of values by their type, for whole columns: what Flink's key groups come from.
+"""Java's hashCode of values by their type, for whole columns, from which Flink derives key groups.
 
 A key in PyFlink is, in Java, the only field of a Row. A Row hashes lists, maps and arrays in its own way; in
-a tuple, a list or a map they have the hash of java.util. Dates and times are those of a JVM whose time zone
-is UTC. An array in a tuple, list or map, for which Java has no stable hash, has that of its content.
+a tuple, a list or a map they have the hash of java.util. Dates and times are hashed as in a JVM whose time
+zone is UTC. An array in a tuple, list or map, for which Java has no stable hash, is hashed by its content.
 
 Source: org.apache.flink.types.RowUtils.deepHashCodeRow, Tuple2.hashCode and the classes of java.lang,
 java.math, java.sql, java.time and java.util;
@@ -41,7 +41,7 @@ from penstock.operators.common.typeinfo import (
     TimeTypeInfo,
 )
 
-# Java's hash of sequences, Σ element·31^(n-1-i), for many sequences at once.
+# Java's hash of sequences, Σ element·31^(n-1-i), for many sequences at once
 #
 # Source: java.lang.String.hashCode, java.util.Arrays.hashCode, java.util.List.hashCode.
 
@@ -50,7 +50,7 @@ Hashes = npt.NDArray[np.uint32]  #: Java ints, unsigned
 Offsets = npt.NDArray[np.int64]
 
 _BLOCK = 1 << 16
-"""Elements at once: what is computed of them stays in the processor's cache."""
+"""Elements in one block: intermediate results stay in the processor's cache."""
 
 
 def _powers(base: int) -> Hashes:
@@ -64,7 +64,7 @@ _INVERSE_POWERS = _powers(pow(31, -1, 1 << 32))
 
 
 def polynomial_hashes(elements: npt.NDArray[Any], offsets: Offsets, initial: int) -> Hashes:
-    """Hash of each sequence elements[offsets[i]:offsets[i+1]], on top of `initial`·31^length.
+    """Return the hash of each sequence elements[offsets[i]:offsets[i+1]], plus `initial`·31^length.
 
     `elements` are integers of any width; they are taken modulo 2^32.
     """
@@ -90,7 +90,7 @@ def polynomial_hashes(elements: npt.NDArray[Any], offsets: Offsets, initial: int
 
 
 def _hash_block(elements: npt.NDArray[Any], offsets: Offsets) -> Hashes:
-    # 31 is odd, so has an inverse modulo 2^32: one running sum of element·31^-i serves all sequences
+    # 31 is odd, so it has an inverse modulo 2^32: one running sum of element·31^-i serves all sequences
     start = offsets[0]
     block = elements[start : offsets[-1]].astype(np.uint32)
     running = np.zeros(len(block) + 1, dtype=np.uint32)
@@ -104,13 +104,13 @@ def _hash_long_sequence(elements: npt.NDArray[Any]) -> Hashes:
     code = 0
     for at in range(0, len(elements), _BLOCK):
         part = elements[at : at + _BLOCK]
-        own = _hash_block(part, np.array([0, len(part)]))
-        code = (code * int(_POWERS[len(part)]) + int(own[0])) % (1 << 32)
+        part_hash = _hash_block(part, np.array([0, len(part)]))
+        code = (code * int(_POWERS[len(part)]) + int(part_hash[0])) % (1 << 32)
     return np.array([code], dtype=np.uint32)
 
 
 def _binary_offsets(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Offsets]:
-    """The bytes of all values of a string or binary column, and where each value's begin and end."""
+    """Return the bytes of all values of a string or binary column, and the offsets of the values."""
     large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offsets, content = column.buffers()
     if not len(column):
@@ -123,32 +123,32 @@ def _binary_offsets(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Offsets]:
 
 
 def string_hashes(column: pa.Array) -> Hashes:
-    """java.lang.String.hashCode of the strings of a string column; of null anything."""
+    """Return java.lang.String.hashCode of the strings of a string column; for null, any number."""
     utf8, offsets = _binary_offsets(column)
     if not len(utf8) or utf8.max() < 0x80:
         return polynomial_hashes(utf8, offsets, 0)
     units = np.frombuffer(utf8.tobytes().decode().encode("utf-16-le"), dtype="<u2")
-    # a character has one code unit, from four bytes of UTF-8 on two
-    own = ((utf8 & 0xC0) != 0x80).astype(np.int64) + (utf8 >= 0xF0)
-    units_before = np.zeros(len(own) + 1, dtype=np.int64)
-    np.cumsum(own, out=units_before[1:])
+    # a character has one code unit, or two from four bytes of UTF-8
+    unit_counts = ((utf8 & 0xC0) != 0x80).astype(np.int64) + (utf8 >= 0xF0)
+    units_before = np.zeros(len(unit_counts) + 1, dtype=np.int64)
+    np.cumsum(unit_counts, out=units_before[1:])
     return polynomial_hashes(units, units_before[offsets], 0)
 
 
-# Hashes of keys of no declared type: byte arrays of pickles in Flink, hashed by their content.
+# Hashes of keys without a declared type: in Flink, byte arrays of pickles, hashed by their content
 #
-# Strings, numbers, booleans, None, bytes, dates, Decimals, and tuples, lists and dicts of them have the very
-# bytes of PyFlink's pickles, and so its key groups.
+# Strings, numbers, booleans, None, bytes, dates, Decimals, and tuples, lists and dicts of them have exactly
+# the bytes of PyFlink's pickles, and therefore its key groups.
 
 
 _SHORT = 256
-"""Strings below this many bytes have a short form in pickles."""
+"""Strings below this number of bytes have a short form in pickles."""
 
 
 def pickled_key_hashes(keys: Sequence[Any]) -> Hashes:
-    """Hash of each key, as java_hash.key_hashes: of a Row with a byte array, or with null for None."""
+    """Return the hash of each key, as a Row with a byte array or, for None, with null; see `key_hashes`."""
     types = set(map(type, keys))
-    # the Row, its array of fields, the deep hash of the byte array: the latter two put 31 on top
+    # the Row, its array of fields, the deep hash of the byte array: the latter two add 31 each
     hashes = _hash_pickles(keys, types) + np.uint32(62)
     if type(None) in types:
         hashes[[at for at, key in enumerate(keys) if key is None]] = 31
@@ -169,7 +169,7 @@ def _hash_binary(pickles: list[bytes]) -> Hashes:
 
 
 def _hash_strings(keys: Sequence[str]) -> Hashes:
-    # a pickle is a header that depends on the length only, the UTF-8, and three bytes
+    # a pickle is a header that depends only on the length, the UTF-8, and three bytes
     content, offsets = _binary_offsets(pa.array(keys, pa.large_string()))
     lengths = np.diff(offsets)
     long = np.flatnonzero(lengths >= _SHORT)
@@ -190,10 +190,10 @@ def _hash_integers(values: npt.NDArray[np.int64]) -> Hashes:
     hashes = np.zeros(len(values), dtype=np.uint32)
     for width in np.unique(widths).tolist():
         chosen = widths == width
-        own = np.full(int(chosen.sum()), _INTEGER_HEADERS[width], dtype=np.uint32)
+        codes = np.full(int(chosen.sum()), _INTEGER_HEADERS[width], dtype=np.uint32)
         for at in range(width):
-            own = own * np.uint32(31) + little_endian[chosen, at].astype(np.uint32)
-        hashes[chosen] = own * np.uint32(31) + np.uint32(ord("."))
+            codes = codes * np.uint32(31) + little_endian[chosen, at].astype(np.uint32)
+        hashes[chosen] = codes * np.uint32(31) + np.uint32(ord("."))
     return hashes
 
 
@@ -213,7 +213,7 @@ _HEADERS = np.array([_header_hash(length) for length in range(_SHORT)], dtype=np
 _TRAILER = np.uint32(_hash(pickle.dumps("x", protocol=5)[-2:], 0))
 
 
-#: Magnitudes from which on two's complement takes 5, 6, 7 and 8 bytes.
+#: Magnitudes above which two's complement takes 5, 6, 7 and 8 bytes.
 _LIMITS = np.array([1 << 31, 1 << 39, 1 << 47, 1 << 55], dtype=np.int64)
 _INTEGER_HEADERS = {
     width: _hash(pickle.dumps(1 << 8 * (width - 1) if width > 1 else 0, protocol=5)[: -width - 1])
@@ -225,15 +225,15 @@ _31 = np.uint32(31)
 
 
 def key_hashes(column: pa.Array, type_info: TypeInformation) -> Hashes:
-    """Hash of each key: of a Row of this one value.
+    """Return the hash of each key, as a Row of this one value.
 
-    `column` is as `to_arrow` gives it, or of a type that casts to that.
+    `column` has the type of `to_arrow`'s results, or a type that casts to it.
     """
     return _31 + _hashes(as_arrow_type(column, arrow_type(type_info)), type_info, True)
 
 
 def java_hash_codes(column: pa.Array, type_info: TypeInformation) -> Hashes:
-    """hashCode() of each value, as unsigned numbers; 0 for null. `column` as for `key_hashes`."""
+    """Return hashCode() of each value, as unsigned numbers; 0 for null. `column` as for `key_hashes`."""
     return _hashes(as_arrow_type(column, arrow_type(type_info)), type_info, False)
 
 
@@ -290,7 +290,7 @@ def _hash_maps(column: pa.Array, type_info: MapTypeInfo, in_row: bool) -> Hashes
     return hashes
 
 
-# Java's hashCode of values that are no rows, tuples, lists or maps, for whole columns.
+# Java's hashCode of single values, for whole columns: other than rows, tuples, lists and maps
 
 
 _MASK = (1 << 32) - 1
@@ -299,9 +299,9 @@ _MICROS_PER_DAY = 86_400_000_000
 
 
 def single_value_hashes(column: pa.Array, type_info: TypeInformation) -> Hashes:
-    """hashCode() of each value, as unsigned numbers; of null anything.
+    """Return hashCode() of each value, as unsigned numbers; any number for null.
 
-    `column` has the type that `arrow_type` names; binary stands for byte arrays, pickles among them.
+    `column` has the type `arrow_type`; binary represents byte arrays, including pickles.
     """
     if isinstance(type_info, ForeignTypeInfo):
         foreign: Hashes = type_info.hashes(column)
@@ -372,8 +372,8 @@ def _times(column: pa.Array) -> Hashes:
 
 def _date_times(column: pa.Array) -> Hashes:
     micros = _numbers(column.cast(pa.int64()))
-    days, of_day = np.divmod(micros, _MICROS_PER_DAY)
-    return _dates_of(days.astype("datetime64[D]")) ^ _folded(of_day * 1000)
+    days, time_of_day = np.divmod(micros, _MICROS_PER_DAY)
+    return _dates_of(days.astype("datetime64[D]")) ^ _folded(time_of_day * 1000)
 
 
 def _hash_each(hash_of: Callable[[str], int]) -> Callable[[pa.Array], Hashes]:

@@ -1,4 +1,4 @@
-"""Flink's key groups: which of a job's max parallelism of groups a key is in, and whose the group is.
+"""The key group of a key, and the subtask of a group, as in Flink.
 
 Source: org.apache.flink.runtime.state.KeyGroupRangeAssignment, org.apache.flink.util.MathUtils.
 """
@@ -17,14 +17,14 @@ from penstock.operators.common.java_hash import Hashes, key_hashes, pickled_key_
 from penstock.operators.common.serialized_keys import dictionary_keys
 from penstock.operators.common.without_pandas import without_pandas
 
-# Flink's bounds of parallelism.
+# Flink's bounds of parallelism
 #
 # Source: org.apache.flink.runtime.state.KeyGroupRangeAssignment.
 
 
 UPPER_BOUND_MAX_PARALLELISM = 1 << 15
 DEFAULT_LOWER_BOUND_MAX_PARALLELISM = 1 << 7
-"""The least max parallelism that Flink derives of a parallelism."""
+"""The minimum of the max parallelism that Flink derives from a parallelism."""
 
 
 KeyGroups = npt.NDArray[np.int32]
@@ -32,9 +32,10 @@ KeyGroups = npt.NDArray[np.int32]
 
 @without_pandas()
 def key_groups(keys: Sequence[Any], type_info: TypeInformation | None, max_parallelism: int) -> list[int]:
-    """Key group of each key; the same for keys that `dictionary_key` takes for the same.
+    """Return the key group of each key; keys with equal `dictionary_key` have the same group.
 
-    TypeError or OverflowError for keys that are not of the type; None stands for no declared type.
+    A type of None means that none is declared. Raises TypeError or OverflowError for keys that are not of the
+    type.
     """
     if type_info is not None and not isinstance(type_info, PickledBytesTypeInfo):
         column = to_arrow(keys, type_info)
@@ -52,14 +53,14 @@ def key_groups(keys: Sequence[Any], type_info: TypeInformation | None, max_paral
 def key_groups_of_column(
     column: pa.Array | pa.ChunkedArray, type_info: TypeInformation | None, max_parallelism: int
 ) -> KeyGroups:
-    """Key group of each value of a column; without declared type, by the type that the column has."""
+    """Return the key group of each value of a column; without a declared type, by the type of the column."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         type_info = type_info_of_arrow(column.type)
     return _group_hashes(key_hashes(column, type_info), max_parallelism)
 
 
 def operator_index(key_group: int, max_parallelism: int, parallelism: int) -> int:
-    """The subtask, of `parallelism`, that has the key group."""
+    """Return the subtask, out of `parallelism`, that owns the key group."""
     return key_group * parallelism // max_parallelism
 
 
@@ -78,7 +79,7 @@ def _listed(groups: KeyGroups) -> list[int]:
 
 
 def murmur_hash(codes: Hashes) -> Hashes:
-    """Java ints mixed into numbers from 0 to 2^31 - 1."""
+    """Mix Java ints into numbers from 0 to 2^31 - 1."""
     code = codes * np.uint32(0xCC9E2D51)
     code = _rotated_left(code, 15) * np.uint32(0x1B873593)
     code = _rotated_left(code, 13) * np.uint32(5) + np.uint32(0xE6546B64)

@@ -1,4 +1,4 @@
-"""Python objects as bytes that another process can read."""
+"""Pickle Python objects as bytes that another process can read."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class _Pickler(pickle.Pickler):
 
 
 def dumps(value: Any) -> bytes:
-    """A pickle of `value`, for `pickle.loads`.
+    """Return a pickle of `value`, for `pickle.loads`.
 
-    What a script defines in its main module is written out with it, by cloudpickle; everything else by
-    pickle, which is several times faster. Raises what cloudpickle does for what cannot be pickled.
+    Definitions of a script's main module are included, by cloudpickle; all else is pickled by pickle, which
+    is several times faster. Raises as cloudpickle does for objects that cannot be pickled.
     """
     stream = BytesIO()
     try:
@@ -50,13 +50,14 @@ def dumps(value: Any) -> bytes:
     return stream.getvalue()
 
 
-# Functions of a job, for Spark's workers.
+# Functions of a job, for Spark's workers
 
 
 def dumps_for_workers(value: Any) -> bytes:
-    """As cloudpickle.dumps, but PicklingError for a session of Spark Connect, and for what holds one.
+    """Pickle as cloudpickle.dumps does, but raise PicklingError for a session of Spark Connect.
 
-    Its pickle would be made, and fail in the workers, which have no session.
+    The same applies to objects that hold a session. Its pickle would be made, and fail in the workers, which
+    have no session.
     """
     stream = BytesIO()
     _pickler_for_workers()(stream).dump(value)
@@ -80,7 +81,7 @@ def _pickler_for_workers() -> Any:
 
 
 class UnloadableFunctionError(Exception):
-    """A function cannot be unpickled in a worker; `operator` says whose it is."""
+    """A function cannot be unpickled in a worker; `operator` names its operator."""
 
     def __init__(self, operator: str) -> None:
         super().__init__(operator)
@@ -88,24 +89,24 @@ class UnloadableFunctionError(Exception):
 
 
 def load_function(pickled: bytes, operator: str) -> Any:
-    """What `pickled` holds. Raises UnloadableFunctionError from what loading it raises."""
+    """Unpickle a function. Raises UnloadableFunctionError from any error."""
     try:
         return pickle.loads(pickled)
     except BaseException as error:
         raise UnloadableFunctionError(operator) from error
 
 
-# Finds the part of a function that keeps it from being sent to Spark's workers.
+# Search for the part of a function that prevents sending it to Spark's workers
 
 
 _MOST_PARTS = 1000
 _DEEPEST = 12
 
 
-def describe_unpicklable(function: Any, what: str, error: BaseException) -> str:
-    """Why `function`, whose pickling raised `error`, cannot be pickled, and what to do about it.
+def describe_unpicklable(function: Any, owner: str, error: BaseException) -> str:
+    """Describe why `function`, whose pickling raised `error`, cannot be pickled, with a hint.
 
-    `what` says whose function it is, as in "map's function". The culprit is searched for in captured
+    `owner` names the function's owner, as in "map's function". The part is searched for in captured
     variables, globals, defaults, attributes and elements; each candidate is pickled to test it, which takes
     time if a lot is captured.
     """
@@ -116,22 +117,22 @@ def describe_unpicklable(function: Any, what: str, error: BaseException) -> str:
         kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     )
     return (
-        f"{what}, {_name(function)}, cannot be sent to Spark's workers{where}"
+        f"{owner}, {_name(function)}, cannot be sent to Spark's workers{where}"
         f"{' is' if path else ' it is'} of type {kind_name}, which cannot be pickled "
         f"({type(error).__name__}: {str(error)[:300]})\n"
         f"  hint: {_HINT_OF_SPARK if _is_of_spark(culprit) else _HINT}"
     )
 
 
-_HINT = "make it where it is used, in the function object's open(), or import it inside the function"
+_HINT = "create it in the function object's open(), or import it inside the function"
 _HINT_OF_SPARK = (
     "functions run in Spark's workers, which have no session and no DataFrames: collect the rows that a "
-    "function needs before, or make a stream of the DataFrame and connect both streams"
+    "function needs beforehand, or make a stream of the DataFrame and connect both streams"
 )
 
 
 def _culprit(value: Any, dumps: Callable[[Any], object], depth: int) -> tuple[list[str], Any]:
-    """The innermost part of `value` that cannot be pickled, and the way there."""
+    """Return the innermost part of `value` that cannot be pickled, and the path to it."""
     path: list[str] = []
     seen = {id(value)}
     while depth and not _is_of_spark(value):
@@ -209,7 +210,7 @@ def _name(function: Any) -> str:
     return f"an object of class {type(function).__qualname__}"
 
 
-# Tells which records travel as pickles.
+# Records that travel as pickles
 
 
 def is_pickled(type_info: TypeInformation | None) -> bool:
@@ -217,10 +218,11 @@ def is_pickled(type_info: TypeInformation | None) -> bool:
     return type_info is None or isinstance(type_info, PickledBytesTypeInfo)
 
 
-# A digest of a value that is the same in another process where the value is.
+# A digest of a value that is equal in another process if the value is equal
 #
-# Pickles are not: they differ by the order of sets, by what cloudpickle makes up for classes of a script, and
-# by which constants are one object, which a compiled module and its bytecode file do not agree in.
+# Pickles are not: they differ in the order of sets, in names that cloudpickle invents for classes of a
+# script, and in the constants that are one object, which differ between a compiled module and its bytecode
+# file.
 
 
 _PLAIN = (type(None), bool, int, float, complex, str, type(Ellipsis), type(NotImplemented), range)
@@ -229,24 +231,24 @@ _MOST_OBJECTS = 5_000_000
 
 
 class UnidentifiableError(Exception):
-    """Nobody can tell whether a value is the same as that of another process."""
+    """A value cannot be compared with the value of another process."""
 
 
 def identify_value(value: Any) -> str:
-    """SHA-256 over the content of `value`, in hex digits.
+    """Return the SHA-256 over the content of `value`, in hex digits.
 
-    That is: plain values, what containers hold, the state of objects (as pickle sees it), and of the user's
-    functions and classes their code and the values that they refer to. What an installed package defines is
-    known by its name. UnidentifiableError if an object's state cannot be had.
+    The content is: plain values, elements of containers, the state of objects (as pickle sees it), and of the
+    user's functions and classes their code and the values to which they refer. Definitions of an installed
+    package are represented by their names. Raises UnidentifiableError if an object's state is not available.
     """
     try:
-        return _Walk([0]).digest(value).hex()
+        return _DigestWalk([0]).digest(value).hex()
     except RecursionError:
-        raise UnidentifiableError("a value is nested too deep") from None
+        raise UnidentifiableError("a value is nested too deeply") from None
 
 
 def is_installed(file: str | None) -> bool:
-    """Whether a module's file is the standard library's or an installed package's."""
+    """Whether a module's file belongs to the standard library or an installed package."""
     if file is None:
         return True
     return any(file.startswith(folder) for folder in _installed_folders()) or "-packages/" in file
@@ -256,13 +258,13 @@ def is_installed(file: str | None) -> bool:
 def _installed_folders() -> tuple[str, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     # Penstock's own modules, whose place differs in a checkout
-    own = __file__.removesuffix("operators/common/pickles.py")
-    own_folders = (f"{own}{name}/" for name in ("operators", "plans", "engine", "penstock"))
+    checkout = __file__.removesuffix("operators/common/pickles.py")
+    own_folders = (f"{checkout}{name}/" for name in ("operators", "plans", "engine", "penstock"))
     return (*(f"{sysconfig.get_path(name)}/" for name in names), *own_folders)
 
 
-class _Walk:
-    """One walk over a value; an object that is met again is named by when it was met first."""
+class _DigestWalk:
+    """One walk over a value; an object that occurs again is identified by its first position."""
 
     def __init__(self, walked: list[int], depth: int = 0) -> None:
         self._met: dict[int, tuple[int, Any]] = {}
@@ -275,22 +277,22 @@ class _Walk:
             return _digest(type(value).__name__, bytes(value))
         if id(value) in self._met:
             return _digest("again", str(self._met[id(value)][0]))
-        # Which tuples are one object differs between code out of a source file and out of its bytecode.
+        # Which tuples are one object differs between code from a source file and from its bytecode.
         if type(value) is not tuple:
             self._met[id(value)] = len(self._met), value
         self._depth += 1
         self._walked[0] += 1
         try:
             if self._depth > _MOST_NESTED or self._walked[0] > _MOST_OBJECTS:
-                raise UnidentifiableError("a value is nested too deep, or has too many parts")
+                raise UnidentifiableError("a value is nested too deeply, or has too many parts")
             return self._digest_object(value)
         finally:
             self._depth -= 1
 
     def _digest_object(self, value: Any) -> bytes:
-        for kinds, known in _KNOWN:
+        for kinds, digest_known in _KNOWN:
             if isinstance(value, kinds):
-                return known(self, value)
+                return digest_known(self, value)
         container = _CONTAINERS.get(type(value))
         return self._digest_state(value) if container is None else container(self, value)
 
@@ -298,8 +300,8 @@ class _Walk:
         return _digest(type(value).__name__, *map(self.digest, value))
 
     def _digest_set(self, value: Any) -> bytes:
-        # each by itself: what was met before depends on the order, which differs
-        alone = (_Walk(self._walked, self._depth).digest(element) for element in value)
+        # each independently: the objects met before depend on the order, which differs
+        alone = (_DigestWalk(self._walked, self._depth).digest(element) for element in value)
         return _digest(type(value).__name__, *sorted(alone))
 
     def _digest_mapping(self, value: Any) -> bytes:
@@ -322,8 +324,8 @@ class _Walk:
 
     def _digest_builtin(self, value: BuiltinFunctionType) -> bytes:
         owner = value.__self__
-        of_owner = b"" if owner is None or isinstance(owner, ModuleType) else self.digest(owner)
-        return _digest("builtin", value.__qualname__, of_owner)
+        owner_digest = b"" if owner is None or isinstance(owner, ModuleType) else self.digest(owner)
+        return _digest("builtin", value.__qualname__, owner_digest)
 
     def _digest_state(self, value: Any) -> bytes:
         try:
@@ -364,7 +366,7 @@ class _Walk:
         for cell in value.__closure__ or ():
             try:
                 cells.append(cell.cell_contents)
-            except ValueError:  # a variable that was not assigned yet
+            except ValueError:  # a variable that is not assigned yet
                 cells.append(...)
         parts = (value.__code__, cells, value.__defaults__, value.__kwdefaults__, referred)
         return _digest("function", name, *map(self.digest, parts))
@@ -374,33 +376,33 @@ class _Walk:
         return _digest("code", value.co_code, *map(self._digest_constant, parts))
 
     def _digest_constant(self, value: Any) -> bytes:
-        """By content alone: which constants are one object differs between source and its bytecode file."""
+        """Digest only the content, since source and bytecode differ in which constants are one object."""
         if isinstance(value, CodeType):
             return self._digest_code(value)
         if isinstance(value, tuple):
             return _digest("tuple", *map(self._digest_constant, value))
-        return _Walk(self._walked, self._depth).digest(value)
+        return _DigestWalk(self._walked, self._depth).digest(value)
 
 
-_KNOWN: tuple[tuple[Any, Callable[[_Walk, Any], bytes]], ...] = (
-    (ModuleType, _Walk._digest_module),
-    (type, _Walk._digest_class),
-    (FunctionType, _Walk._digest_function),
-    (CodeType, _Walk._digest_code),
-    (MethodType, _Walk._digest_method),
-    ((staticmethod, classmethod), _Walk._digest_wrapper),
-    (property, _Walk._digest_property),
-    (BuiltinFunctionType, _Walk._digest_builtin),
-    ((GetSetDescriptorType, MemberDescriptorType), _Walk._digest_descriptor),
+_KNOWN: tuple[tuple[Any, Callable[[_DigestWalk, Any], bytes]], ...] = (
+    (ModuleType, _DigestWalk._digest_module),
+    (type, _DigestWalk._digest_class),
+    (FunctionType, _DigestWalk._digest_function),
+    (CodeType, _DigestWalk._digest_code),
+    (MethodType, _DigestWalk._digest_method),
+    ((staticmethod, classmethod), _DigestWalk._digest_wrapper),
+    (property, _DigestWalk._digest_property),
+    (BuiltinFunctionType, _DigestWalk._digest_builtin),
+    ((GetSetDescriptorType, MemberDescriptorType), _DigestWalk._digest_descriptor),
 )
 
-_CONTAINERS: dict[type, Callable[[_Walk, Any], bytes]] = {
-    list: _Walk._digest_sequence,
-    tuple: _Walk._digest_sequence,
-    set: _Walk._digest_set,
-    frozenset: _Walk._digest_set,
-    dict: _Walk._digest_mapping,
-    MappingProxyType: _Walk._digest_mapping,
+_CONTAINERS: dict[type, Callable[[_DigestWalk, Any], bytes]] = {
+    list: _DigestWalk._digest_sequence,
+    tuple: _DigestWalk._digest_sequence,
+    set: _DigestWalk._digest_set,
+    frozenset: _DigestWalk._digest_set,
+    dict: _DigestWalk._digest_mapping,
+    MappingProxyType: _DigestWalk._digest_mapping,
 }
 
 _DESCRIPTORS = ("getset_descriptor", "member_descriptor")
@@ -413,7 +415,7 @@ def _is_users(module: str | None) -> bool:
 
 
 def _names(code: CodeType) -> list[str]:
-    """Names of globals that a function, or one within it, may use."""
+    """Return names of globals that a function, or one within it, may use."""
     inner = (name for const in code.co_consts if isinstance(const, CodeType) for name in _names(const))
     return sorted({*code.co_names, *inner})
 

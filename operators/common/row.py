@@ -48,7 +48,7 @@ class Row:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if kwargs:
             if args:
-                raise ValueError("a Row takes its values either by position or by name, not both")
+                raise ValueError("the values of a Row must be given either by position or by name")
             set_names(self, list(kwargs))
             set_values(self, list(kwargs.values()))
         else:
@@ -58,7 +58,7 @@ class Row:
 
     @property
     def _fields(self) -> list[str]:
-        # PyFlink's name for it; there as here, rows without names do not have it
+        # PyFlink's name; as there, rows without names do not have it
         if self._names is None:
             raise AttributeError("_fields")
         return self._names
@@ -79,7 +79,7 @@ class Row:
         values = map(_plain, self._values) if recursive else self._values
         return dict(zip(self._names, values, strict=False))
 
-    asDict = as_dict  # as Spark calls it, for rows of DataFrames
+    asDict = as_dict  # Spark's name, for rows of DataFrames
 
     def get_row_kind(self) -> RowKind:
         """The kind of change."""
@@ -98,13 +98,13 @@ class Row:
 
         ValueError if the row has names, but not all of these.
         """
-        own = self._names
-        if own is None or names == own:
+        own_names = self._names
+        if own_names is None or names == own_names:
             return self._values
-        missing = [name for name in names if name not in own]
+        missing = [name for name in names if name not in own_names]
         if missing:
-            raise ValueError(f"fields {missing} are not among the fields {own} of the row")
-        return [self._values[own.index(name)] for name in names]
+            raise ValueError(f"fields {missing} are not among the fields {own_names} of the row")
+        return [self._values[own_names.index(name)] for name in names]
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
@@ -122,7 +122,7 @@ class Row:
     def __call__(self, *args: Any) -> Row:
         """A row whose names are the values of this one. ValueError for more values than that."""
         if len(args) > len(self._values):
-            raise ValueError(f"{self} takes at most {len(self._values)} values, not {len(args)}: {args}")
+            raise ValueError(f"{self} takes at most {len(self._values)} values, got {len(args)}: {args}")
         return create_row(self._values, args, self._row_kind)
 
     def __contains__(self, item: object) -> bool:
@@ -185,27 +185,27 @@ class Row:
 
 
 def names_of_row(value: Any) -> list[str] | None:
-    """The names of the fields of a Row, Spark's or this one; None for another value.
+    """Return the names of the fields of a Row, Spark's or this one; None for another value.
 
-    None, too, for a row without names, and for a row of Spark's in which a name occurs twice.
+    Also None for a row without names, and for a row of Spark in which a name occurs twice.
     """
     if isinstance(value, Row):
         return value._names
-    # looked up by name: where Spark is not imported, no value is a Row of its
+    # looked up by name: if Spark is not imported, no value is a Row of Spark
     if isinstance(value, tuple) and type(value).__module__ == "pyspark.sql.types":
         names = getattr(value, "__fields__", None)
         return None if names is None or len(set(names)) < len(names) else list(names)
     return None
 
 
-#: Setters past `__setattr__`, which is slow: (row, value).
+#: Setters that bypass `__setattr__`, which is slow: (row, value).
 set_names = Row.__dict__["_names"].__set__
 set_values = Row.__dict__["_values"].__set__
 set_kind = Row.__dict__["_row_kind"].__set__
 
 
 def create_row(names: list[str] | None, values: Sequence[Any], kind: RowKind | None = None) -> Row:
-    """A row of `values` named `names`, of kind INSERT if None."""
+    """Return a row of `values` named `names`, of kind INSERT if `kind` is None."""
     row = Row.__new__(Row)
     set_names(row, names)
     set_values(row, list(values))
@@ -214,11 +214,11 @@ def create_row(names: list[str] | None, values: Sequence[Any], kind: RowKind | N
 
 
 def rows_of_columns(names: list[str], columns: Sequence[Sequence[Any]]) -> list[Row]:
-    """Rows of kind INSERT with these columns, one at least, all of one length."""
+    """Return rows of kind INSERT with these columns, at least one, all of one length."""
     lists = list(map(list, zip(*columns, strict=True)))
     kind = _named_row(tuple(names))
     rows = list(map(kind.__new__, repeat(kind, len(lists))))
-    # no Python code per row: this loop is what reading rows costs
+    # no Python code per row: this loop is the cost of reading rows
     deque(map(set_values, rows, lists), 0)
     deque(map(set_names, rows, repeat(names)), 0)
     deque(map(set_kind, rows, repeat(RowKind.INSERT)), 0)
@@ -231,7 +231,7 @@ def _value_at(place: int) -> Callable[[Row], Any]:
 
 @lru_cache(maxsize=1024)
 def _named_row(names: tuple[str, ...]) -> type[Row]:
-    """Row with its fields as attributes of the class: five times as fast as a search among the names."""
+    """Return a Row class with its fields as attributes, five times as fast as a search among the names."""
     fields: dict[str, Any] = {
         name: property(_value_at(at))
         for at, name in enumerate(names)

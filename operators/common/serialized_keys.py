@@ -1,10 +1,10 @@
-"""Compares keys by their serialised form, everywhere.
+"""Compare keys by their serialised form, everywhere.
 
-In PyFlink a key of no declared type is the byte array of its pickle, and only that is compared and hashed:
-1, 1.0 and True are three keys, a moment in two time zones is two, and the `__eq__` of an author's class does
-not count. (A key of a declared type has been through the coder of its type before it comes here:
-`key_selection.TypedKeys`.) What chance decides in pickles is decided here by the value: whether equal strings
-are one object, and the order of a set.
+In PyFlink a key without a declared type is the byte array of its pickle, and only that is compared and
+hashed: 1, 1.0 and True are three keys, a moment in two time zones is two, and the `__eq__` of an author's
+class does not count. (A key of a declared type has already passed the coder of its type:
+`key_selection.TypedKeys`.) Here the value decides the parts of pickles that are otherwise arbitrary: whether
+equal strings are one object, and the order of a set.
 
 Source: org.apache.flink.streaming.api.functions.python.KeyByKeySelector,
 pyflink.fn_execution.coder_impl_fast.CloudPickleCoderImpl.
@@ -58,36 +58,36 @@ class SerializedKey:
 
 
 def dictionary_key(key: Any) -> Hashable:
-    """`key` itself where dictionaries tell it from others as they should, else a SerializedKey.
+    """Return `key` itself if dictionaries distinguish it correctly, else a SerializedKey.
 
-    TypeError for a key that cannot be serialised.
+    Raises TypeError for a key that cannot be serialised.
     """
     return key if _is_plain(key) else SerializedKey(serialized_key(key), key)
 
 
 def dictionary_keys(keys: list[Any]) -> Sequence[Any]:
-    """`dictionary_key` of each; the list itself where all are plain."""
+    """Return `dictionary_key` of each; the list itself if all are plain."""
     if _PLAIN.issuperset(map(type, keys)):
         return keys
     return [dictionary_key(key) for key in keys]
 
 
 def original_key(key: Any) -> Any:
-    """The key selector's result, from its `dictionary_key`."""
+    """Return the key selector's result from its `dictionary_key`."""
     return key.original if type(key) is SerializedKey else key
 
 
 def serialized_key(key: Any) -> bytes:
-    """The serialised form of `key`: PyFlink's, for what is neither an object nor has a set in it.
+    """Return PyFlink's serialised form of `key`, or another one if it contains an object or a set.
 
-    TypeError for a key that cannot be serialised.
+    Raises TypeError for a key that cannot be serialised.
     """
     kind = type(key)
     if kind is SerializedKey:
         return key.serialized  # type: ignore[no-any-return]
     if kind in _WORDS or kind is int or (kind is tuple and _is_flat(key)):
         return pickle.dumps(key, protocol=5)
-    with suppress(RecursionError):  # a key that contains itself is pickled as it is
+    with suppress(RecursionError):  # a key that contains itself is pickled unchanged
         key = _normalized(key, {})
     return pickle.dumps(key, protocol=5)
 
@@ -102,13 +102,13 @@ def _is_plain(key: Any) -> bool:
 
 
 def _is_flat(key: tuple[Any, ...]) -> bool:
-    # such that pickle's bytes depend on the values only
+    # so that pickle's bytes only depend on the values
     words = [part for part in key if type(part) in _WORDS]
     return len(set(words)) == len(words) and _FLAT.issuperset(map(type, key))
 
 
 def _normalized(value: Any, seen: dict[Any, Any]) -> Any:
-    """The form of `value` to pickle. `seen` has one object for equal ones, which pickle writes out once."""
+    """Return the form of `value` to pickle. `seen` has one object for equal ones, which is pickled once."""
     kind = type(value)
     if kind in _ALIKE:
         return value
@@ -128,12 +128,15 @@ def _normalized(value: Any, seen: dict[Any, Any]) -> Any:
 
 
 def _form(kind: Any, parts: Sequence[Any], seen: dict[Any, Any]) -> Any:
-    """The substitute for a value of `kind`: marked with `...`, which no tuple has then."""
+    """Return the substitute for a value of `kind`, marked with `...`, which no other tuple then has."""
     return (..., f"{kind.__module__}.{kind.__qualname__}", *[_normalized(part, seen) for part in parts])
 
 
 def _state(value: Any) -> tuple[Any, ...]:
-    """The data from which pickle would rebuild `value`, except its class. TypeError if there is none."""
+    """Return the data from which pickle would rebuild `value`, except its class.
+
+    Raises TypeError if there is none.
+    """
     reduced = value.__reduce_ex__(4)
     if isinstance(reduced, str):
         return (reduced,)

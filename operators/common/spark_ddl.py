@@ -1,4 +1,8 @@
-"""Reads Spark's types as text, such as `a int, b array<string>`, without a session."""
+"""Parse Spark's types as text, such as `a int, b array<string>`, without a session.
+
+Source: org.apache.spark.sql.types.DataType.fromDDL, which parses a list of columns, else one type. Here,
+`timestamp` has a time zone whatever the value of `spark.sql.timestampType`.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +42,7 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-# Reads Spark's types as text, such as `a int, b array<string>`, without a session.
-#
-# Source: org.apache.spark.sql.types.DataType.fromDDL, which parses a list of columns, else one type. Here,
-# `timestamp` has a time zone whatever `spark.sql.timestampType` is.
-
-
-#: Between tokens: space, and SQL's comments.
+#: Text between tokens: space, and SQL's comments.
 _SPACE = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _TOKEN = re.compile(
     r"""(?:(?P<quoted>`(?:[^`]|``)+`)|(?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")"""
@@ -84,11 +82,14 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 
 def parse_spark_type(text: str) -> DataType:
-    """The type that `text` names; a list of columns is a struct. ValueError names what cannot be read."""
+    """Return the type that `text` names; a list of columns is a struct.
+
+    Raises ValueError that names the part which cannot be read.
+    """
     tokens = _tokens(text)
     try:
         return _columns_or_type(text, tokens)
-    except _NotReadError as error:
+    except _SyntaxError as error:
         raise ValueError(f"Spark type {text!r:.200}: {error}") from None
     except RecursionError:
         raise ValueError(f"Spark type {text!r:.200}: it is nested too deeply") from None
@@ -97,15 +98,17 @@ def parse_spark_type(text: str) -> DataType:
 def _columns_or_type(text: str, tokens: list[_Token]) -> DataType:
     try:
         return _whole(_Tokens(text, tokens), _columns)
-    except _NotReadError as of_columns:
+    except _SyntaxError as columns_error:
         try:
             return _whole(_Tokens(text, tokens), _type)
-        except _NotReadError as of_type:
+        except _SyntaxError as type_error:
             # one word alone is a type, although it could be the name of a column
-            raise of_type if of_type.at > of_columns.at or len(tokens) < 2 else of_columns from None
+            raise (
+                type_error if type_error.at > columns_error.at or len(tokens) < 2 else columns_error
+            ) from None
 
 
-class _NotReadError(Exception):
+class _SyntaxError(Exception):
     def __init__(self, message: str, at: int) -> None:
         super().__init__(message)
         self.at = at
@@ -122,30 +125,30 @@ class _Tokens:
 
     def next_is(self, *texts: str, ahead: int = 0) -> bool:
         """Whether these words or marks come next, in any case."""
-        found = self._tokens[self._at + ahead : self._at + ahead + len(texts)]
-        return [token.text.lower() for token in found if token.kind in ("word", "mark")] == list(texts)
+        next_tokens = self._tokens[self._at + ahead : self._at + ahead + len(texts)]
+        return [token.text.lower() for token in next_tokens if token.kind in ("word", "mark")] == list(texts)
 
     def take(self, *texts: str) -> bool:
-        """Whether these come next, and go past them if they do."""
+        """Skip these tokens if they come next; return whether they did."""
         if not self.next_is(*texts):
             return False
         self._at += len(texts)
         return True
 
     def require(self, text: str) -> None:
-        """Go past `text`, which has to come next."""
+        """Skip `text`, which must come next."""
         if not self.take(text):
             self.fail(f"{text!r} is missing")
 
     def take_kind(self, *kinds: str) -> str | None:
-        """The next token if it is of one of these kinds."""
+        """Return the next token, and skip it, if it has one of these kinds; else None."""
         if self._at < len(self._tokens) and self._tokens[self._at].kind in kinds:
             self._at += 1
             return self._tokens[self._at - 1].text
         return None
 
     def number(self) -> int:
-        """The number that has to come next."""
+        """Return the number that must come next."""
         text = self.take_kind("word")
         if text is None or not (text.isascii() and text.isdecimal()):
             self.fail("a number is missing")
@@ -155,24 +158,24 @@ class _Tokens:
         return self._at == len(self._tokens)
 
     def fail(self, message: str) -> NoReturn:
-        """Raise the error with the place where reading has ended."""
+        """Raise the error with the current position."""
         rest = "at its end" if self.ended() else f"before {self._tokens[self._at].text!r}"
-        raise _NotReadError(f"{message} {rest}", self._at)
+        raise _SyntaxError(f"{message} {rest}", self._at)
 
     def refuse(self, message: str) -> NoReturn:
-        """Raise the error about what has just been read."""
-        raise _NotReadError(message, self._at)
+        """Raise the error about the token before the current position."""
+        raise _SyntaxError(message, self._at)
 
 
 def _tokens(text: str) -> list[_Token]:
-    found, at = list[_Token](), _after_space(text, 0)
+    tokens, at = list[_Token](), _after_space(text, 0)
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None:
             raise ValueError(f"Spark type {text!r:.200}: {text[at]!r} cannot be read")
-        found.append(_Token(str(token.lastgroup), token[str(token.lastgroup)]))
+        tokens.append(_Token(str(token.lastgroup), token[str(token.lastgroup)]))
         at = _after_space(text, token.end())
-    return found
+    return tokens
 
 
 def _after_space(text: str, at: int) -> int:
@@ -214,10 +217,10 @@ def _column(tokens: _Tokens) -> StructField:
 
 def _unescaped(quoted: str) -> str:
     # Source: org.apache.spark.sql.catalyst.util.SparkParserUtils.unescapeSQLString
-    def character(found: re.Match[str]) -> str:
-        code = found[1]
+    def character(match: re.Match[str]) -> str:
+        code = match[1]
         if code is None:
-            return found[2]
+            return match[2]
         if code[0] in "uU" and len(code) > 1:
             return chr(int(code[1:], 16))
         return chr(int(code, 8)) if len(code) == 3 else _ESCAPED.get(code, code)
@@ -291,7 +294,7 @@ def _sized(kind: Callable[[int], DataType]) -> Callable[[_Tokens], DataType]:
     return read
 
 
-def _on_a_globe(kind: Callable[[Any], DataType]) -> Callable[[_Tokens], DataType]:
+def _with_spatial_reference(kind: Callable[[Any], DataType]) -> Callable[[_Tokens], DataType]:
     def read(tokens: _Tokens) -> DataType:
         tokens.require("(")
         srid = "ANY" if tokens.take("any") else tokens.number()
@@ -351,9 +354,6 @@ _READERS: dict[str, Callable[[_Tokens], DataType]] = {
     "time": _time,
     "timestamp": _timestamp,
     "interval": _interval,
-    "geometry": _on_a_globe(GeometryType),
-    "geography": _on_a_globe(GeographyType),
+    "geometry": _with_spatial_reference(GeometryType),
+    "geography": _with_spatial_reference(GeographyType),
 }
-
-
-#: A TypeInformation, a type of Spark's (text or a DataType) or a pyarrow Schema: `declared_type` says which.

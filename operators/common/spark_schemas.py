@@ -1,7 +1,8 @@
-"""The schema of a Spark DataFrame as the type of a stream, and back.
+"""Conversion between the schema of a Spark DataFrame and the type of a stream.
 
-What the type of a stream cannot say (nullability, comments, names that occur twice, types that reach Python
-in another form) is kept beside it, as an attribute of the type, for as long as operators keep that type.
+Properties that a stream's type cannot express (nullability, comments, names that occur twice, types that
+reach Python in another form) are stored with it, as an attribute of the type, as long as operators retain
+that type.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class GivenSchema(NamedTuple):
 
     @property
     def is_carried_otherwise(self) -> bool:
-        """Whether some column has to be converted or renamed on its way in, and back on its way out."""
+        """Whether some column must be converted or renamed on its way in, and back on its way out."""
         return any(
             (field.name, field.dataType) != (carried_field.name, carried_field.dataType)
             for field, carried_field in zip(self.given, self.carried, strict=True)
@@ -76,9 +77,10 @@ class GivenSchema(NamedTuple):
 
 
 def type_of_spark_schema(schema: StructType) -> TypeInformation:
-    """The type of a stream of such rows; of the one column `value`, unless that is a struct, its values.
+    """Return the type of a stream of such rows, or of the values of a single column `value`.
 
-    TypeError names the column and the type that no function could get, ValueError a name that is not UTF-8.
+    If that column is a struct, the type is a row type. Raises TypeError naming a column of a type that
+    functions cannot get, and ValueError for a name that is not UTF-8.
     """
     for name in _names_in(schema):
         if not _is_utf_8(name):
@@ -89,7 +91,7 @@ def type_of_spark_schema(schema: StructType) -> TypeInformation:
             for name, field in zip(unique_names(schema.names), schema, strict=True)
         ]
     )
-    types = [stream_type(kept.dataType, field.dataType) for field, kept in zip(schema, carried, strict=True)]
+    types = [stream_type(part.dataType, field.dataType) for field, part in zip(schema, carried, strict=True)]
     if schema.names == [VALUE] and not isinstance(schema[0].dataType, StructType):
         type_info = types[0]
     else:
@@ -119,17 +121,20 @@ def _is_utf_8(text: str) -> bool:
 
 
 def type_of_spark_type(data_type: DataType) -> TypeInformation:
-    """The type of a stream of such values: rows with the fields of a struct. Errors as above."""
+    """Return the type of a stream of such values, which is a row type for a struct.
+
+    Raises as `type_of_spark_schema` does.
+    """
     schema = data_type if isinstance(data_type, StructType) else StructType([StructField(VALUE, data_type)])
     return type_of_spark_schema(schema)
 
 
 def type_of_arrow_schema(schema: pa.Schema) -> TypeInformation:
-    """The type of a stream of batches of this schema, whose columns stay of the types that it names.
+    """Return the type of a stream of batches of this schema, whose columns retain their types.
 
-    Views become strings and binaries, because Arrow can neither filter nor take them. A schema of the one
-    column `value`, unless that is a struct, is one of values. TypeError names a column of a type that Spark
-    has no type for.
+    Views become strings and binaries, because Arrow can neither filter nor take them. A schema with the
+    single column `value`, unless that is a struct, is a schema of values. Raises TypeError that names a
+    column of a type for which Spark has none.
     """
     given = StructType(
         [
@@ -174,9 +179,10 @@ def _spark_type_of_field(field: pa.Field) -> DataType:
 
 
 def _known_to_spark(data_type: Any) -> pa.DataType:
-    """The type with parts that PySpark does not know in the next wider type that it knows.
+    """Return the type with parts that PySpark does not support in the next wider type that it supports.
 
-    Unsigned integers as Spark reads them from Parquet. TypeError for a decimal that Spark cannot hold.
+    Unsigned integers become the types in which Spark reads them from Parquet. Raises TypeError for a decimal
+    that Spark cannot hold.
     """
     return _changed(data_type, _WIDER, _decimal_of_spark)
 
@@ -186,7 +192,7 @@ def _changed(
     others: Mapping[pa.DataType, pa.DataType],
     decimal: Callable[[Any], pa.DataType] = lambda same: same,
 ) -> pa.DataType:
-    """The type with its parts as `others` and `decimal` have them."""
+    """Return the type with its parts replaced by `others` and `decimal`."""
 
     def changed(field: pa.Field) -> pa.Field:
         return field.with_type(_changed(field.type, others, decimal))
@@ -224,7 +230,7 @@ def _decimal_of_spark(data_type: Any) -> pa.DataType:
     return pa.decimal128(digits, scale)
 
 
-_MOST_DIGITS = 38  #: of Spark's decimals
+_MOST_DIGITS = 38  #: maximum of digits of Spark's decimals
 _PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _WIDER = {
     pa.uint8(): pa.int16(),
@@ -240,15 +246,15 @@ _WIDER = {
 
 
 def given_schema(type_info: TypeInformation | None) -> GivenSchema | None:
-    """The schema that the type was derived from; None for a declared type."""
+    """Return the schema from which the type was derived; None for a declared type."""
     schema: GivenSchema | None = getattr(type_info, "spark_schema", None)
     return schema
 
 
 def schema_of_stream(type_info: TypeInformation | None) -> GivenSchema:
-    """The columns of a DataFrame of such records: one for each field of a row or tuple, else one, `value`.
+    """Return the columns of a DataFrame of such records, which are the fields of a row or tuple, or `value`.
 
-    TypeError for a type that Spark has no type for.
+    Raises TypeError for a type for which Spark has none.
     """
     known = given_schema(type_info)
     if known is not None:
@@ -264,7 +270,7 @@ def schema_of_stream(type_info: TypeInformation | None) -> GivenSchema:
 
 
 def with_any_nulls(types: Sequence[TypeInformation | None]) -> TypeInformation | None:
-    """The first of several equal types, whose columns may be null if they may in one of the others."""
+    """Return the first of several equal types, with columns nullable if they are in any of them."""
     first, schemas = types[0], [given_schema(type_info) for type_info in types]
     known = schemas[0]
     if first is None or known is None or all(schema == known for schema in schemas):
@@ -289,11 +295,11 @@ def with_any_nulls(types: Sequence[TypeInformation | None]) -> TypeInformation |
 
 
 def carried_type(data_type: DataType, column: str) -> DataType:
-    """The type in which a column reaches Python: its own, or a substitute that PySpark can carry.
+    """Return the type in which a column reaches Python, its own or a substitute that PySpark supports.
 
-    Intervals of months become whole numbers, calendar intervals and `char(n)` text; arrays and maps that are
-    always empty get an element type, and repeated field names of a struct become unique. If nothing fits,
-    TypeError names the column.
+    Intervals of months become integers, calendar intervals and `char(n)` text; arrays and maps that are
+    always empty get an element type, and repeated field names of a struct become unique. Raises TypeError
+    that names the column if nothing fits.
     """
     if isinstance(data_type, CalendarIntervalType):
         return StringType()
@@ -312,7 +318,7 @@ def carried_type(data_type: DataType, column: str) -> DataType:
 
 
 def is_always_empty(data_type: DataType) -> bool:
-    """Whether this is the type of `array()` or `map()`: the type void has no value that is not null."""
+    """Whether this is the type of `array()` or `map()`, whose elements are of the type void."""
     if isinstance(data_type, ArrayType):
         return isinstance(data_type.elementType, NullType) and not data_type.containsNull
     return isinstance(data_type, MapType) and isinstance(data_type.keyType, NullType)
@@ -351,7 +357,7 @@ def _refused(column: str, data_type: DataType) -> TypeError:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """The names, each once: what occurs again gets the first free number after it."""
+    """Return unique names, with the first free number as the suffix of a repeated name."""
     taken: dict[str, None] = {}
     for name in names:
         unique, number = name, 1
@@ -376,7 +382,7 @@ _SAME: dict[type[DataType], Callable[[], TypeInformation]] = {
 
 
 def stream_type(carried: DataType, given_type: DataType) -> TypeInformation:
-    """Flink's type where it says the same as Spark's, else Spark's."""
+    """Return Flink's type if it equals Spark's, else Spark's."""
     if type(carried) in _SAME:
         return _SAME[type(carried)]()
     if type(carried) is StringType and carried.isUTF8BinaryCollation():
@@ -406,9 +412,9 @@ _LOCAL = {
 
 
 def spark_type(type_info: TypeInformation | None) -> DataType:
-    """The type of a Spark column of such values; of values without declared type, bytes (pickles).
+    """Return the type of a Spark column of such values; bytes (pickles) without a declared type.
 
-    TypeError if there is none.
+    Raises TypeError if there is none.
     """
     if type_info is None or is_pickled(type_info) or is_bytes(type_info):
         return BinaryType()

@@ -1,4 +1,4 @@
-"""Spark's types as types of streams: columns are Spark's own, values what PySpark's own functions get.
+"""Spark's types as types of streams, with values in the form of PySpark's functions.
 
 Source: org.apache.spark.sql.util.ArrowUtils, pyspark.sql.conversion.
 """
@@ -50,9 +50,9 @@ _AS_INTEGERS = (TimestampType, DayTimeIntervalType, TimeType)
 
 
 class SparkTypeInfo(ForeignTypeInfo):
-    """Values of a Spark type for which no Flink type stands, or only one that would lose something.
+    """Values of a Spark type without a Flink type, or with one that would lose a part.
 
-    `data_type` is the type of the column; `name` the type it stands for, where Spark carries that in another.
+    `data_type` is the type of the column; `name` the original type, if Spark uses another one for it.
     """
 
     def __init__(self, data_type: DataType, name: str | None = None) -> None:
@@ -61,20 +61,20 @@ class SparkTypeInfo(ForeignTypeInfo):
 
     @property
     def column_type(self) -> pa.DataType:
-        """Arrow's type of a column."""
+        """Return Arrow's type of a column."""
         return to_arrow_type(self.data_type, timezone="UTC")
 
     @property
     def stored_type(self) -> pa.DataType:
-        """Arrow's type of a column of a file: the same."""
+        """Return Arrow's type of a column of a file, the same."""
         return self.column_type
 
     def make_codec(self) -> Codec:
-        """Makes columns of values, and values of columns."""
+        """Return the codec between values and columns."""
         return SparkCodec(self)
 
     def hashes(self, column: pa.Array) -> Hashes:
-        """A hash of each value; the same for values that are equal in Python."""
+        """Return a hash of each value; equal for values that are equal in Python."""
         if isinstance(self.data_type, _AS_INTEGERS):
             longs = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64)
             codes: Hashes = (longs ^ (longs >> np.uint64(32))).astype(np.uint32)
@@ -89,7 +89,7 @@ class SparkTypeInfo(ForeignTypeInfo):
 
 
 class SparkCodec(Codec):
-    """Values as PySpark's own functions get and return them, column by column."""
+    """Values in the form that PySpark's functions get and return, converted column by column."""
 
     def __init__(self, type_info: SparkTypeInfo) -> None:
         self.type_info = type_info
@@ -101,22 +101,23 @@ class SparkCodec(Codec):
             return _encoded(values, self._data_type, self.arrow_type, self.type_info)
 
     def decode(self, column: pa.Array) -> list[Any]:
-        """The values of a column. ValueError or TypeError for a time or a map that Python cannot hold."""
+        """Return the values of a column.
+
+        Raises ValueError or TypeError for a time or a map that Python cannot hold.
+        """
         try:
             return _decoded(column, self._data_type)
         except (ValueError, OverflowError) as error:
-            raise ValueError(
-                f"a {self.type_info.name} is outside of what Python can hold: {error}"
-            ) from error
-        except TypeError as error:  # of dicts
-            raise TypeError(f"a {self.type_info.name} is no dict of Python: {error}") from error
+            raise ValueError(f"a {self.type_info.name} is outside of Python's range: {error}") from error
+        except TypeError as error:  # a key that cannot be hashed
+            raise TypeError(f"a {self.type_info.name} cannot be a dict of Python: {error}") from error
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
         return self.decode(self.encode(values))
 
 
 class ArrowTypeInfo(ForeignTypeInfo):
-    """Values of `type_info` in columns of another Arrow type, the one that a schema has declared.
+    """Values of `type_info` in columns of another Arrow type, which a schema has declared.
 
     It equals `type_info`: streams of both can be united, and their keys are the same.
     """
@@ -127,11 +128,11 @@ class ArrowTypeInfo(ForeignTypeInfo):
         self.value_type = type_info
 
     def make_codec(self) -> Codec:
-        """Makes columns of values, and values of columns."""
+        """Return the codec between values and columns."""
         return ArrowCodec(self)
 
     def hashes(self, column: pa.Array) -> Hashes:
-        """A hash of each value, as `type_info` has it."""
+        """Return a hash of each value, the same as for `type_info`."""
         return java_hash_codes(column, self.type_info)
 
     def need_conversion(self) -> bool:
@@ -245,8 +246,8 @@ def _encoded(
 
 
 def _converter(data_type: DataType) -> Callable[[Any], Any] | None:
-    if type(data_type) in _OF_ONE_CLASS:
-        return partial(_of_class, kind=_OF_ONE_CLASS[type(data_type)])
+    if type(data_type) in _CLASSES:
+        return partial(_require_class, kind=_CLASSES[type(data_type)])
     if isinstance(data_type, TimestampType):
         return _to_microseconds
     if isinstance(data_type, IntegralType):
@@ -259,22 +260,22 @@ def _converter(data_type: DataType) -> Callable[[Any], Any] | None:
     return converter
 
 
-#: Values that PySpark or Arrow would make of something else: text of everything, times of integers.
-_OF_ONE_CLASS: dict[type[DataType], type] = {
+#: Values that PySpark or Arrow would convert silently: everything to text, integers to times.
+_CLASSES: dict[type[DataType], type] = {
     StringType: str,
     TimeType: datetime.time,
     DayTimeIntervalType: datetime.timedelta,
 }
 
 
-def _of_class(value: Any, kind: type) -> Any:
+def _require_class(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
         raise TypeError
     return value
 
 
 def _whole_number(value: Any) -> int:
-    # Arrow would cut 1.7 to 1 without a word
+    # Arrow would silently truncate 1.7 to 1
     number = int(value) if hasattr(type(value), "__int__") or hasattr(type(value), "__index__") else None
     if number is None:
         raise TypeError
@@ -284,7 +285,7 @@ def _whole_number(value: Any) -> int:
 
 
 def _decimal(value: Any, scale: int) -> Decimal:
-    """Rounded half up, as Spark's cast does."""
+    """Return a decimal rounded half up, as in Spark's cast."""
     if isinstance(value, bool):
         raise TypeError
     exact = value if isinstance(value, Decimal) else Decimal(operator.index(value))
@@ -310,9 +311,9 @@ def _fields(value: Any, names: Sequence[str], type_info: SparkTypeInfo) -> Seque
         if sorted(own_names) != sorted(names):
             raise TypeError(mismatch(value, type_info, f"its fields are {', '.join(own_names)}"))
         return [value[own_names.index(name)] for name in names]
-    own = getattr(value, "_values", value)  # of PyFlink's Row
-    if isinstance(own, tuple | list) and len(own) == len(names):
-        return own
+    field_values = getattr(value, "_values", value)  # a Row of PyFlink
+    if isinstance(field_values, tuple | list) and len(field_values) == len(names):
+        return field_values
     raise TypeError(mismatch(value, type_info))
 
 
@@ -331,18 +332,18 @@ def _flat(values: Sequence[Any], kind: type, type_info: SparkTypeInfo) -> tuple[
 
 
 def _require_values(
-    values: Sequence[Any], missing: Sequence[bool] | None, what: str, type_info: SparkTypeInfo
+    values: Sequence[Any], missing: Sequence[bool] | None, part_name: str, type_info: SparkTypeInfo
 ) -> None:
     present = values if missing is None else compress(values, [not gone for gone in missing])
     if any(value is None for value in present):
-        raise ValueError(f"{what} of {type_info} is None, which the type does not allow")
+        raise ValueError(f"{part_name} of {type_info} must not be None")
 
 
 def _with_nulls(column: pa.Array, values: Any) -> list[Any]:
     if not column.null_count:
         return list(values)
     valid = column.is_valid().to_pylist()
-    return [value if there else None for value, there in zip(values, valid, strict=True)]
+    return [value if is_valid else None for value, is_valid in zip(values, valid, strict=True)]
 
 
 def _spans(column: pa.Array) -> Iterator[tuple[int, int]]:
@@ -354,11 +355,11 @@ def _row_of(names: Sequence[str]) -> Callable[..., Row]:
 
 
 def _local_time(microseconds: int) -> datetime.datetime:
-    """As PySpark gives it: in the time zone of the process, which says in `fold` what is ambiguous."""
+    """Return a time as PySpark does, in the time zone of the process, with `fold` for ambiguous ones."""
     seconds, rest = divmod(microseconds, _MICROSECONDS)
     try:
         return datetime.datetime.fromtimestamp(seconds).replace(microsecond=rest)
-    except ValueError:  # it looks at the day before, which the first one has not
+    except ValueError:  # it reads the day before, which the first day lacks
         offset = time.localtime(seconds).tm_gmtoff
         return _NAIVE_EPOCH + datetime.timedelta(seconds=seconds + offset, microseconds=rest)
 

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.operators.common.arguments import described, no_java, require_text
+from penstock.operators.common.arguments import describe_value, no_java, require_text
 
 _MAX_SECONDS = 2**63 - 1
 
@@ -104,12 +104,12 @@ _NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def microseconds_since_epoch(moment: datetime.datetime) -> int:
-    """Microseconds from the epoch to `moment`; one without a time zone is in the time zone of the process."""
+    """Return microseconds from the epoch to `moment`, which is local if it has no time zone."""
     if moment.tzinfo is not None:
         return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
     try:
         return int(moment.replace(microsecond=0).timestamp()) * 10**6 + moment.microsecond
-    except ValueError:  # it looks at the day before, which the first one has not
+    except ValueError:  # it reads the day before, which the first day lacks
         since = moment - _NAIVE_EPOCH
         offset = time.localtime(since // datetime.timedelta(seconds=1)).tm_gmtoff
         return (since - datetime.timedelta(seconds=offset)) // datetime.timedelta(microseconds=1)
@@ -171,22 +171,22 @@ class Time:
 
 def _number(amount: float) -> float:
     if not isinstance(amount, int | float) or isinstance(amount, bool) or not math.isfinite(amount):
-        raise TypeError(f"a Time must be made of a number, got {described(amount)}")
+        raise TypeError(f"a Time must be made of a number, got {describe_value(amount)}")
     return amount
 
 
 def _whole(amount: int) -> int:
     if not isinstance(amount, int) or isinstance(amount, bool):
-        raise TypeError(f"a Duration is made of whole units, not of {amount!r}")
+        raise TypeError(f"a Duration must be made of whole units, got {amount!r}")
     return amount
 
 
-# The origin of event time. Source: pyflink.common.watermark_strategy, o.a.f.api.common.eventtime.
+# Watermark strategies. Source: pyflink.common.watermark_strategy, o.a.f.api.common.eventtime
 
 
 @dataclass(frozen=True)
 class WatermarkAlignment:
-    """How far a source may be ahead of its group: Flink pauses it, a bounded job here has no need to."""
+    """The maximum lead of a source over its group; Flink pauses such a source, a bounded job need not."""
 
     group: str
     max_drift_milliseconds: int
@@ -199,7 +199,7 @@ class WatermarkStrategy:
 
     #: Watermarks are the largest timestamp minus this minus 1; None: no watermarks.
     out_of_orderness_milliseconds: int | None = None
-    timestamp_assigner: TimestampAssigner | None = None  #: None: records keep the timestamp they have
+    timestamp_assigner: TimestampAssigner | None = None  #: None: records retain their timestamps
     idle_timeout_milliseconds: int | None = None
     alignment: WatermarkAlignment | None = None
 
@@ -215,7 +215,7 @@ class WatermarkStrategy:
         """
         milliseconds = _milliseconds(idle_timeout, "idle_timeout")
         if idle_timeout.nanoseconds <= 0:
-            raise ValueError(f"idle_timeout of {milliseconds} ms: it has to be positive")
+            raise ValueError(f"idle_timeout must be positive, got {milliseconds} ms")
         return replace(self, idle_timeout_milliseconds=milliseconds)
 
     def with_watermark_alignment(
@@ -232,7 +232,7 @@ class WatermarkStrategy:
         drift = _milliseconds(max_allowed_watermark_drift, "max_allowed_watermark_drift")
         interval = 1000 if update_interval is None else _milliseconds(update_interval, "update_interval")
         if drift < 0 or interval <= 0:
-            raise ValueError(f"drift of {drift} ms, interval of {interval} ms: at least 0, at least 1")
+            raise ValueError(f"drift and interval must be at least 0 and 1 ms, got {drift} and {interval} ms")
         return replace(self, alignment=WatermarkAlignment(watermark_group, drift, interval))
 
     @staticmethod
@@ -248,7 +248,7 @@ class WatermarkStrategy:
         """
         milliseconds = _milliseconds(max_out_of_orderness, "max_out_of_orderness")
         if milliseconds < 0:
-            raise ValueError(f"max_out_of_orderness of {milliseconds} ms: it must not be negative")
+            raise ValueError(f"max_out_of_orderness must not be negative, got {milliseconds} ms")
         return WatermarkStrategy(milliseconds)
 
     @staticmethod
@@ -258,13 +258,13 @@ class WatermarkStrategy:
 
 
 class TimestampAssigner(ABC):
-    """Says when a record happened."""
+    """Extracts the event time of a record."""
 
     @abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        """Event time of `value` in milliseconds since the epoch.
+        """Return the event time of `value` in milliseconds since the epoch.
 
-        `record_timestamp` is the timestamp it had, -2^63 if none.
+        `record_timestamp` is its previous timestamp, -2^63 if none.
         """
 
 
@@ -277,5 +277,5 @@ class AssignerWithPeriodicWatermarksWrapper:
 
 def _milliseconds(duration: Duration, name: str) -> int:
     if not isinstance(duration, Duration):
-        raise TypeError(f"{name} has to be a Duration, not {duration!r}")
+        raise TypeError(f"{name} must be a Duration, got {duration!r}")
     return duration.milliseconds

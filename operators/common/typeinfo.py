@@ -1,4 +1,4 @@
-"""`Types`, and all classes of types by the module's name in PyFlink. Source: pyflink.common.typeinfo."""
+"""`Types`, and all classes of types under the module's name in PyFlink. Source: pyflink.common.typeinfo."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from penstock.operators.common.basic_types import (
 )
 from penstock.operators.common.row import Row, create_row
 
-# Types of dates and times of day. Source: pyflink.common.typeinfo.
+# Types of dates and times of day. Source: pyflink.common.typeinfo
 
 
 class SqlTimeTypeInfo(TypeInformation):
-    """Makes the types of java.sql."""
+    """Creates the types of java.sql."""
 
     @staticmethod
     def DATE() -> DateTypeInfo:
-        """datetime.date."""
+        """Return the type of datetime.date."""
         return DateTypeInfo()
 
     @staticmethod
     def TIME() -> TimeTypeInfo:
-        """datetime.time, to the millisecond."""
+        """Return the type of datetime.time, to the millisecond."""
         return TimeTypeInfo()
 
     @staticmethod
     def TIMESTAMP() -> TimestampTypeInfo:
-        """datetime.datetime without time zone, to the millisecond."""
+        """Return the type of datetime.datetime without time zone, to the millisecond."""
         return TimestampTypeInfo()
 
 
@@ -67,14 +67,14 @@ class DateTypeInfo(TypeInformation):
 class TimeTypeInfo(TypeInformation):
     """datetime.time, to the millisecond."""
 
-    #: Microseconds that local time is ahead of UTC at the epoch.
+    #: Microseconds by which local time is ahead of UTC at the epoch.
     EPOCH_ORDINAL = calendar.timegm(time.localtime(0)) * 10**6
 
     def need_conversion(self) -> bool:
         return True
 
     def to_internal_type(self, t: datetime.time | None) -> int | None:
-        """Microseconds since midnight in UTC; a time without time zone is local."""
+        """Return microseconds since midnight in UTC; a time without time zone is local."""
         if t is None:
             return None
         offset = self.EPOCH_ORDINAL
@@ -83,7 +83,7 @@ class TimeTypeInfo(TypeInformation):
         return ((t.hour * 60 + t.minute) * 60 + t.second) * 10**6 + t.microsecond - offset
 
     def from_internal_type(self, t: int | None) -> datetime.time | None:
-        """The inverse, in local time."""
+        """Return the local time of such microseconds."""
         if t is None:
             return None
         seconds, microseconds = divmod(t + self.EPOCH_ORDINAL, 10**6)
@@ -105,14 +105,14 @@ class TimestampTypeInfo(TypeInformation):
         return True
 
     def to_internal_type(self, dt: datetime.datetime | None) -> int | None:
-        """Microseconds since the epoch; without time zone, of local time."""
+        """Return microseconds since the epoch; a value without time zone is local time."""
         if dt is None:
             return None
         seconds = calendar.timegm(dt.utctimetuple()) if dt.tzinfo else time.mktime(dt.timetuple())
         return int(seconds) * 10**6 + dt.microsecond
 
     def from_internal_type(self, ts: int | None) -> datetime.datetime | None:
-        """The inverse, in local time."""
+        """Return the local time of such microseconds."""
         if ts is None:
             return None
         return datetime.datetime.fromtimestamp(ts // 10**6).replace(microsecond=ts % 10**6)
@@ -144,7 +144,7 @@ class LocalTimeTypeInfo(TypeInformation):
         return f"LocalTimeTypeInfo<{self._time_type.name}>"
 
 
-# Types of arrays, lists and maps. Source: pyflink.common.typeinfo.
+# Types of arrays, lists and maps. Source: pyflink.common.typeinfo
 
 
 _PRIMITIVE: Final = frozenset(
@@ -156,7 +156,7 @@ _PRIMITIVE: Final = frozenset(
 
 
 class PrimitiveArrayTypeInfo(TypeInformation):
-    """A list of numbers, booleans or characters, none of them None; of BYTE: bytes."""
+    """A list of numbers, booleans or characters, none of them None; bytes if the elements are BYTE."""
 
     def __init__(self, element_type: TypeInformation) -> None:
         self._element_type = require_type(element_type, "the element type of a primitive array")
@@ -195,7 +195,7 @@ class ObjectArrayTypeInfo(TypeInformation):
 
 
 class ListTypeInfo(TypeInformation):
-    """A list of values of any one type; of BYTE: bytes."""
+    """A list of values of any one type; bytes if the elements are BYTE."""
 
     def __init__(self, element_type: TypeInformation) -> None:
         self.elem_type = require_type(element_type, "the element type of a list")
@@ -222,7 +222,7 @@ class MapTypeInfo(TypeInformation):
 
 
 class ExternalTypeInfo(TypeInformation):
-    """The same values as `type_info`, in tables."""
+    """The same values as for `type_info`, in tables."""
 
     def __init__(self, type_info: TypeInformation) -> None:
         self._type_info = require_type(type_info, "the type of an external type")
@@ -235,13 +235,13 @@ class ExternalTypeInfo(TypeInformation):
 
 
 def check_element_type(array: TypeInformation) -> None:
-    """TypeError if Java has no array of that sort with such elements."""
+    """Raise TypeError if Java has no array of this sort with such elements."""
     if not isinstance(array, (PrimitiveArrayTypeInfo, BasicArrayTypeInfo)):
         return
     element = array._element_type
     allowed = _PRIMITIVE | ({BasicType.STRING} if isinstance(array, BasicArrayTypeInfo) else set())
     if not isinstance(element, BasicTypeInfo) or element._basic_type not in allowed:
-        raise TypeError(f"{array}: Java has no such array")
+        raise TypeError(f"Java has no array like {array}")
 
 
 __all__ = [
@@ -391,7 +391,7 @@ class Types:
         return ListTypeInfo(element_type_info)
 
 
-# Converts parts of values, at any depth: fields of rows and tuples, elements of lists, values of maps.
+# Conversion of parts of values, at any depth: fields of rows and tuples, elements of lists, map values
 
 
 Convert = Callable[[Any], Any]
@@ -402,10 +402,10 @@ _ARRAYS = (BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
 def part_converter(
     type_info: TypeInformation | None, converter_of: Callable[[TypeInformation], Convert | None]
 ) -> Convert | None:
-    """A function that converts values of `type_info`; None if there is nothing to convert.
+    """Return a function that converts values of `type_info`; None if no part needs it.
 
-    `converter_of` gives what converts values of a type as a whole, or None to look into their parts. Keys of
-    maps are no parts. None, and what does not look like its type, stays as it is.
+    `converter_of` returns a function that converts values of a type as a whole, or None to convert their
+    parts. Keys of maps are not parts. None, and values that do not match their type, are returned unchanged.
     """
     if type_info is None:
         return None

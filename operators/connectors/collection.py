@@ -1,4 +1,4 @@
-"""A collection of the driver's as a source.
+"""A collection of the driver as a source.
 
 Source: pyflink.datastream.StreamExecutionEnvironment.from_collection, which reads it in one subtask.
 """
@@ -33,11 +33,11 @@ from penstock.operators.formats.csv_files import CHUNK_VALUES, Chunk, StampedBat
 
 
 class CollectionSource(Source):
-    """The values of a collection in their order; all of them are subtask 0's.
+    """The values of a collection in their order, all read by subtask 0.
 
-    `values` are as a user's function would see them; they are copied at once, and travel as Arrow columns of
-    `type_info`, or pickled if it is None or PICKLED_BYTE_ARRAY. TypeError or ValueError if a value is not of
-    the type; PicklingError if it cannot be pickled.
+    `values` are in the form that a user's function takes. They are copied at once, and travel as Arrow
+    columns of `type_info`, or pickled if it is None or PICKLED_BYTE_ARRAY. Raises TypeError or ValueError if
+    a value is not of the type; PicklingError if it cannot be pickled.
     """
 
     def __init__(self, values: Iterable[Any], type_info: TypeInformation | None = None) -> None:
@@ -50,7 +50,7 @@ class CollectionSource(Source):
         self._pickles = [] if self.has_batches else [_pickled(part) for part in parts]
 
     def fingerprint(self) -> str | None:
-        """Its values, and their type; None if a value cannot be told from others."""
+        """Return a digest of the values and their type; None if a value cannot be identified."""
         hasher = hashlib.sha256(str(self.type_info).encode())
         for column in self._columns:
             batch = pa.RecordBatch.from_arrays([column], ["value"])
@@ -59,19 +59,19 @@ class CollectionSource(Source):
             if isinstance(part, bytes):
                 hasher.update(part)
                 continue
-            try:  # pickles of what may be changed differ from process to process
+            try:  # pickles of changeable values differ from process to process
                 hasher.update(identify_value([pickle.loads(pickled) for pickled in part]).encode())
             except UnidentifiableError:
                 return None
         return hasher.hexdigest()
 
     def splits(self, parallelism: int) -> list[list[int]]:
-        """The numbers of the collection's parts, for subtask 0."""
+        """Return the numbers of the collection's parts, for subtask 0."""
         parts = list(range(len(self._columns) or len(self._pickles)))
         return [parts, *([] for _ in range(parallelism - 1))]
 
     def read(self, split: int, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """A part of the collection."""
+        """Yield a part of the collection."""
         if self.columnar:
             yield StampedBatch(_batch(self._columns[split], self.type_info))
         elif self.has_batches:
@@ -89,7 +89,7 @@ def _column(values: Values, type_info: TypeInformation | None) -> pa.Array:
 
 
 def _pickled(values: Values) -> bytes | list[bytes]:
-    """One pickle, or one for each value: two values that share an object are to have one each when read."""
+    """Return one pickle, or one for each value if values could share an object when read."""
     return dumps(values) if never_change(values) else list(map(dumps, values))
 
 
@@ -99,11 +99,11 @@ def _batch(column: pa.Array, type_info: TypeInformation | None) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays([column], ["value"])
 
 
-# Values of a collection as PyFlink hands them to Flink; what would lose a part on the way is refused.
+# Conversion of a collection's values as in PyFlink, with an error for values that would lose a part
 #
-# Moments and times of day with a time zone become local ones, and integers that are too large for BYTE,
-# SHORT and INT keep their lowest bits. PyFlink makes nulls of numbers of another kind, such as 1.5 under
-# INT; here they are an error unless their value is one of the type.
+# Moments and times of day with a time zone become local ones, and integers that are too large for BYTE, SHORT
+# and INT are cut to their lowest bits. PyFlink turns numbers of another kind, such as 1.5 under INT, into
+# nulls; here they are an error unless their value is in the type.
 #
 # Source: pyflink.common.typeinfo.{TimestampTypeInfo,TimeTypeInfo}.to_internal_type;
 # org.apache.flink.streaming.api.utils.PythonTypeUtils, whose converters take a Java Number's byteValue,
@@ -115,9 +115,9 @@ _DAY = 24 * 60 * 60 * 10**6
 
 
 def given_values(values: list[Any], type_info: TypeInformation | None) -> list[Any]:
-    """`values`, converted at any depth. TypeError if a number would lose a part of its value.
+    """Return `values`, converted at any depth. Raises TypeError if a number would lose a part of its value.
 
-    Integers of more than 64 bits, and what does not look like its type, stay as they are.
+    Integers of more than 64 bits, and values that do not fit their type, are returned unchanged.
     """
     convert = part_converter(type_info, _converter)
     if convert is None or (isinstance(type_info, BasicTypeInfo) and _is_plain(values, type_info._basic_type)):
@@ -157,7 +157,7 @@ def _integer(value: Any, type_info: BasicTypeInfo) -> Any:
             return value
         return (value + half & (1 << bits) - 1) - half
     if hasattr(value, "__int__") and not isinstance(value, str) and value == value and value != int(value):
-        raise TypeError(mismatch(value, type_info, "it is no whole number"))
+        raise TypeError(mismatch(value, type_info, "it is not a whole number"))
     return value
 
 

@@ -1,4 +1,4 @@
-"""Commits the files of one write as one transaction of a Delta table, unless the table has it already.
+"""Commit the files of one write as one transaction of a Delta table, unless the table has it already.
 
 The transaction holds the write's id as an application transaction (`txn` of the Delta transaction log
 protocol), by which a repeated commit finds the first one.
@@ -48,10 +48,10 @@ from penstock.operators.files.durable_files import create_private_file, force_fi
 from penstock.operators.files.filesystem import filesystem_of
 
 _TRANSACTION_VERSION = 1
-_CONFLICTS = 8  #: commits that may lose against other writers, in addition to the retries of deltalake itself
-_FORCED_ENTRIES = 50  #: of the log, the newest: the write's own is among them
-_FORGETS_TRANSACTIONS = "delta.setTransactionRetentionDuration"
-_READ_OTHERWISE = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f\ud800-\udfff]")
+_CONFLICTS = 8  #: commits that may lose against other writers, besides deltalake's own retries
+_FORCED_ENTRIES = 50  #: number of newest log entries, including the write's own
+_TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
+_MISREAD_BY_DELTALAKE = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f\ud800-\udfff]")
 _COLOURS_AND_STACK = re.compile("\x1b\\[[0-9;]*m|\n *0: .*", re.DOTALL)
 _FIRST_WAIT_SECONDS = 0.05  #: before the second commit; twice as long before each further one
 
@@ -63,27 +63,30 @@ class DeltaWrite:
     folder: str  #: path or URI of the table
     write_id: str
     mode: str  #: append, overwrite, error or ignore
-    schema: str  #: the files' columns: `staged_schema`
+    schema: str  #: the columns of the files, by `staged_schema`
     partition_by: tuple[str, ...] = ()
-    table_id: str | None = None  #: of the table when the job started; None: there was none
-    version: int | None = None  #: of the table when an overwrite was prepared
+    table_id: str | None = None  #: the table's id when the job started; None if there was none
+    version: int | None = None  #: the table's version when an overwrite was prepared
     storage_options: Mapping[str, str] | None = None
 
     @property
     def application(self) -> str:
-        """The id of its application transaction."""
+        """Return the id of its application transaction."""
         return f"penstock-{self.write_id}"
 
 
 def delta_uri(folder: str) -> str:
-    """A folder as deltalake takes it. ValueError for local ones that it would look for in another place."""
+    """Return a folder in the form that deltalake takes.
+
+    Raises ValueError for local paths that deltalake would read as another path.
+    """
     system, path = filesystem_of(folder)
     if not isinstance(system, fs.LocalFileSystem):
         return folder
-    if _READ_OTHERWISE.search(path) is not None:
+    if _MISREAD_BY_DELTALAKE.search(path) is not None:
         raise ValueError(
             "the path of a Delta table must not contain % with two hexadecimal digits, backslashes, control "
-            f"characters or bytes that are not UTF-8, got {path!r}: the library deltalake looks for another"
+            f"characters or bytes that are not UTF-8, got {path!r}: deltalake would read another path"
         )
     return f"file://{quote(path)}"
 
@@ -91,7 +94,10 @@ def delta_uri(folder: str) -> str:
 def open_delta(
     folder: str, storage_options: Mapping[str, str] | None = None, version: int | None = None
 ) -> DeltaTable | None:
-    """The table at a version, or at its newest; None if there is none. ValueError for a damaged log."""
+    """Return the table at a version, or at its newest; None if there is none.
+
+    Raises ValueError for a damaged log.
+    """
     uri = delta_uri(folder)
     try:
         return DeltaTable(
@@ -102,24 +108,24 @@ def open_delta(
     except OSError as error:
         if error.errno is not None:
             raise
-        raise OSError(f"the Delta table {folder} cannot be read: {_plain(error)}") from error
+        raise OSError(f"the Delta table {folder} cannot be read: {_one_line(error)}") from error
     except BaseException as error:
         if not isinstance(error, DeltaError) and type(error).__name__ != "PanicException":
             raise
-        raise ValueError(f"the Delta table {folder} cannot be read: {_plain(error)}") from error
+        raise ValueError(f"the Delta table {folder} cannot be read: {_one_line(error)}") from error
 
 
-def _plain(error: BaseException) -> str:
-    """What deltalake says, on one line, without its stack and colours."""
+def _one_line(error: BaseException) -> str:
+    """Return the message of an error of deltalake on one line, without its stack and colours."""
     return " ".join(_COLOURS_AND_STACK.sub("", str(error)).split())
 
 
 def _prepare_delta(write: DeltaWrite, committables: list[Committable]) -> int | None:
     """Check that the write can be committed, and force its files' names to the disk.
 
-    Gives the table's version, None if there is no table. ValueError if the table has a feature that the sink
-    cannot write, no longer fits the files, or the mode forbids the write; LostCommitError if the table was
-    deleted or replaced since the job started, or files are missing.
+    Return the table's version, None if there is no table. Raises ValueError if the table has a feature that
+    the sink cannot write, no longer fits the files, or the mode forbids the write; LostCommitError if the
+    table was deleted or replaced since the job started, or files are missing.
     """
     table = open_delta(write.folder, write.storage_options)
     if table is not None and _is_committed(table, write, committables):
@@ -155,7 +161,7 @@ def commit_delta(write: DeltaWrite, committables: list[Committable], *, retries:
             if conflicts + 1 == _CONFLICTS:
                 raise
         except DeltaError:
-            # another writer made the table first
+            # another writer created the table first
             if table is not None or open_delta(write.folder, write.storage_options) is None:
                 raise
         time.sleep(_FIRST_WAIT_SECONDS * 2**conflicts)
@@ -168,14 +174,14 @@ def abort_delta(folder: str, write_id: str, storage_options: Mapping[str, str] |
     try:
         table = open_delta(folder, storage_options)
         is_committed = table is not None and has_write(table, write_id)
-    except ValueError:  # others have given it a feature that deltalake cannot read
+    except ValueError:  # others have added a feature that deltalake cannot read
         is_committed = _is_in_entries(folder, write_id)
     if not is_committed:
         delete_files(folder, write_id, keep=set())
 
 
 def _is_in_entries(folder: str, write_id: str) -> bool:
-    """Whether an entry of the log names a write, as far as the entries are still there."""
+    """Whether an existing entry of the log names a write."""
     system, base = filesystem_of(folder)
     entries = system.get_file_info(fs.FileSelector(posixpath.join(base, "_delta_log"), allow_not_found=True))
     wanted = json.dumps(f"penstock-{write_id}").encode()
@@ -188,11 +194,11 @@ def _is_in_entries(folder: str, write_id: str) -> bool:
 
 
 def has_write(table: DeltaTable, write_id: str) -> bool:
-    """Whether the transaction of a write is in the table. ValueError for a damaged log."""
+    """Whether the transaction of a write is in the table. Raises ValueError for a damaged log."""
     try:
         return table.transaction_version(f"penstock-{write_id}") is not None
     except DeltaError as error:
-        raise ValueError(f"the Delta table {table.table_uri} cannot be read: {_plain(error)}") from error
+        raise ValueError(f"the Delta table {table.table_uri} cannot be read: {_one_line(error)}") from error
 
 
 def delete_files(folder: str, write_id: str, keep: set[str]) -> None:
@@ -208,7 +214,7 @@ def delete_files(folder: str, write_id: str, keep: set[str]) -> None:
 def _is_committed(table: DeltaTable, write: DeltaWrite, committables: list[Committable]) -> bool:
     if has_write(table, write.write_id):
         return True
-    if _FORGETS_TRANSACTIONS not in table.metadata().configuration or not committables:
+    if _TRANSACTION_RETENTION not in table.metadata().configuration or not committables:
         return False
     names = {committable.target for committable in committables}
     return any(posixpath.basename(uri) in names for uri in table.file_uris())
@@ -220,7 +226,9 @@ def _require_fit(table: DeltaTable | None, write: DeltaWrite) -> None:
             raise LostCommitError(f"the Delta table {write.folder} was deleted after the job had started")
         return
     if write.mode == "error":
-        raise LostCommitError(f"{write.folder} has become a Delta table meanwhile, and mode is error")
+        raise LostCommitError(
+            f"{write.folder} has become a Delta table since the job started, and mode is error"
+        )
     if write.table_id is not None and str(table.metadata().id) != write.table_id:
         raise LostCommitError(
             f"the Delta table {write.folder} was replaced by another after the job had started"
@@ -232,13 +240,13 @@ def _require_fit(table: DeltaTable | None, write: DeltaWrite) -> None:
 
 
 def _require_newest_entry(table: DeltaTable, folder: str) -> None:
-    """ValueError if the log has its newest version only as a checkpoint: no library here writes on."""
+    """Raise ValueError if the newest version is only a checkpoint, which no library here can follow."""
     system, base = filesystem_of(folder)
     entry = posixpath.join(base, "_delta_log", f"{table.version():020}.json")
     if system.get_file_info(entry).type == fs.FileType.NotFound:
         raise ValueError(
             f"the Delta table {folder} cannot be written by this sink, because {posixpath.basename(entry)} "
-            "is missing in its log: a checkpoint alone can be read, but not followed upon"
+            "is missing in its log: after a checkpoint alone, tables can be read but not written"
         )
 
 
@@ -249,7 +257,7 @@ def _require_files(write: DeltaWrite, committables: list[Committable]) -> None:
     for committable in committables:
         named = FILE_NAME.fullmatch(committable.target)
         if named is None or named[1] != write.write_id:
-            raise ValueError(f"{committable.target} is no data file of the write {write.write_id}")
+            raise ValueError(f"{committable.target} must be a data file of the write {write.write_id}")
     entries = system.get_file_info(fs.FileSelector(base, allow_not_found=True))
     sizes = {posixpath.basename(entry.path): entry.size for entry in entries}
     missing = sorted(
@@ -266,7 +274,7 @@ def _require_files(write: DeltaWrite, committables: list[Committable]) -> None:
 
 
 def _require_log(folder: str) -> None:
-    """OSError unless the log of a local table takes new files, found out by making one."""
+    """Raise OSError if the log of a local table cannot take new files, by creating one."""
     system, base = filesystem_of(folder)
     log = posixpath.join(base, "_delta_log")
     if not isinstance(system, fs.LocalFileSystem) or not os.path.lexists(log):
@@ -280,7 +288,7 @@ def _require_unchanged(table: DeltaTable | None, write: DeltaWrite, retries: int
     if retries and write.mode == "overwrite" and table is not None and table.version() != write.version:
         raise LostCommitError(
             f"others have written the Delta table {write.folder} since the overwrite was prepared: it is at "
-            f"version {table.version()}, then {write.version}; the overwrite would remove what they wrote"
+            f"version {table.version()}, then {write.version}; the overwrite would remove their rows"
         )
 
 
@@ -324,7 +332,7 @@ def _actions(committables: list[Committable], now: int) -> list[AddAction]:
 
 
 def _force_log(folder: str) -> None:
-    """Force the newest entries of the log to the disk: deltalake does not."""
+    """Force the newest entries of the log to the disk, which deltalake does not do."""
     system, base = filesystem_of(folder)
     if not isinstance(system, fs.LocalFileSystem):
         return
@@ -337,7 +345,7 @@ def _force_log(folder: str) -> None:
 
 
 def _json_of(write: DeltaWrite) -> dict[str, Any]:
-    """What a journal records of a write besides folder and id: no storage options, which may hold secrets."""
+    """Return the journal's fields of a write besides folder and id; storage options may hold secrets."""
     return {
         "mode": write.mode,
         "schema": write.schema,
@@ -347,7 +355,7 @@ def _json_of(write: DeltaWrite) -> dict[str, Any]:
     }
 
 
-# Writes a Delta table: files by the subtasks, one transaction by the driver.
+# A sink for Delta tables: files by the subtasks, one transaction by the driver
 
 
 Mode = Literal["append", "overwrite", "error", "ignore"]
@@ -370,8 +378,8 @@ class DeltaSink(Sink):
     """
 
     columnar = True
-    table_id: str | None = None  #: of the table when the run started; None: there was none
-    version: int | None = None  #: of the table when the commit was prepared
+    table_id: str | None = None  #: the table's id when the run started; None if there was none
+    version: int | None = None  #: the table's version when the commit was prepared
     prepared: bool = False
     schema: str = ""  #: `staged_schema` of the run; set by `start`
 
@@ -386,21 +394,23 @@ class DeltaSink(Sink):
     ) -> None:
         super().__init__()
         if mode not in get_args(Mode):
-            raise ValueError(f"found mode {mode!r}; allowed are {', '.join(get_args(Mode))}")
+            raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}, got {mode!r}")
         self.path, self.type_info, self.mode = path, type_info, mode
         self.partition_by, self.storage_options = tuple(partition_by), storage_options
         columns = delta_schema(type_info)
         names = columns.names
         unknown = [name for name in self.partition_by if name not in names]
         if unknown or len(self.partition_by) == len(names):
-            raise ValueError(f"partition columns {self.partition_by} of a table of the columns {names}")
+            raise ValueError(
+                f"partition_by must be some of the columns {names}, not all, got {self.partition_by}"
+            )
         require_partitionable(columns, self.partition_by)
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
         """The sink for one run; see the class for what is checked."""
         table = open_delta(self.path, self.storage_options)
         if table is not None and self.mode == "error":
-            raise ValueError(f"{self.path} is a Delta table already, and mode is error")
+            raise ValueError(f"{self.path} is already a Delta table, and mode is error")
         schema = staged_schema(table, delta_schema(self.type_info))
         if table is not None:
             require_columns(table, self.path, schema, self.partition_by)

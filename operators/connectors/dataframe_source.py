@@ -1,4 +1,4 @@
-"""The rows of a Spark DataFrame as a source: read where Spark has them, never collected."""
+"""The rows of a Spark DataFrame as a source, read from Spark's partitions and never collected."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MILLIS_PER_DAY = 86_400_000
 
 
 class EventTime(NamedTuple):
-    """The column of rows' event time, and how late a row may come.
+    """The column of rows' event time, and the maximum lateness of rows.
 
-    A position after those of the records is a column beside them, which holds a nested field.
+    A position beyond the records' columns means an additional column, which holds a nested field.
     """
 
     position: int
@@ -33,11 +33,11 @@ class EventTime(NamedTuple):
 
 
 class DataFrameSource(Source):
-    """Gives the DataFrame's record batches, with the columns and types of `schema`.
+    """Yields the DataFrame's record batches, with the columns and types of `schema`.
 
-    `type_info` and `schema` describe the same records. On the driver `dataframe(parallelism)` gives the
-    DataFrame; in the subtasks there is none, and the runtime hands the batches of the Spark partition to
-    `checked`. Rows with an `event_time` come ordered by it, within a subtask and from one to the next.
+    `type_info` and `schema` describe the same records. On the driver `dataframe()` returns the DataFrame;
+    the subtasks have none, and the runtime passes the batches of the Spark partition to `stamped`. Rows
+    with an `event_time` are ordered by it, within a subtask and from one subtask to the next.
     """
 
     columnar = True
@@ -58,30 +58,35 @@ class DataFrameSource(Source):
             self.columnar = self.has_batches = False  # a record batch without columns cannot have rows
 
     def dataframe(self) -> Any:
-        """The DataFrame; on the driver only."""
+        """Return the DataFrame; on the driver only."""
         return self._dataframe
 
     def fingerprint(self) -> str | None:
-        """Its plan, with what it reads as it is now; see `identify_dataframe`."""
+        """Return a digest of its plan and of the current data that it reads; see `identify_dataframe`."""
         return identify_dataframe(self._dataframe)
 
     def read(self, split: Any, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """The runtime hands the batches of Spark's partitions to `checked` instead."""
+        """Raise NotImplementedError.
+
+        The runtime passes the batches of Spark's partitions to `stamped` instead.
+        """
         raise NotImplementedError
 
     def splits(self, parallelism: int) -> list[list[Any]]:
-        """No splits: Spark's partitions take their place."""
+        """Return no splits, which Spark's partitions replace."""
         return [[] for _ in range(parallelism)]
 
     def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """`batch` with the declared names and types, column by column.
+        """Return `batch` with the declared names and types, column by column.
 
-        ValueError for another number of columns, ArrowInvalid if a value does not fit.
+        Raises ValueError for another number of columns, ArrowInvalid if a value does not fit.
         """
         if batch.schema.equals(self.schema):
             return batch
         if batch.num_columns != len(self.schema):
-            raise ValueError(f"{batch.num_columns} columns, of which {len(self.schema)} are declared")
+            raise ValueError(
+                f"a batch must have {len(self.schema)} columns as declared, got {batch.num_columns}"
+            )
         if same_layout(batch.schema, self.schema):
             return relabelled_batch(batch, self.schema)
         columns = [
@@ -90,24 +95,24 @@ class DataFrameSource(Source):
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def stamped(self, batch: pa.RecordBatch) -> StampedBatch:
-        """A batch as Spark gives it, as `checked`, with the event time of its rows.
+        """Return a batch from Spark as `checked` does, with the event time of its rows.
 
-        ValueError for a row without one.
+        Raises ValueError for a row without event time.
         """
         if self.event_time is None:
             return StampedBatch(self.checked(batch), None)
         column = batch.column(self.event_time.position)
         if column.null_count:
-            raise ValueError(f"event_time: a row has null in the column {self.event_time.column!r}")
+            raise ValueError(f"event_time: the column {self.event_time.column!r} must have no null, got one")
         records = batch.select(range(len(self.schema))) if batch.num_columns > len(self.schema) else batch
         return StampedBatch(self.checked(records), milliseconds(column))
 
     def values(self, count: int) -> Chunk:
-        """A chunk of `count` rows without columns."""
+        """Return a chunk of `count` rows without columns."""
         return Chunk([Row() for _ in range(count)], None)
 
     def watermark(self, timestamp: int) -> int:
-        """The watermark after a row with this timestamp: no row below it follows."""
+        """Return the watermark after a row with this timestamp, below which no row follows."""
         assert self.event_time is not None
         return max(MIN_WATERMARK, timestamp - self.event_time.lag_milliseconds - 1)
 
@@ -116,49 +121,49 @@ class DataFrameSource(Source):
 
 
 def milliseconds(column: pa.Array) -> pa.Int64Array:
-    """Milliseconds since the epoch of timestamps (without time zone: in UTC), dates, or whole numbers."""
+    """Return timestamps (UTC if without time zone), dates or integers as milliseconds since the epoch."""
     if kinds.is_date32(column.type):
         return pa.array(column.cast(pa.int32()).to_numpy().astype(np.int64) * _MILLIS_PER_DAY)
     longs = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
     return pa.array(np.floor_divide(longs, 1000) if kinds.is_timestamp(column.type) else longs)
 
 
-# What tells the rows of a Spark DataFrame from others: its plan, and what that reads.
+# The identity of a Spark DataFrame's rows: its plan, and the data that the plan reads
 
 
 _ALL_FIELDS = 2**31 - 1
 _SPARK = "org.apache.spark.sql."
 _DELTA = f"{_SPARK}delta."
 _HADOOP_RELATION = f"{_SPARK}execution.datasources.HadoopFsRelation"  # or Delta's own kind of it
-_OF_NOW = ("current_timestamp", "current_date", "localtimestamp", "now")
+_CLOCK_FUNCTIONS = ("current_timestamp", "current_date", "localtimestamp", "now")
 _FIXED = (f"{_SPARK}catalyst.plans.logical.Range", f"{_SPARK}catalyst.plans.logical.OneRowRelation$")
 
 
 def identify_dataframe(dataframe: Any) -> str | None:
-    """A digest of the analysed plan, with the rows, files or version of each table that it reads.
+    """Return a digest of the analysed plan, with the rows, files or version of each table that it reads.
 
-    None if something in it cannot be told: another kind of table (an RDD, JDBC), values that differ from
+    Return None if a part cannot be identified: another kind of table (an RDD, JDBC), values that differ from
     run to run (`rand`, `current_timestamp`), a user's function, a session by Spark Connect.
     """
     try:
         plan = dataframe._jdf.queryExecution().analyzed()
-        known = [plan.canonicalized().treeString(True, False, _ALL_FIELDS, False, False)]
-        if not plan.deterministic() or "pythonUDF" in known[0] or "UDF(" in known[0]:
+        parts = [plan.canonicalized().treeString(True, False, _ALL_FIELDS, False, False)]
+        if not plan.deterministic() or "pythonUDF" in parts[0] or "UDF(" in parts[0]:
             return None
-        if any(f"{name}(" in known[0] for name in _OF_NOW):
+        if any(f"{name}(" in parts[0] for name in _CLOCK_FUNCTIONS):
             return None
         for leaf in _leaves(plan):
             identity = _identify_leaf(leaf)
             if identity is None:
                 return None
-            known.append(identity)
-    except Exception:  # raised by py4j or Spark, or by another form of plan: not known
+            parts.append(identity)
+    except Exception:  # of py4j or Spark, or from another form of plan: no identity
         return None
-    return hashlib.sha256("\n".join(known).encode()).hexdigest()
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _leaves(plan: Any) -> Iterator[Any]:
-    """The leaves of a plan and of its subqueries; expressions hold these, so `collectLeaves` skips them."""
+    """Yield the leaves of a plan and of its subqueries, which `collectLeaves` skips."""
     subqueries = plan.subqueriesAll()
     for part in (plan, *(subqueries.apply(number) for number in range(subqueries.size()))):
         leaves = part.collectLeaves()
@@ -185,7 +190,7 @@ def _identify_leaf(leaf: Any) -> str | None:
 
 
 def _path(uri: str) -> str:
-    """As the file systems of pyarrow take it."""
+    """Return a path in the form that pyarrow's file systems take."""
     from urllib.parse import unquote, urlsplit
 
     return unquote(urlsplit(uri).path) if uri.startswith("file:") else uri

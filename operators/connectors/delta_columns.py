@@ -1,8 +1,8 @@
-"""Which Delta tables the sink writes, and the form that each asks of its data files.
+"""The Delta tables that the sink can write, and the form of their data files.
 
-Delta's protocol: a writer refuses a table that has a writer feature which it does not know. deltalake commits
-the sink's files, but checks constraints and columns only where it writes the files itself. The features that
-the sink honours are therefore listed here, and each table is checked before its job runs, when the commit is
+By Delta's protocol, a writer refuses a table with a writer feature that it does not know. deltalake commits
+the sink's files, but checks constraints and columns only if it writes the files itself. The features that the
+sink supports are therefore listed here, and each table is checked before its job runs, when the commit is
 prepared, and when it is made.
 
 Source: the Delta transaction log protocol, "Table Features", "Column Mapping", "Column Invariants".
@@ -26,14 +26,14 @@ WRITABLE_FEATURES = frozenset(
     {
         "appendOnly",
         "changeDataFeed",  # readers take the added and removed files of a commit for its changes
-        "checkConstraints",  # of tables without a constraint
+        "checkConstraints",  # for tables without a constraint
         "columnMapping",
         "deletionVectors",
-        "generatedColumns",  # of tables without such a column
-        "invariants",  # of tables without one
+        "generatedColumns",  # for tables without such a column
+        "invariants",  # for tables without an invariant
         "timestampNtz",
         "v2Checkpoint",
-        "variantType",  # of tables without such a column
+        "variantType",  # for tables without such a column
         "variantType-preview",
     }
 )
@@ -46,7 +46,7 @@ _LEGACY_FEATURES = {
     5: ("columnMapping",),
     6: ("identityColumns",),
 }
-"""By the lowest writer version of a protocol that implies them."""
+"""Features by the lowest writer version of a protocol that implies them."""
 _FEATURES_ARE_LISTED = 7
 
 _CONSTRAINT = "delta.constraints."
@@ -65,7 +65,7 @@ Json = Any
 
 
 def require_writable(table: DeltaTable, folder: str, mode: str) -> None:
-    """ValueError, which names all reasons, unless the sink can write the table in this mode."""
+    """Raise ValueError, which names all reasons, unless the sink can write the table in this mode."""
     reasons = reasons_against(table, mode)
     if reasons:
         raise ValueError(
@@ -75,9 +75,9 @@ def require_writable(table: DeltaTable, folder: str, mode: str) -> None:
 
 
 def reasons_against(table: DeltaTable, mode: str, features: frozenset[str] = WRITABLE_FEATURES) -> list[str]:
-    """The features, constraints and rules by which files must not be added to a table, or replace its own.
+    """Return the features, constraints and rules that forbid adding files to a table or replacing them.
 
-    `mode`: overwrite, or any other for adding; `features`: those that the writer knows.
+    `mode`: overwrite, or any other for adding; `features`: the features that the writer supports.
     """
     protocol, configuration = table.protocol(), table.metadata().configuration
     required = set(protocol.writer_features or ())
@@ -96,12 +96,12 @@ def reasons_against(table: DeltaTable, mode: str, features: frozenset[str] = WRI
     for field in fields_of(table.schema()):
         reasons += _reasons_of_field(field)
     if mode == "overwrite" and _is_append_only(configuration):
-        reasons.append("delta.appendOnly, so that nothing in it may be overwritten")
+        reasons.append("delta.appendOnly, which forbids overwriting")
     return reasons
 
 
 def has_rules(properties: Mapping[str, Any], schema: str) -> bool:
-    """Whether a table of writer version 2 limits its rows or commits; `schema`: its JSON in the log."""
+    """Whether a table of writer version 2 limits its rows or commits; `schema` is its JSON in the log."""
     constrained = any(name.lower().startswith(_CONSTRAINT) for name in properties)
     return constrained or _is_append_only(properties) or _INVARIANT in schema
 
@@ -114,20 +114,23 @@ def _is_append_only(properties: Mapping[str, Any]) -> bool:
 
 
 def mapping_mode(table: DeltaTable) -> str:
-    """How columns have other names in files than to readers: none, name, id, or what readers do not know."""
+    """Return the mode of column mapping: none, name, id, or a value that readers do not know.
+
+    It states whether columns have other names in files than for readers.
+    """
     mode: str = table.metadata().configuration.get(_MAPPING_MODE, "none")
     return mode
 
 
 def reasons_of_mode(table: DeltaTable) -> list[str]:
-    """A mode of column mapping that some readers follow, and others do not."""
+    """Return a reason against a mode of column mapping that some readers follow and others do not."""
     mode, protocol = mapping_mode(table), table.protocol()
     is_declared = protocol.min_reader_version == _MAPPING_READER or "columnMapping" in (
         protocol.writer_features or ()
     )
     if mode == "none" or (mode in ("name", "id") and is_declared):
         return []
-    return [f"{_MAPPING_MODE}={mode}, which is no mode or not declared by the table's protocol"]
+    return [f"{_MAPPING_MODE}={mode}, which is unknown or not declared by the table's protocol"]
 
 
 def _reasons_of_mapping(table: DeltaTable) -> list[str]:
@@ -159,7 +162,7 @@ def _reasons_of_field(field: Json) -> Iterator[str]:
 
 
 def _parts(data_type: Json) -> Iterator[Json]:
-    """The fields of all structs within a type."""
+    """Yield the fields of all structs within a type."""
     if isinstance(data_type, dict):
         for field in data_type.get("fields", ()):
             yield field
@@ -169,7 +172,7 @@ def _parts(data_type: Json) -> Iterator[Json]:
 
 
 def holds_variant(field: Json) -> bool:
-    """Whether a column is one of variants, or holds some."""
+    """Whether a column has variants, at any depth."""
     return _holds(field["type"], "variant")
 
 
@@ -192,15 +195,15 @@ def _may_hold_nulls(data_type: Json) -> bool:
 
 
 def fields_of(schema: Schema) -> list[Json]:
-    """The top fields of a table, as its log has them."""
+    """Return the top-level fields of a table, in the form of its log."""
     fields: list[Json] = json.loads(schema.to_json())["fields"]
     return fields
 
 
 def staged_schema(table: DeltaTable | None, columns: pa.Schema) -> str:
-    """The fields of `columns`, in their order, with the names and rules that the table has for them; JSON.
+    """Return the fields of `columns`, in order, with the table's names and rules for them, as JSON.
 
-    ValueError for names that a new table cannot have.
+    Raises ValueError for names that a new table cannot have.
     """
     if table is None:
         _require_names(columns.names)
@@ -210,9 +213,9 @@ def staged_schema(table: DeltaTable | None, columns: pa.Schema) -> str:
     theirs = {field["name"]: field for field in fields_of(table.schema())}
     fields = []
     for field in own:
-        known = theirs.get(field["name"]) or field
-        is_same = _type_text(known["type"]) == _type_text(field["type"])
-        fields.append(known if is_same else field)
+        table_field = theirs.get(field["name"]) or field
+        is_same = _type_text(table_field["type"]) == _type_text(field["type"])
+        fields.append(table_field if is_same else field)
     return json.dumps({"type": "struct", "fields": fields})
 
 
@@ -223,9 +226,9 @@ def _require_names(names: Sequence[str]) -> None:
 
 
 def require_columns(table: DeltaTable, folder: str, staged: str, partition_by: tuple[str, ...]) -> None:
-    """ValueError unless files of the fields `staged` (`staged_schema`) can become part of the table.
+    """Raise ValueError unless files of the fields `staged` (`staged_schema`) can become part of the table.
 
-    Further columns of the table are null in these files; they have to be nullable, without a default.
+    Other columns of the table are null in these files; they must be nullable, without a default.
     """
     partition_columns = tuple(table.metadata().partition_columns)
     if partition_columns != partition_by:
@@ -261,7 +264,7 @@ def require_columns(table: DeltaTable, folder: str, staged: str, partition_by: t
 
 
 def _identity(field: Json) -> Json:
-    """What has to be the same in the files and in the table: types, and names as files have them."""
+    """Return the parts that must be equal in the files and in the table: types, and names in files."""
     return _physical_name(field), _identity_of_type(field["type"])
 
 
@@ -311,9 +314,9 @@ class TextLength:
     length: int
 
     def fit(self, column: pa.Array, name: str, folder: str) -> pa.Array:
-        """Texts as Spark stores them: without spaces beyond the length, `char` padded to it.
+        """Return texts as Spark stores them: without spaces beyond the length, `char` padded to it.
 
-        ValueError for longer texts. Source: CharVarcharCodegenUtils of Spark.
+        Raises ValueError for longer texts. Source: CharVarcharCodegenUtils of Spark.
         """
         long = pc.greater(pc.utf8_length(column), self.length)
         if pc.any(long).as_py():
@@ -329,7 +332,7 @@ class TextLength:
 
 
 class StagedColumns:
-    """The columns of data files, from the JSON of `staged_schema`; names are as the files have them."""
+    """The columns of data files, from the JSON of `staged_schema`, with their names in files."""
 
     def __init__(self, staged: str, columns: pa.Schema, partition_by: tuple[str, ...], folder: str) -> None:
         self._fields: list[Json] = json.loads(staged)["fields"]
@@ -340,11 +343,11 @@ class StagedColumns:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """All columns."""
+        """Return all columns."""
         return _stored_schema(self._fields, self._columns)
 
     def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of `schema`, its texts padded. ValueError where a rule of a column is broken."""
+        """Return a batch of `schema`, its texts padded. Raises ValueError if it breaks a rule of a column."""
         columns = batch.columns
         for at, field in enumerate(self._fields):
             if (length := _TEXT_LENGTH.fullmatch(field["metadata"].get(_TEXT_TYPE, ""))) is not None:
@@ -360,7 +363,7 @@ class StagedColumns:
     def _has_null(self, column: pa.Array, name: str) -> bool:
         if column.null_count:
             return True
-        # Delta's log cannot tell a partition of empty texts from one of nulls
+        # Delta's log cannot distinguish a partition of empty texts from a partition of nulls
         return (
             name in self.partition_by
             and kinds.is_string(column.type)
@@ -369,7 +372,7 @@ class StagedColumns:
 
 
 def stored_columns(table: DeltaTable, columns: pa.Schema) -> pa.Schema:
-    """The columns of a table, which are `columns` to readers, with the names and ids that its files have."""
+    """Return the columns of a table, `columns` for readers, with their names and ids in its files."""
     fields = fields_of(table.schema())
     if mapping_mode(table) == "none":
         for part in _parts({"fields": fields}):

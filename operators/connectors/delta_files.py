@@ -1,7 +1,9 @@
-"""Data files of a Delta table, as the subtasks write them and the log describes them.
+"""Data files of a Delta table, written by the subtasks and described in the log.
 
-Files lie in the table's own folder from the start: until the log names them no reader sees them. Their names
-hold the write's id, by which an abort finds them. Source: the Delta transaction log protocol, "Add File".
+Files lie in the table's own folder from the start: until the log names them, no reader sees them. Their names
+hold the write's id, by which an abort finds them.
+
+Source: the Delta transaction log protocol, "Add File".
 """
 
 from __future__ import annotations
@@ -30,25 +32,25 @@ from penstock.operators.formats.part_formats import stored_batch, stored_schema,
 
 _GROUP_ROWS = 131_072
 _MOMENT_LENGTH = len("2024-01-01 00:00:00.000000")
-_LONGEST_TEXT = 32  #: longer texts have no smallest and largest in the log
+_LONGEST_TEXT = 32  #: longer texts have no minimum and maximum in the log
 
 
 def delta_schema(type_info: TypeInformation | None) -> pa.Schema:
-    """`stored_schema` in types that Delta has. TypeError for times of day, which it lacks."""
+    """Return `stored_schema` in types of Delta. Raises TypeError for times of day, which Delta lacks."""
     return pa.schema([pa.field(field.name, _delta_type(field.type)) for field in stored_schema(type_info)])
 
 
 def file_name(write_id: str, context: OperatorContext) -> str:
-    """A name for one data file: with the write's id, and like no other attempt's."""
+    """Return a name for one data file, with the write's id and unique among all attempts."""
     return f"part-{context.subtask:05d}-{write_id}-{context.attempt_number}-{uuid.uuid4().hex[:12]}.parquet"
 
 
-#: Names that `file_name` gives; the group is the write's id.
+#: Pattern of `file_name`; the group is the write's id.
 FILE_NAME = re.compile(r"part-\d{5,}-(.+)-\d+-[0-9a-f]{12}\.parquet")
 
 
 class DeltaFilesWriter(SinkWriter):
-    """One open file for each combination of values of the partition columns."""
+    """Writes one file for each combination of values of the partition columns."""
 
     def __init__(
         self,
@@ -69,11 +71,11 @@ class DeltaFilesWriter(SinkWriter):
         self._names: list[str] = []
 
     def write(self, values: Values, timestamps: Timestamps) -> None:
-        """Records of the sink's type."""
+        """Write records of the sink's type."""
         self._write(stored_values(values, self._type_info, self._schema))
 
     def write_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Columns of the sink's type."""
+        """Write columns of the sink's type."""
         self._write(stored_batch(batch, self._schema))
 
     def finish(self) -> list[Committable]:
@@ -112,7 +114,7 @@ class DeltaFilesWriter(SinkWriter):
 
 
 class _DataFile:
-    """A Parquet file that is being written."""
+    """An open Parquet file."""
 
     def __init__(self, system: Any, target: str, name: str, schema: pa.Schema) -> None:
         self._system, self._target, self._name, self._schema = system, target, name, schema
@@ -140,7 +142,7 @@ class _DataFile:
         return Committable(self._target, self._name, size, subtask, details)
 
     def close(self) -> None:
-        # else the writer would be closed later, after its stream
+        # otherwise the writer would be closed later, after its stream
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
         self._stream.close()
@@ -168,7 +170,7 @@ def _delta_type(data_type: pa.DataType) -> pa.DataType:
 def _by_partition(
     batch: pa.RecordBatch, columns: tuple[str, ...]
 ) -> list[tuple[tuple[str | None, ...], pa.RecordBatch]]:
-    """The rows of a batch by the values, as the log has them, of the partition columns."""
+    """Return the rows of a batch by the partition columns' values, in the form of the log."""
     texts = [_partition_texts(batch.column(name)) for name in columns]
     codes = np.zeros(batch.num_rows, np.int64)
     for column_texts in texts:
@@ -191,7 +193,7 @@ def _by_partition(
 
 
 def require_partitionable(columns: pa.Schema, partition_by: tuple[str, ...]) -> None:
-    """TypeError for partition columns of types whose values the log cannot hold as texts."""
+    """Raise TypeError for partition columns of types whose values the log cannot hold as texts."""
     for name in partition_by:
         kind = columns.field(name).type
         if kinds.is_binary(kind) or kinds.is_nested(kind):
@@ -199,7 +201,7 @@ def require_partitionable(columns: pa.Schema, partition_by: tuple[str, ...]) -> 
 
 
 def _partition_texts(column: pa.Array) -> pa.DictionaryArray:
-    """Values as the protocol writes them; an empty text is null. ValueError for years above 9999."""
+    """Return values in the protocol's form; an empty text is null. Raises ValueError for years above 9999."""
     if kinds.is_timestamp(column.type):
         texts = _moments(column)
     elif kinds.is_floating(column.type):
@@ -217,7 +219,7 @@ def _partition_texts(column: pa.Array) -> pa.DictionaryArray:
 
 
 def _moments(column: pa.TimestampArray) -> pa.StringArray:
-    """Timestamps without a zone as they are, others in UTC with its `Z`."""
+    """Return timestamps without a zone unchanged, others in UTC with its `Z`."""
     texts = pc.cast(column.cast(pa.timestamp("us")), pa.string())
     if pc.any(pc.not_equal(pc.utf8_length(texts), _MOMENT_LENGTH)).as_py():
         raise ValueError("a Delta table cannot be partitioned by timestamps outside of the years 1 to 9999")
@@ -227,20 +229,20 @@ def _moments(column: pa.TimestampArray) -> pa.StringArray:
 
 
 def _number(value: float) -> str:
-    """A floating-point number as Java writes and reads it."""
+    """Return a floating-point number in Java's notation."""
     if math.isfinite(value):
         return repr(value)
     return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
 
 
 def _statistics(metadata: Any, schema: pa.Schema) -> str:
-    """The file's `stats` in the log: rows; of columns that are not nested, nulls and the range of values."""
+    """Return the file's `stats`: rows; for columns that are not nested, nulls and range of values."""
     smallest: dict[str, Any] = {}
     largest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
     for at in range(metadata.num_columns):
         name = metadata.schema.column(at).path
-        # the column "a.b" has the path of the field "b" in the column "a"
+        # the column "a.b" has the same path as the field "b" in the column "a"
         if (
             name != metadata.schema.column(at).name
             or name not in schema.names
@@ -263,7 +265,7 @@ def _statistics(metadata: Any, schema: pa.Schema) -> str:
 
 
 def _is_ordered(data_type: pa.DataType) -> bool:
-    # not of floating-point numbers: Parquet leaves NaN out, which is Spark's largest number
+    # not of floating-point numbers: Parquet ignores NaN, which is Spark's largest number
     kind = (kinds.is_integer, kinds.is_string, kinds.is_date)
     return any(matches(data_type) for matches in kind)
 

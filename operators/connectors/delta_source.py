@@ -1,4 +1,4 @@
-"""Reads a Delta table: its data files are the splits."""
+"""A source for Delta tables, whose data files are the splits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from penstock.operators.formats.csv_files import CHUNK_VALUES, Chunk, StampedBat
 from penstock.operators.formats.data_types import as_row_type
 from penstock.operators.formats.parquet_files import open_parquet, require_proleptic
 
-#: Features that a table may require of its readers.
+#: The supported features that a table may require of its readers.
 READABLE_FEATURES = frozenset(
     {
         "columnMapping",
@@ -46,7 +46,7 @@ READABLE_FEATURES = frozenset(
         "typeWidening-preview",
         "v2Checkpoint",
         "vacuumProtocolCheck",
-        "variantType",  # deltalake declares it for tables without such columns, too
+        "variantType",  # deltalake declares it even for tables without such columns
         "variantType-preview",
     }
 )
@@ -55,8 +55,8 @@ READABLE_FEATURES = frozenset(
 class DeltaFile(NamedTuple):
     """The details of a data file besides its bytes."""
 
-    partition: pa.RecordBatch | None  #: one row: the values of the partition columns
-    deleted: npt.NDArray[np.int64] | None  #: numbers of the rows that a deletion vector takes out
+    partition: pa.RecordBatch | None  #: one row with the values of the partition columns
+    deleted: npt.NDArray[np.int64] | None  #: numbers of the rows that a deletion vector removes
 
 
 class DeltaSource(Source):
@@ -140,10 +140,10 @@ class DeltaSource(Source):
             start = 0
             for batch in file.iter_batches(CHUNK_VALUES, columns=in_file):
                 require_proleptic(file, batch, split.path)
-                kept = _without(batch, details.deleted, start)
+                remaining = _without(batch, details.deleted, start)
                 start += batch.num_rows
-                if kept.num_rows:
-                    yield self._typed(kept, details.partition)
+                if remaining.num_rows:
+                    yield self._typed(remaining, details.partition)
 
     def _typed(self, batch: pa.RecordBatch, partition: pa.RecordBatch | None) -> pa.RecordBatch:
         columns: list[Any] = []
@@ -163,9 +163,9 @@ class DeltaSource(Source):
 
 
 def _place(path: str, root: str) -> str:
-    """The local path or the URI of a file, from its path in the log: a URI, or relative to the table.
+    """Return the local path or the URI of a file, from its path in the log.
 
-    Shallow clones list the files of other tables by URI.
+    That is a URI, or relative to the table. Shallow clones list the files of other tables by URI.
     """
     if path.startswith("file:"):
         return unquote(re.sub("^file:(//[^/]*)?", "", path))
@@ -180,7 +180,7 @@ def _without_scheme(place: str) -> str:
 
 
 def _require_field_ids(file: pa.Schema, stored: pa.Schema, path: str) -> None:
-    """ValueError unless columns of a file have the ids by which a table of mapping `id` finds them."""
+    """Raise ValueError if columns of a file lack the ids by which a table of mapping `id` finds them."""
     by_id = {(field.metadata or {}).get(b"PARQUET:field_id"): field.name for field in file}
     for field in stored:
         number = (field.metadata or {}).get(b"PARQUET:field_id")
@@ -203,13 +203,13 @@ def _require_readable(table: DeltaTable, path: str) -> None:
 
 
 def _deleted_rows(table: DeltaTable) -> dict[str, npt.NDArray[np.int64]]:
-    """By the file's place, without a scheme."""
+    """Return the deleted rows by the file's place, without a scheme."""
     if "deletionVectors" not in _features(table):
         return {}
     rows_by_path = {}
     for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
-        for uri, kept in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-            mask = kept.values.to_numpy(zero_copy_only=False)
+        for uri, selection in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+            mask = selection.values.to_numpy(zero_copy_only=False)
             rows_by_path[_without_scheme(_place(uri, table.table_uri))] = np.flatnonzero(~mask).astype(
                 np.int64
             )
@@ -221,12 +221,12 @@ def _features(table: DeltaTable) -> set[str]:
 
 
 def _without(batch: pa.RecordBatch, deleted: npt.NDArray[np.int64] | None, start: int) -> pa.RecordBatch:
-    """The batch, whose first row is row `start` of the file, without deleted rows."""
+    """Return the batch, whose first row is row `start` of the file, without deleted rows."""
     if deleted is None:
         return batch
     first, after = np.searchsorted(deleted, [start, start + batch.num_rows])
     if first == after:
         return batch
-    kept = np.ones(batch.num_rows, bool)
-    kept[deleted[first:after] - start] = False
-    return batch.filter(pa.array(kept))
+    selection = np.ones(batch.num_rows, bool)
+    selection[deleted[first:after] - start] = False
+    return batch.filter(pa.array(selection))

@@ -46,7 +46,7 @@ from penstock.operators.connectors.staged_files import (
 )
 from penstock.operators.formats.part_formats import BulkWriterFactory, Encoder, PartFormat, RowFormat
 
-# Writes the part files of a bucketed sink in one subtask.
+# The writer of the part files of a bucketed sink in one subtask
 #
 # Source: org.apache.flink.connector.file.sink.writer.{FileWriter,FileWriterBucket} and
 # org.apache.flink.streaming.api.functions.sink.filesystem.{Buckets,Bucket}.
@@ -61,7 +61,7 @@ class PartFileSettings(Protocol):
     rolling_policy: RollingPolicy
     bucket_assigner: BucketAssigner
     output_file_config: OutputFileConfig
-    names_by_bucket: bool  #: names count within a bucket and have a random part; else within a subtask
+    names_by_bucket: bool  #: names count per bucket and have a random part; otherwise they count per subtask
 
 
 class _Part:
@@ -74,7 +74,7 @@ class _Part:
 
 
 class PartFilesWriter(SinkWriter):
-    """One open file per bucket; a new one where the rolling policy says so."""
+    """Writes one file per bucket at a time, and a new one when the rolling policy requires it."""
 
     def __init__(self, sink: PartFileSettings, context: OperatorContext) -> None:
         self._sink, self._context = sink, context
@@ -85,7 +85,7 @@ class PartFilesWriter(SinkWriter):
         self._done: list[Committable] = []
 
     def write(self, values: Values, timestamps: Timestamps) -> None:
-        """Into the bucket of the present moment."""
+        """Write records into the bucket of the current time."""
         now = self._context.processing_time()
         bucket = self._sink.bucket_assigner.bucket(now)
         part = self._part(bucket, now)
@@ -101,14 +101,14 @@ class PartFilesWriter(SinkWriter):
             part.size += total
             return
         for record in encoded:
-            if part.size > limit:  # as in Flink: the record that goes over the limit is still in the old file
+            if part.size > limit:  # as in Flink: the record that exceeds the limit is still in the old file
                 self._roll(bucket)
                 part = self._part(bucket, now)
             part.stream.write(record)
             part.size += len(record)
 
     def write_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Into the bucket of the present moment."""
+        """Write a batch into the bucket of the current time."""
         now = self._context.processing_time()
         self._part(self._sink.bucket_assigner.bucket(now), now).writer.write_batch(batch)
 
@@ -155,10 +155,10 @@ class PartFilesWriter(SinkWriter):
 
     def _next_name(self, bucket: str) -> tuple[str, int]:
         sink, subtask = self._sink, self._context.subtask
-        counted = bucket if sink.names_by_bucket else ""
-        number = self._numbers.get(counted, 0)
-        self._numbers[counted] = number + 1
-        # the same for every attempt, so that a repeated commit finds what the first one did
+        counter_key = bucket if sink.names_by_bucket else ""
+        number = self._numbers.get(counter_key, 0)
+        self._numbers[counter_key] = number + 1
+        # the same for every attempt, so that a repeated commit finds the files of the first one
         owner = str(uuid.uuid5(_NAMES, f"{sink.write_id}/{subtask}/{bucket}"))
         config = sink.output_file_config
         part = owner if sink.names_by_bucket else str(subtask)
@@ -170,12 +170,12 @@ _NAMES = uuid.UUID("6f5ac1a4-3f0e-4a8e-9d0a-0b6f5f7d7f11")
 
 
 class BucketedFileSink(Sink):
-    """Part files in buckets (folders) below `base_path`, written by `part_format`.
+    """Writes part files in buckets (folders) below `base_path`, in the format `part_format`.
 
     All settings of the builders are attributes. Files become visible when the job has finished.
     """
 
-    #: Names of part files count within a bucket and have a random part; else within a subtask.
+    #: Names of part files count per bucket and have a random part; otherwise they count per subtask.
     names_by_bucket = True
 
     def __init__(self, base_path: str, part_format: PartFormat, rolling_policy: RollingPolicy) -> None:
@@ -186,38 +186,38 @@ class BucketedFileSink(Sink):
         self.bucket_assigner: BucketAssigner = DateTimeBucketAssigner()
         self.output_file_config = OutputFileConfig("part", "")
         self.compaction: tuple[FileCompactStrategy, FileCompactor] | None = None
-        self.compaction_is_disabled = False  #: by a call of the author's
+        self.compaction_is_disabled = False  #: set by a call of the author
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
-        """The sink for one run; see Sink.start."""
+        """Return the sink for one run; see Sink.start."""
         started = super().start(write_id, type_info)
         started.part_format = self.part_format.for_type(type_info)
         return started
 
     def begin(self) -> None:
-        """Make the folder that subtasks stage in."""
+        """Create the folder in which subtasks stage files."""
         make_staging_folder(self.base_path, self.write_id)
 
     def writer(self, context: OperatorContext) -> SinkWriter:
-        """A writer of part files."""
+        """Return a writer of part files."""
         return PartFilesWriter(self, context)
 
     def prepare(self, committables: list[Committable]) -> list[Committable]:
-        """Compact if asked to; force names to the disk."""
+        """Compact if configured; force names to the disk."""
         prepared = self._compacted(committables)
         prepare_files(self.base_path, self.write_id, prepared)
         return prepared
 
     def commit(self, committables: list[Committable]) -> None:
-        """Rename; compact before, where `prepare` was left out."""
+        """Rename the files; compact first if `prepare` was skipped."""
         commit_files(self.base_path, self.write_id, self._compacted(committables))
 
     def recovery(self) -> Recovery:
-        """By renaming."""
+        """Return a recovery by renaming."""
         return Recovery("files", self.base_path)
 
     def abort(self, committables: list[Committable] | None = None) -> None:
-        """Delete what is staged."""
+        """Delete the staged files."""
         abort_files(self.base_path, self.write_id)
 
     def _compacted(self, committables: list[Committable]) -> list[Committable]:
@@ -234,18 +234,18 @@ class _Builder:
         self._sink = sink
 
     def with_bucket_check_interval(self, interval: int) -> Self:
-        """Accepted (milliseconds): times are checked when records come."""
+        """Accept the interval (milliseconds) without effect, since times are checked when records come."""
         if interval <= 0:
-            raise ValueError(f"the bucket check interval must be positive, not {interval}")
+            raise ValueError(f"the bucket check interval must be positive, got {interval}")
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
-        """Set the assigner of folders for records; one per hour unless set."""
+        """Set the assigner of folders for records; the default is one per hour."""
         self._sink.bucket_assigner = _require_type(bucket_assigner, BucketAssigner)
         return self
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
-        """Set the beginning and end of the names of part files."""
+        """Set the prefix and suffix of the names of part files."""
         self._sink.output_file_config = _require_type(output_file_config, OutputFileConfig)
         return self
 
@@ -388,5 +388,5 @@ class StreamingFileSink(BucketedFileSink):
 
 def _require_type(value: Any, expected: type) -> Any:
     if not isinstance(value, expected):
-        raise TypeError(f"found {type(value).__name__} instead of a {expected.__name__}")
+        raise TypeError(f"a {expected.__name__} is required, got {type(value).__name__}")
     return value

@@ -23,10 +23,10 @@ from penstock.operators.connectors.staged_files import staging_folder
 from penstock.operators.files.durable_files import force_file
 from penstock.operators.files.filesystem import filesystem_of
 
-# Compaction: several part files of a bucket become one before they are committed.
+# Compaction of several part files of a bucket into one before the commit
 #
 # Source: org.apache.flink.connector.file.sink.compactor.{FileCompactStrategy,ConcatFileCompactor,
-# IdenticalFileCompactor} and operator.CompactCoordinator for which files go together.
+# IdenticalFileCompactor} and operator.CompactCoordinator for the grouping of files.
 
 
 _COMPACTED = "compacted"
@@ -56,7 +56,7 @@ class FileCompactStrategy:
         ) -> FileCompactStrategy.Builder:
             """Compact after this many checkpoints. ValueError for a number that is not positive."""
             if num_checkpoints_before_compaction <= 0:
-                raise ValueError("the number of checkpoints before compaction must be more than 0")
+                raise ValueError("the number of checkpoints before compaction must be above 0")
             self._strategy = replace(
                 self._strategy, num_checkpoints_before_compaction=num_checkpoints_before_compaction
             )
@@ -70,7 +70,7 @@ class FileCompactStrategy:
         def set_num_compact_threads(self, num_compact_threads: int) -> FileCompactStrategy.Builder:
             """Accepted: the driver compacts file by file. ValueError for a number that is not positive."""
             if num_compact_threads <= 0:
-                raise ValueError("the number of compact threads must be more than 0")
+                raise ValueError("the number of compact threads must be above 0")
             self._strategy = replace(self._strategy, num_compact_threads=num_compact_threads)
             return self
 
@@ -106,13 +106,13 @@ class FileCompactor:
 
 
 class ConcatFileCompactor(FileCompactor):
-    """Files one after the other."""
+    """Appends files to one another."""
 
     def __init__(self, file_delimiter: bytes) -> None:
         self.file_delimiter = file_delimiter
 
     def compact(self, system: fs.FileSystem, inputs: list[str], output: str) -> None:
-        """Copy all of them."""
+        """Copy all files, with the delimiter between them."""
         with system.open_output_stream(output, compression=None) as target:
             for number, path in enumerate(inputs):
                 if number:
@@ -122,15 +122,15 @@ class ConcatFileCompactor(FileCompactor):
 
 
 class IdenticalFileCompactor(FileCompactor):
-    """One file as it is."""
+    """Copies a single file."""
 
     def __init__(self) -> None:
         pass
 
     def compact(self, system: fs.FileSystem, inputs: list[str], output: str) -> None:
-        """Copy the only one."""
+        """Copy the only file. Raises ValueError for several."""
         if len(inputs) != 1:
-            raise ValueError(f"identical_file_compactor takes one file, not {len(inputs)}")
+            raise ValueError(f"identical_file_compactor takes one file, got {len(inputs)}")
         system.copy_file(inputs[0], output)
 
 
@@ -141,9 +141,10 @@ def compacted(
     strategy: FileCompactStrategy,
     compactor: FileCompactor,
 ) -> list[Committable]:
-    """One committable for each pack of files of a bucket, named `compacted-` and the first file's name.
+    """Return one committable for each pack of files of a bucket.
 
-    A pack is full when its files reach the threshold; may be repeated after a failure.
+    Its file is named `compacted-` and the first file's name. A pack is full when its files reach the
+    threshold. The call may be repeated after a failure.
     """
     system, inside = filesystem_of(base)
     folder = posixpath.join(staging_folder(inside, write_id), "compacted")
@@ -158,19 +159,19 @@ def compacted(
         for pack in filter(None, bucket_packs):
             target = posixpath.join(bucket, f"compacted-{posixpath.basename(pack[0].target)}")
             staged = posixpath.join(folder, str(len(result)))
-            there = system.get_file_info(target)
-            if there.type != fs.FileType.File:
+            file_info = system.get_file_info(target)
+            if file_info.type != fs.FileType.File:
                 system.create_dir(folder, recursive=True)
                 compactor.compact(system, [committable.staged for committable in pack], staged)
                 force_file(system, staged)
-                there = system.get_file_info(staged)
-            size = there.size
+                file_info = system.get_file_info(staged)
+            size = file_info.size
             result.append(Committable(staged, target, size, pack[0].subtask, {_COMPACTED: True}))
     return result
 
 
 def is_compacted(committable: Committable) -> bool:
-    """Whether `compacted` made it."""
+    """Whether `compacted` created it."""
     return _COMPACTED in committable.details
 
 
@@ -207,31 +208,31 @@ class BucketAssigner:
 
 
 class BasePathBucketAssigner(BucketAssigner):
-    """One bucket."""
+    """Puts all records into one bucket."""
 
     def __init__(self) -> None:
         pass
 
     def bucket(self, processing_time: int) -> str:
-        """The base path."""
+        """Return the base path."""
         return ""
 
 
 class DateTimeBucketAssigner(BucketAssigner):
-    """Buckets by processing time."""
+    """Chooses buckets by processing time."""
 
     def __init__(self, format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> None:
         self._format = JavaDateFormat(format_str, timezone_id)
 
     def bucket(self, processing_time: int) -> str:
-        """The time in the assigner's format."""
+        """Return the time in the assigner's format."""
         return self._format.text(processing_time)
 
 
 class RollingPolicy:
     """Says when a part file is full."""
 
-    part_size: int | None = None  #: bytes; None: it never is
+    part_size: int | None = None  #: bytes; None: no limit
     rollover_interval: int | None = None  #: milliseconds a file may stay open
     inactivity_interval: int | None = None  #: milliseconds without a record
 
@@ -320,10 +321,9 @@ class OutputFileConfig:
             return OutputFileConfig(self.part_prefix, self.part_suffix)
 
 
-# Times as text by a pattern of Java's DateTimeFormatter.
+# Times as text by a pattern of Java's DateTimeFormatter
 #
-# Source: java.time.format.DateTimeFormatterBuilder.appendPattern and java.time.ZoneId.of, with English
-# names.
+# Source: java.time.format.DateTimeFormatterBuilder.appendPattern and java.time.ZoneId.of, with English names.
 
 
 Part = Callable[[datetime.datetime], str]
@@ -335,7 +335,8 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?([0-5]\d))?")
 class JavaDateFormat:
     """A pattern of the letters y u M L d D E a H h K k m s S z Z X x, and VV; quotes as in Java.
 
-    ValueError for other letters or widths, and for unknown time zones; None is the machine's own zone.
+    A time zone of None is the machine's zone. Raises ValueError for other letters or widths, and for unknown
+    time zones.
     """
 
     def __init__(self, pattern: str, timezone_id: str | None = None) -> None:
@@ -344,7 +345,7 @@ class JavaDateFormat:
         _zone(timezone_id)
 
     def text(self, milliseconds: int) -> str:
-        """The time that many milliseconds after the epoch."""
+        """Return the text of a time in milliseconds since the epoch."""
         moment = datetime.datetime.fromtimestamp(milliseconds // 1000, datetime.UTC)
         moment = moment.astimezone(_zone(self.timezone_id)).replace(microsecond=milliseconds % 1000 * 1000)
         return "".join(part(moment) for part in _parts(self.pattern))
@@ -358,8 +359,8 @@ def _zone(name: str | None) -> datetime.tzinfo | None:
     offset = _OFFSET.fullmatch(name)
     if offset is not None:
         sign, hours, minutes = offset.groups()
-        behind = datetime.timedelta(hours=int(hours), minutes=int(minutes or 0))
-        return datetime.timezone(-behind if sign == "-" else behind, name)
+        shift = datetime.timedelta(hours=int(hours), minutes=int(minutes or 0))
+        return datetime.timezone(-shift if sign == "-" else shift, name)
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

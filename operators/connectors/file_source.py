@@ -41,9 +41,9 @@ from penstock.operators.formats.data_types import as_row_type
 from penstock.operators.formats.json_values import Convert, from_json, needs_decimals, parse_json
 from penstock.operators.formats.parquet_files import ParquetRows, type_of_parquet
 
-# CSV and JSON lines as record batches, by pyarrow: Penstock's own formats, for big files.
+# CSV and JSON lines as record batches, by pyarrow: Penstock's own formats, for big files
 #
-# Files are cut at line ends, so that no value of them may hold one.
+# Files are cut at line ends, so values must not contain a line end.
 
 
 _HEADER_BLOCK = 1 << 16
@@ -55,20 +55,20 @@ class LinesOfColumns(StreamFormat):
     has_batches = True
 
     def cut(self, file: FileEntry, piece: int) -> list[FileSplit]:
-        """Ranges of bytes, unless the file is compressed."""
+        """Return ranges of bytes; the whole file if it is compressed."""
         return (whole if is_compressed(file.path) else by_bytes)(file, piece)
 
     def _blocks(self, split: FileSplit) -> Iterator[bytes]:
-        """Whole lines, some hundred KB at a time."""
+        """Yield whole lines, some hundred KB at a time."""
         return _compressed_blocks(split.path) if is_compressed(split.path) else line_blocks(split)
 
 
 class CsvColumns(LinesOfColumns):
-    """Rows of CSV files with a header: the columns that `type_info` names, in whatever order files have them.
+    """Rows of CSV files with a header: the columns named by `type_info`, in any order in the files.
 
-    `header` False: the columns are the type's, in its order. Values in double quotes may hold the delimiter
-    and doubled quotes; an empty value without quotes, or one of `nulls`, is null. TypeError for types that
-    CSV has no values of, ValueError or ArrowInvalid for files that are not of the type.
+    `header` False: the columns are the type's, in its order. Values in double quotes may contain the
+    delimiter and doubled quotes; an empty value without quotes, or one of `nulls`, is null. Raises TypeError
+    for types that CSV cannot represent, ValueError or ArrowInvalid for files that are not of the type.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class CsvColumns(LinesOfColumns):
         self.header, self.delimiter, self.nulls = header, delimiter, nulls
         nested = [name for name, data_type in self._types().items() if pa.types.is_nested(data_type)]
         if nested:
-            raise TypeError(f"columns {nested}: CSV has no values of their types")
+            raise TypeError(f"columns {nested} must not have nested types in CSV")
 
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """The rows that start in a split."""
+        """Yield the rows that start in a split."""
         names = self.type_info.get_field_names()
         columns = names
         skip = 0
@@ -95,7 +95,7 @@ class CsvColumns(LinesOfColumns):
             columns, header_bytes = self._header(split.path)
             lacking = [name for name in names if name not in columns]
             if lacking:
-                raise ValueError(f"{split.path} has the columns {columns}, and no {lacking[0]!r}")
+                raise ValueError(f"{split.path} must have the column {lacking[0]!r}, got {columns}")
             skip = header_bytes if split.start == 0 else 0
         types = self._types()
         convert = pa_csv.ConvertOptions(
@@ -124,7 +124,7 @@ class CsvColumns(LinesOfColumns):
         return dict(zip(self.type_info.get_field_names(), types, strict=True))
 
     def _header(self, path: str) -> tuple[list[str], int]:
-        """The names in the first line, and where the second one starts."""
+        """Return the names in the first line, and the position of the second line."""
         with open_bytes(path) as file:
             first = file.read(_HEADER_BLOCK)
         end = first.find(b"\n") + 1 or len(first)
@@ -137,14 +137,15 @@ class JsonLines(LinesOfColumns):
     """One JSON value per line: rows of `type_info` by name; without a type, any value.
 
     Rows are made as by JsonRowDeserializationSchema; batches by pyarrow, which is strict about types. Fields
-    that an object lacks are null, keys that the type lacks are dropped. ValueError for a line that is wrong.
+    that an object lacks are null, keys that the type lacks are dropped. Raises ValueError for an invalid
+    line.
     """
 
     def __init__(self, type_info: TypeInformation | None = None) -> None:
         super().__init__()
         self.type_info = type_info
         self.has_batches = isinstance(type_info, RowTypeInfo)
-        _ = self._convert  # TypeError now, not in the subtasks
+        _ = self._convert  # raises TypeError here instead of in the subtasks
 
     @cached_property
     def _convert(self) -> Convert:
@@ -154,7 +155,7 @@ class JsonLines(LinesOfColumns):
         return {name: value for name, value in vars(self).items() if name != "_convert"}
 
     def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
-        """The values of the lines that start in a split; empty lines hold none."""
+        """Yield the values of the lines that start in a split; empty lines have none."""
         convert = self._convert
         decimals = self.type_info is not None and needs_decimals(self.type_info)
         for block in self._blocks(split):
@@ -168,7 +169,7 @@ class JsonLines(LinesOfColumns):
             yield from chunks_of(values)
 
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """The rows of the lines that start in a split."""
+        """Yield the rows of the lines that start in a split."""
         options = pa_json.ParseOptions(
             explicit_schema=pa.schema(list(arrow_type(self.type_info))), unexpected_field_behavior="ignore"
         )
@@ -231,7 +232,9 @@ class FileSource(Source):
     def __init__(self, file_format: FileFormat, paths: tuple[str, ...], *, splittable: bool = True) -> None:
         super().__init__()
         if not isinstance(file_format, FileFormat):
-            raise TypeError(f"found {type(file_format).__name__} instead of a StreamFormat or BulkFormat")
+            raise TypeError(
+                f"file_format must be a StreamFormat or BulkFormat, got {type(file_format).__name__}"
+            )
         if not paths or not all(require_text(path, "a path") for path in paths):
             raise ValueError("paths must not be empty")
         self.file_format, self.paths, self.splittable = file_format, paths, splittable
@@ -299,7 +302,9 @@ class FileSourceBuilder:
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
         """Accepted: splits are assigned by size."""
         if not isinstance(split_assigner, FileSplitAssignerProvider):
-            raise TypeError(f"found {type(split_assigner).__name__} instead of a FileSplitAssignerProvider")
+            raise TypeError(
+                f"split_assigner must be a FileSplitAssignerProvider, got {type(split_assigner).__name__}"
+            )
         return self
 
     def build(self) -> FileSource:
@@ -307,11 +312,11 @@ class FileSourceBuilder:
         return self._source
 
 
-# Sources of files by one call: text, CSV, JSON lines, Parquet.
+# Sources of files by one call: text, CSV, JSON lines, Parquet
 #
-# `paths` are files, or folders with everything below them, as paths or URIs; files whose names start with `.`
+# `paths` are files, or folders with all files below them, as paths or URIs; files whose names start with `.`
 # or `_` are left out. Big files are cut over the subtasks, compressed ones are read whole. Raises ValueError
-# without paths; FileNotFoundError, when the job is planned, where one leads nowhere.
+# without paths; FileNotFoundError, when the job is planned, for a path that does not exist.
 
 
 def text_source(*paths: str, charset: str = "UTF-8") -> FileSource:
@@ -343,6 +348,6 @@ def parquet_source(*paths: str, type_info: RowTypeInfo | None = None) -> FileSou
     if type_info is None:
         files = find_files(paths)
         if not files:
-            raise ValueError(f"there is no file in {', '.join(paths)} to take the type from")
+            raise ValueError(f"type_info is required: {', '.join(paths)} has no file with a type")
         type_info = type_of_parquet(files[0].path)
     return FileSource(ParquetRows(type_info), paths)

@@ -1,4 +1,4 @@
-"""The Nexmark source: the events of one kind, as record batches or rows.
+"""The Nexmark source of the events of one kind, as record batches or rows.
 
 Source: com.github.nexmark.flink.generator.NexmarkGenerator and the generators of its models; fields and
 proportions are Nexmark's, the random numbers are not.
@@ -19,7 +19,7 @@ from penstock.operators.connectors.source import Source
 from penstock.operators.exchange.blocks import values_of_batch
 from penstock.operators.formats.csv_files import CHUNK_VALUES, Chunk, StampedBatch
 
-# The kind of each Nexmark event and the ids that exist by then, computed over arrays of event numbers.
+# The kind of each Nexmark event and the ids that exist by then, computed over arrays of event numbers
 #
 # In every 50 consecutive events, the first is a person, the next three are auctions, the other 46 are bids.
 #
@@ -40,14 +40,14 @@ HOT_AUCTION_RATIO, HOT_SELLERS_RATIO, HOT_BIDDERS_RATIO = 2, 4, 4
 HOT_GROUP = 100  #: one of this many ids is hot
 AUCTIONS_IN_FLIGHT = 100
 ACTIVE_PEOPLE = 1000
-ID_LEAD = 10  #: ids that events may name a little before they exist
+ID_LEAD = 10  #: ids that events may name shortly before they exist
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def event_numbers(kind: str, first: int, after: int) -> Longs:
-    """The numbers of the events of a kind in [first, after); `first` is a multiple of EPOCH."""
+    """Return the numbers of the events of a kind in [first, after); `first` is a multiple of EPOCH."""
     start, count = {
         "person": (0, PERSONS),
         "auction": (PERSONS, AUCTIONS),
@@ -59,18 +59,18 @@ def event_numbers(kind: str, first: int, after: int) -> Longs:
 
 
 def last_person(events: Longs) -> Longs:
-    """Number, from 0, of the newest person when each event happens."""
+    """Return the number, from 0, of the newest person at each event."""
     return events // EPOCH  # every epoch starts with its one person
 
 
 def last_auction(events: Longs) -> Longs:
-    """Number, from 0, of the newest auction when each event happens; -1 before the first."""
+    """Return the number, from 0, of the newest auction at each event; -1 before the first."""
     offset = np.minimum(events % EPOCH - PERSONS, AUCTIONS - 1)
     return events // EPOCH * AUCTIONS + offset
 
 
 class Dice:
-    """Random numbers that depend on nothing but the seed, the event's number and the number of the throw."""
+    """Random numbers that depend only on the seed, the event's number and the number of the throw."""
 
     def __init__(self, seed: int, events: Longs) -> None:
         start = mix(np.array([seed & (2**64 - 1)], np.uint64))
@@ -78,57 +78,57 @@ class Dice:
         self._throws = 0
 
     def bits(self) -> Draws:
-        """64 bits per event."""
+        """Return 64 bits per event."""
         self._throws += 1
         return mix(self._states + np.uint64(self._throws * int(_GAMMA) & (2**64 - 1)))
 
     def below(self, limit: Any) -> Longs:
-        """From 0 to `limit` - 1, which is one number or one per event, each below 2**31."""
+        """Return numbers from 0 to `limit` - 1; `limit` is one number or one per event, each below 2**31."""
         high = self.bits() >> np.uint64(32)
         return (high * np.asarray(limit, np.uint64) >> np.uint64(32)).view(np.int64)
 
     def fraction(self) -> NDArray[np.float64]:
-        """From 0 to 1, without 1."""
+        """Return numbers from 0 to below 1."""
         return (self.bits() >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def price(self) -> Longs:
-        """In cents: 100 to 100 million, evenly over its logarithm."""
+        """Return prices of 100 to 100 million cents, uniform in their logarithm."""
         return np.rint(10.0 ** (self.fraction() * 6.0) * 100.0).astype(np.int64)
 
 
 def mix(states: Draws) -> Draws:
-    """The output function of SplitMix64."""
+    """Apply the output function of SplitMix64."""
     states = (states ^ (states >> np.uint64(30))) * _MIX1
     states = (states ^ (states >> np.uint64(27))) * _MIX2
     return states ^ (states >> np.uint64(31))
 
 
 def some_person(dice: Dice, events: Longs) -> Longs:
-    """Id of one of the people who were active lately, or will be soon."""
+    """Return the id of a person who was active recently, or will be soon."""
     people = last_person(events) + 1
     active = np.minimum(people, ACTIVE_PEOPLE)
     return people - active + dice.below(active + ID_LEAD) + FIRST_PERSON_ID
 
 
 def some_auction(dice: Dice, events: Longs) -> Longs:
-    """Id of one of the auctions that are in flight, or will be soon."""
+    """Return the id of an auction that is in flight, or will be soon."""
     newest = last_auction(events)
     oldest = np.maximum(newest - AUCTIONS_IN_FLIGHT, 0)
     return oldest + dice.below(newest - oldest + 1 + ID_LEAD) + FIRST_AUCTION_ID
 
 
 def hot_auction_id(events: Longs) -> Longs:
-    """Id of the auction that many bid on."""
+    """Return the id of the auction with most bids."""
     return last_auction(events) // HOT_GROUP * HOT_GROUP + FIRST_AUCTION_ID
 
 
-def hot_person(events: Longs, beside: int) -> Longs:
-    """Id of the person who sells (`beside` 0) or bids (`beside` 1) much."""
-    return last_person(events) // HOT_GROUP * HOT_GROUP + beside + FIRST_PERSON_ID
+def hot_person(events: Longs, offset: int) -> Longs:
+    """Return the id of the person who sells (`offset` 0) or bids (`offset` 1) most."""
+    return last_person(events) // HOT_GROUP * HOT_GROUP + offset + FIRST_PERSON_ID
 
 
 def auction_milliseconds(dice: Dice, events: Longs, base_time: int, nanoseconds_between: int) -> Longs:
-    """How long an auction runs: up to twice the time in which as many start as are in flight."""
+    """Return the duration of an auction, up to twice the time in which AUCTIONS_IN_FLIGHT auctions start."""
     later = events + AUCTIONS_IN_FLIGHT * EPOCH // AUCTIONS
     horizon = event_times(later, base_time, nanoseconds_between) - event_times(
         events, base_time, nanoseconds_between
@@ -137,16 +137,14 @@ def auction_milliseconds(dice: Dice, events: Longs, base_time: int, nanoseconds_
 
 
 def event_times(events: Longs, base_time: int, nanoseconds_between: int) -> Longs:
-    """Event time, milliseconds since the epoch."""
+    """Return event times, in milliseconds since the epoch."""
     return base_time + events * nanoseconds_between // 1_000_000
 
 
-# Names and filler of Nexmark's events, as Arrow string arrays to take from.
+# Names and filler of Nexmark's events, as Arrow string arrays to take from
 #
-# Nexmark makes each text letter by letter. Here a text is one of POOL that are made once per subtask, which
-# the
-# benchmark's queries cannot tell: lengths, alphabet and, for what queries select on, the values are
-# Nexmark's.
+# Nexmark makes each text letter by letter. Here a text is one of POOL texts that are made once per subtask.
+# The benchmark's queries cannot notice: lengths, alphabet and the values that queries select are Nexmark's.
 
 
 POOL = 4096
@@ -168,43 +166,43 @@ CITIES = [
 ]
 
 HOT_CHANNELS = ["Google", "Facebook", "Baidu", "Apple"]
-CHANNELS = 10_000  #: that are not hot
+CHANNELS = 10_000  #: number of channels that are not hot
 
 _LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", np.uint8)
 
 
 def text_pool(seed: int, shortest: int, longest: int, size: int = POOL) -> pa.StringArray:
-    """`size` texts of small letters, `shortest` to `longest` of them."""
+    """Return `size` texts of lower-case letters, `shortest` to `longest` long."""
     dice = Dice(seed, np.arange(size, dtype=np.int64))
     lengths = shortest + dice.below(longest - shortest + 1)
     letters = np.stack([_LETTERS[dice.below(len(_LETTERS))] for _ in range(longest)], axis=1)
-    kept = letters[np.arange(longest) < lengths[:, None]]
+    used_letters = letters[np.arange(longest) < lengths[:, None]]
     ends = np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])
-    return pa.StringArray.from_buffers(size, pa.py_buffer(ends), pa.py_buffer(kept.tobytes()))
+    return pa.StringArray.from_buffers(size, pa.py_buffer(ends), pa.py_buffer(used_letters.tobytes()))
 
 
 @cache
 def extra_pool(seed: int, average: int) -> pa.StringArray:
-    """Filler that brings an event to its average size: `average` letters, a fifth more or less."""
+    """Return filler of `average` letters, plus or minus a fifth, which fills an event to its average size."""
     spread = round(average * 0.2)
     return text_pool(seed, average - spread, average + spread)
 
 
 @cache
 def item_names(seed: int) -> pa.StringArray:
-    """Up to 20 letters."""
+    """Return texts of up to 20 letters."""
     return text_pool(seed + 1, 3, 20)
 
 
 @cache
 def descriptions(seed: int) -> pa.StringArray:
-    """Up to 100 letters."""
+    """Return texts of up to 100 letters."""
     return text_pool(seed + 2, 3, 100)
 
 
 @cache
 def mailboxes(seed: int) -> pa.StringArray:
-    """`abcdefg@abcde.com`."""
+    """Return texts of the form `abcdefg@abcde.com`."""
     return pc.binary_join_element_wise(text_pool(seed + 3, 3, 7), text_pool(seed + 4, 3, 5), "@").cast(
         pa.string()
     )
@@ -212,23 +210,23 @@ def mailboxes(seed: int) -> pa.StringArray:
 
 @cache
 def people_names() -> pa.StringArray:
-    """First and last names, each with each."""
+    """Return all pairs of first and last names."""
     return pa.array([f"{first} {last}" for first in FIRST_NAMES for last in LAST_NAMES])
 
 
 @cache
 def four_digits() -> pa.StringArray:
-    """0000 to 9999."""
+    """Return 0000 to 9999."""
     return pa.array([f"{number:04d}" for number in range(10_000)])
 
 
 @cache
 def channels(seed: int) -> tuple[pa.StringArray, pa.StringArray]:
-    """Channels and a parallel array of their URLs: the hot ones first, then CHANNELS others."""
+    """Return channels and a parallel array of their URLs, the hot ones first, then CHANNELS others."""
     count = len(HOT_CHANNELS) + CHANNELS
     dice = Dice(seed + 5, np.arange(count, dtype=np.int64))
     folders = [text_pool(seed + 6 + place, 5, 5, count).to_pylist() for place in range(3)]
-    marked = (dice.below(10) > 0).tolist()  # a tenth of the urls do not say which channel
+    marked = (dice.below(10) > 0).tolist()  # a tenth of the URLs do not name the channel
     names = HOT_CHANNELS + [f"channel-{number}" for number in range(CHANNELS)]
     urls = []
     for place, (first, second, third) in enumerate(zip(*folders, strict=True)):
@@ -239,7 +237,7 @@ def channels(seed: int) -> tuple[pa.StringArray, pa.StringArray]:
 
 
 def _reversed_bits(number: int) -> int:
-    """The absolute value of the int whose 32 bits are those of `number` in reverse."""
+    """Return the absolute value of the int with the 32 bits of `number` in reverse."""
     bits = int(f"{number:032b}"[::-1], 2)
     return abs(bits - (1 << 32)) if bits >= 1 << 31 else bits
 
@@ -273,8 +271,8 @@ TYPES = {
     ),
 }
 
-_IN_AN_EPOCH = {"person": PERSONS, "auction": AUCTIONS, "bid": BIDS}
-_EXTRA = {"person": 120, "auction": 390, "bid": 68}  # average sizes 200, 500 and 100 less what else there is
+_EVENTS_PER_EPOCH = {"person": PERSONS, "auction": AUCTIONS, "bid": BIDS}
+_EXTRA = {"person": 120, "auction": 390, "bid": 68}  # average sizes 200, 500 and 100 minus the other fields
 
 
 class NexmarkSource(Source):
@@ -302,7 +300,7 @@ class NexmarkSource(Source):
     ) -> None:
         super().__init__()
         if kind not in TYPES:
-            raise ValueError(f"found kind {kind!r}; allowed are {', '.join(TYPES)}")
+            raise ValueError(f"kind must be one of {', '.join(TYPES)}, got {kind!r}")
         if events < 0 or events_per_second <= 0:
             raise ValueError("events must not be negative, events_per_second must be positive")
         self.kind, self.events, self.seed, self.base_time = kind, events, seed, base_time
@@ -335,7 +333,7 @@ class NexmarkSource(Source):
 
     @property
     def _block(self) -> int:
-        return CHUNK_VALUES // _IN_AN_EPOCH[self.kind] * EPOCH
+        return CHUNK_VALUES // _EVENTS_PER_EPOCH[self.kind] * EPOCH
 
     def make(self, events: Longs) -> pa.RecordBatch:
         """The events with these numbers, which must be of this source's kind."""

@@ -1,4 +1,4 @@
-"""Finishes or undoes the commit of a sink from its entry in a journal, without the sink."""
+"""Finish or undo the commit of a sink from its entry in a journal, without the sink."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -33,7 +33,7 @@ def _undo_delta(recovery: Recovery, write_id: str, options: Any) -> None:
 
 
 class SinkKind(NamedTuple):
-    """The functions that make the writes of one kind of sink visible, and that remove them."""
+    """The functions that publish and remove the writes of one kind of sink."""
 
     publish: Callable[[Recovery, str, list[Committable], int, Mapping[str, str] | None], None]
     undo: Callable[[Recovery, str, Mapping[str, str] | None], None]
@@ -43,14 +43,17 @@ KINDS = {"files": SinkKind(_publish_files, _undo_files), "delta": SinkKind(_publ
 
 
 def recovery_of(sink: Sink) -> Recovery | None:
-    """`sink.recovery()`, its folder absolute; None too where a class of the user's commits in another way."""
-    mine = getattr(type(sink).commit, "__module__", "").startswith("penstock.operators.connectors.")
-    recovery = sink.recovery() if mine else None
+    """Return `sink.recovery()` with an absolute folder.
+
+    None if there is none, or if a class of the user overrides `commit`.
+    """
+    is_bundled = getattr(type(sink).commit, "__module__", "").startswith("penstock.operators.connectors.")
+    recovery = sink.recovery() if is_bundled else None
     if recovery is None or "://" in recovery.folder:
         return recovery
     return replace(recovery, folder=filesystem_of(recovery.folder)[1])
 
 
 def needs_commit(sink: Sink) -> bool:
-    """Whether there is anything to commit: False for sinks that print, collect or discard."""
+    """Whether the sink has data to commit, unlike sinks that print, collect or discard."""
     return type(sink).commit is not Sink.commit

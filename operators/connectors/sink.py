@@ -1,8 +1,9 @@
-"""The base of sinks: writers in the subtasks, a commit of two rounds on the driver.
+"""The base of sinks, with writers in the subtasks and a commit of two rounds on the driver.
 
-Source: org.apache.flink.api.connector.sink2.{Sink,SinkWriter,CommittingSinkWriter,Committer}. The input is
-bounded, so that there is one commit, after all subtasks have finished: all sinks of the job prepare, then all
-commit. A job that fails or is cancelled before aborts, and leaves nothing that a reader could see.
+The input is bounded, so there is one commit, after all subtasks have finished: all sinks of the job prepare,
+then all commit. A job that fails or is cancelled earlier aborts, and leaves nothing that a reader could see.
+
+Source: org.apache.flink.api.connector.sink2.{Sink,SinkWriter,CommittingSinkWriter,Committer}.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from penstock.operators.formats.java_text import printed_text
 
 @dataclass(frozen=True)
 class Committable:
-    """One thing that a writer has written and that a commit makes visible: a file, mostly."""
+    """Data that a writer has written and that a commit makes visible, usually a file."""
 
     staged: str  #: its path until the commit
     target: str  #: its path after the commit
@@ -35,7 +36,7 @@ class Committable:
 
 @dataclass(frozen=True)
 class Recovery:
-    """How a process without the sink finishes or undoes its commit (`operators.connectors.recover_sinks`)."""
+    """The data for a process without the sink to finish or undo its commit (see recover_sinks.py)."""
 
     kind: str  #: one of recover_sinks.KINDS
     folder: str  #: path or URI of the folder that the sink writes into
@@ -43,30 +44,30 @@ class Recovery:
 
 
 class LostCommitError(ValueError):
-    """A commit that no later attempt can make, because its target was replaced or changed for good."""
+    """A commit that can never succeed, because its target was replaced or changed permanently."""
 
 
 class LostFilesError(LostCommitError, FileNotFoundError):
-    """A commit that no later attempt can make, because files that the job wrote are gone."""
+    """A commit that can never succeed, because files that the job wrote are gone."""
 
 
 class SinkWriter:
     """Takes the records of one attempt of one subtask."""
 
     def write(self, values: Values, timestamps: Timestamps) -> None:
-        """Records as Python values; timestamps in milliseconds since the epoch."""
+        """Write records as Python values; timestamps in milliseconds since the epoch."""
         raise NotImplementedError
 
     def write_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Records as columns; only called where the sink's `columnar` is true."""
+        """Write records as columns; only called if the sink's `columnar` is true."""
         raise NotImplementedError
 
     def finish(self) -> list[Committable]:
-        """No record follows: everything is written to the disk. The driver commits what this returns."""
+        """Write all records to the disk, since none follows. The driver commits the result."""
         raise NotImplementedError
 
     def abort(self) -> None:
-        """Called instead of `finish`, or after it failed: remove what this attempt wrote."""
+        """Remove the attempt's files. Called instead of `finish`, or after it failed."""
         raise NotImplementedError
 
 
@@ -83,10 +84,10 @@ class Sink:
     columnar: bool = False
     #: Whether Flink may run several attempts of its writers at once (SupportsConcurrentExecutionAttempts).
     supports_concurrent_execution_attempts: ClassVar[bool] = False
-    #: Tells this run of the sink from every other; set by `start`.
+    #: Identifies this run of the sink; set by `start`.
     write_id: str = ""
-    #: How often `commit` was begun before with these committables (CommitRequest.getNumberOfRetries in
-    #: Flink): more than 0 after a failure or a killed driver, when some of them may be visible already.
+    #: Number of earlier calls of `commit` with these committables (CommitRequest.getNumberOfRetries in
+    #: Flink): above 0 after a failure or a killed driver, when some of them may be visible already.
     commit_retries: int = 0
 
     def __init__(self, *java: Any) -> None:
@@ -134,7 +135,7 @@ class Sink:
         """Remove everything this run has staged, by whichever attempt."""
 
 
-class _NothingWriter(SinkWriter):
+class _DiscardingWriter(SinkWriter):
     def write(self, values: Values, timestamps: Timestamps) -> None:
         pass
 
@@ -149,7 +150,7 @@ class _NothingWriter(SinkWriter):
 
 
 class DiscardSink(Sink):
-    """Takes everything and keeps nothing.
+    """Discards all records.
 
     Source: org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink.
     """
@@ -158,15 +159,14 @@ class DiscardSink(Sink):
     supports_concurrent_execution_attempts = True
 
     def writer(self, context: OperatorContext) -> SinkWriter:
-        """A writer that does nothing."""
-        return _NothingWriter()
+        """Return a writer that does nothing."""
+        return _DiscardingWriter()
 
 
 class CollectSink(Sink):
-    """Marks the end of a stream whose records the runtime hands to the driver; it has no writer.
+    """Marks the end of a stream whose records the runtime sends to the driver; it has no writer.
 
-    With a `limit` it takes that many records and ends what gives them; it then has to be the only end of its
-    job.
+    With a `limit` it takes that many records and then ends its producers; it must be the only end of its job.
 
     Source: org.apache.flink.streaming.api.operators.collect.CollectSinkOperator.
     """
@@ -179,9 +179,10 @@ class CollectSink(Sink):
 
 
 class PrintSink(Sink):
-    """Makes a line from each record; the runtime brings the lines to the driver's standard output.
+    """Formats each record as a line; the runtime prints the lines to the driver's standard output.
 
-    `type_info` is the type of the stream: it decides how a record looks (`printed_text`). It has no writer.
+    `type_info` is the type of the stream: it decides the form of a record (`printed_text`). The sink has no
+    writer.
 
     Source: org.apache.flink.streaming.api.functions.sink.PrintSink, PrintSinkOutputWriter.
     """
@@ -196,20 +197,20 @@ class PrintSink(Sink):
         self.sink_identifier, self.type_info, self.to_stderr = sink_identifier or "", type_info, to_stderr
 
     def prefix(self, context: OperatorContext) -> str:
-        """`identifier:N> `, `identifier> `, `N> ` or nothing; N counts subtasks from 1, if there are more."""
+        """Return `identifier:N> `, `identifier> `, `N> ` or nothing; N counts subtasks from 1, if several."""
         parts = [self.sink_identifier] if self.sink_identifier else []
         if context.parallelism > 1:
             parts.append(str(context.subtask + 1))
         return ":".join(parts) + "> " if parts else ""
 
     def lines(self, values: Values, context: OperatorContext) -> list[str]:
-        """One line per value, without line ends of its own."""
+        """Return one line per value, without a line end."""
         prefix = self.prefix(context)
         text = printed_text(self.type_info)
         return [prefix + text(value) for value in values]
 
 
-# The common base of the connectors of PyFlink's API. Source: pyflink.datastream.connectors.base.
+# The common base of the connectors of PyFlink's API. Source: pyflink.datastream.connectors.base
 
 
 class DeliveryGuarantee(Enum):

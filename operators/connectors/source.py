@@ -1,8 +1,9 @@
-"""The base of sources: splits on the driver, chunks of records in the subtasks.
+"""The base of sources, with splits on the driver and chunks of records in the subtasks.
 
-Source: org.apache.flink.api.connector.source.{Source,SplitEnumerator,SourceReader}. All sources are bounded,
-so that the enumerator's work is done once, on the driver, before anything runs: a subtask that is run a
-second time reads the same splits again.
+All sources are bounded, so the enumerator works once, on the driver, before anything runs: a subtask that
+runs a second time reads the same splits again.
+
+Source: org.apache.flink.api.connector.source.{Source,SplitEnumerator,SourceReader}.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from penstock.operators.common.arguments import NoJavaError, require_integer
 from penstock.operators.common.typeinfo import TypeInformation, Types
 from penstock.operators.formats.csv_files import CHUNK_VALUES, Chunk, StampedBatch
 
-# What PyFlink keeps in pyflink.datastream.utils and scripts can use without Flink's JVM.
+# The part of pyflink.datastream.utils that scripts can use without Flink's JVM
 
 
 class ResultTypeQueryable(ABC):
-    """Something, such as a source, that knows the type of what it produces."""
+    """An object, such as a source, that knows the type of its records."""
 
     @abstractmethod
     def get_produced_type(self) -> TypeInformation:
-        """The type."""
+        """Return the type."""
 
 
 _NO_JAVA = (
@@ -47,7 +48,7 @@ class Source(ABC):
     A class of a user's defines `splits`, `read` and `fingerprint`.
     """
 
-    #: Whether `read` gives record batches.
+    #: Whether `read` yields record batches.
     columnar: bool = False
     #: Whether `batches()` works.
     has_batches: bool = False
@@ -84,15 +85,15 @@ class Source(ABC):
 
     def rows(self) -> Self:
         """This source, giving rows."""
-        return self._giving(columnar=False)
+        return self._with_columnar(columnar=False)
 
     def batches(self) -> Self:
         """This source, giving record batches. ValueError if its records have no columns."""
         if not (self.has_batches or self.columnar):
-            raise ValueError(f"{type(self).__name__} has no declared schema: it gives no record batches")
-        return self._giving(columnar=True)
+            raise ValueError(f"{type(self).__name__} has no record batches: its schema is not declared")
+        return self._with_columnar(columnar=True)
 
-    def _giving(self, *, columnar: bool) -> Self:
+    def _with_columnar(self, *, columnar: bool) -> Self:
         if self.columnar == columnar:
             return self
         other = copy.copy(self)
@@ -100,7 +101,7 @@ class Source(ABC):
         return other
 
 
-# A sequence of longs, cut over the subtasks as Flink cuts it.
+# A sequence of longs, cut over the subtasks as in Flink
 #
 # Source: org.apache.flink.api.connector.source.lib.NumberSequenceSource,
 # org.apache.flink.util.NumberSequenceIterator.split.
@@ -124,7 +125,7 @@ class NumberSequenceSource(Source):
         require_integer(start, "'from'")
         require_integer(end, "'to'")
         if start > end:
-            raise ValueError(f"'from' must be <= 'to': found {start} and {end}")
+            raise ValueError(f"'from' must be <= 'to', got {start} and {end}")
         self.start, self.end = start, end
         self.type_info = Types.LONG()
 
@@ -151,6 +152,6 @@ class NumberSequenceSource(Source):
                 yield Chunk(list(range(start, min(start + CHUNK_VALUES, after))))
             return
         for start in range(first, after, _BATCH_ROWS):
-            # not arange(start, end): the end of the last range of longs is no long
+            # not arange(start, end): the end of the last range may exceed 64 bits
             numbers = np.arange(min(_BATCH_ROWS, after - start), dtype=np.int64) + start
             yield StampedBatch(pa.RecordBatch.from_arrays([pa.array(numbers)], ["value"]))

@@ -1,12 +1,12 @@
-"""Files that are written under a hidden name and renamed by the commit.
+"""Stage files under a hidden name, and rename them at the commit.
 
-What one run of a sink stages lies in one folder, `.penstock-<write id>` in the sink's own, below which every
-attempt of a subtask has a folder for itself. Readers (Spark's, Hive's, Flink's and this project's) skip names
-that start with a dot. The driver makes the run's folder before any subtask runs, and subtasks never do: a
-subtask that outlives its run fails instead of leaving files that nobody removes.
+All files that one run of a sink stages lie in one folder, `.penstock-<write id>` in the sink's own, with a
+folder for each attempt of a subtask. Readers (of Spark, Hive, Flink and this project) skip names that start
+with a dot. The driver creates the run's folder before any subtask runs, and subtasks never do: a subtask that
+outlives its run fails instead of leaving files that are never removed.
 
 Source: org.apache.flink.core.fs.RecoverableWriter and
-org.apache.flink.connector.file.sink.committer.FileCommitter, for what a commit has to survive.
+org.apache.flink.connector.file.sink.committer.FileCommitter, for the failures that a commit must survive.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ from penstock.operators.formats.part_formats import (
 )
 
 DIGEST = "digest"
-"""The detail of a committable that holds the `content_digest` of its file."""
+"""The detail of a committable with the `content_digest` of its file."""
 
-_TRIED = "tried"
-"""The file of a staging folder that names what was made to find out whether files can be renamed."""
+_TEST_RECORD = "tried"
+"""The file of a staging folder that names the files and folders of the test of renaming."""
 
 _BUFFER = 1 << 20
 
 
 def staging_folder(base: str, write_id: str) -> str:
-    """The folder in which one run of a sink stages its files."""
+    """Return the folder in which one run of a sink stages its files."""
     if not write_id:
-        raise RuntimeError("a sink is written after start() only")
+        raise RuntimeError("a sink can only be written after start()")
     return posixpath.join(base, f".penstock-{write_id}")
 
 
 def make_staging_folder(base: str, write_id: str) -> None:
-    """Make the folder that the subtasks of a run stage in. OSError if that cannot be."""
+    """Create the folder in which the subtasks of a run stage files. Raises OSError if that fails."""
     system, inside = filesystem_of(base)
     system.create_dir(staging_folder(inside, write_id), recursive=True)
 
@@ -85,7 +85,7 @@ class StagedFiles:
         self._opened = 0
 
     def open(self, name: str) -> tuple[Any, str]:
-        """A stream for the file that will be `name` (relative to the base), and where it lies until then."""
+        """Return a stream for the file that will be `name` (relative to the base), and its current path."""
         staged = posixpath.join(self._folder, f"{self._opened}")
         if not self._opened:
             self._make_folder()
@@ -95,35 +95,35 @@ class StagedFiles:
     def committable(
         self, staged: str, name: str, details: dict[str, Any] | None = None, *, is_unique: bool = True
     ) -> Committable:
-        """The committable that makes a closed file visible as `name`; the file has reached the disk.
+        """Return the committable that makes a closed file visible as `name`; force the file to the disk.
 
         `is_unique`: no other run gives a file this name.
         """
         force_file(self._system, staged)
         size = self._system.get_file_info(staged).size
-        known = {} if is_unique else {DIGEST: content_digest(self._system, staged)}
+        digest_detail = {} if is_unique else {DIGEST: content_digest(self._system, staged)}
         target = posixpath.join(self._base, name)
-        return Committable(staged, target, size, self._subtask, {**(details or {}), **known})
+        return Committable(staged, target, size, self._subtask, {**(details or {}), **digest_detail})
 
     def _make_folder(self) -> None:
         try:
             self._system.create_dir(self._folder, recursive=False)
         except FileNotFoundError:
             raise FileNotFoundError(
-                f"{posixpath.dirname(self._folder)} is not there: the run has ended, or this machine does "
-                "not see the folder in which the driver has made it"
+                f"{posixpath.dirname(self._folder)} does not exist: the run has ended, or this machine does "
+                "not see the folder of the driver"
             ) from None
 
     def remove(self) -> None:
-        """Delete everything that this attempt has written."""
+        """Delete all files of this attempt."""
         remove_folder(self._system, self._folder)
 
 
 def prepare_files(base: str, write_id: str, committables: Iterable[Committable]) -> None:
-    """Find out whether staged files can be renamed, by renaming an empty one; force names to the disk.
+    """Check that staged files can be renamed, by renaming an empty one; force names to the disk.
 
-    LostFilesError if a file is neither staged nor at its target: somebody has deleted it. ValueError
-    if a target is not below `base`, OSError if its folder cannot be made, or takes no such name.
+    Raises LostFilesError if a file is neither staged nor at its target, because it was deleted; ValueError if
+    a target is not below `base`; OSError if its folder cannot be created, or refuses the name.
     """
     system, inside = filesystem_of(base)
     make_folder(system, inside)
@@ -146,11 +146,11 @@ def prepare_files(base: str, write_id: str, committables: Iterable[Committable])
 
 
 def commit_files(base: str, write_id: str, committables: Iterable[Committable]) -> None:
-    """Rename staged files to their targets, then delete what else was staged; may be repeated.
+    """Rename staged files to their targets, then delete all other staged files; may be repeated.
 
-    When it returns, the files are on the disk under their new names. LostFilesError if a file is
-    neither staged nor at its target: somebody has deleted it. ValueError if one would leave `base`;
-    OSError if a link is on its way.
+    When it returns, the files are on the disk under their new names. Raises LostFilesError if a file is
+    neither staged nor at its target, because it was deleted; ValueError if a file would leave `base`; OSError
+    if a link is on its path.
     """
     system, inside = filesystem_of(base)
     staging = staging_folder(inside, write_id)
@@ -175,16 +175,16 @@ def commit_files(base: str, write_id: str, committables: Iterable[Committable]) 
 
 
 def abort_files(base: str, write_id: str) -> None:
-    """Delete everything that a run has staged."""
+    """Delete all files that a run has staged."""
     system, inside = filesystem_of(base)
     staging = staging_folder(inside, write_id)
     if isinstance(system, fs.LocalFileSystem):
-        _remove_tried(inside, staging)
+        _remove_test_paths(inside, staging)
     remove_folder(system, staging)
 
 
 def content_digest(system: fs.FileSystem, path: str) -> str:
-    """XXH3-128 of a file, in hex digits. OSError if it cannot be read."""
+    """Return the XXH3-128 of a file, in hex digits. Raises OSError if it cannot be read."""
     digest = xxh3_128()
     with system.open_input_stream(path, compression=None) as stream:
         while data := stream.read(_BUFFER):
@@ -193,15 +193,16 @@ def content_digest(system: fs.FileSystem, path: str) -> str:
 
 
 def _require_targets(system: fs.FileSystem, base: str, staging: str, targets: list[str]) -> None:
-    """OSError unless files can be renamed to `targets`; what the test creates is removed again.
+    """Raise OSError unless files can be renamed to `targets`; remove the files and folders of the test.
 
-    They are recorded in the staging folder before they are created, for `abort_files` after a kill.
+    The files and folders are recorded in the staging folder before they are created, for `abort_files` after
+    a kill.
     """
     by_folder: dict[str, list[str]] = {}
     for target in targets:
         by_folder.setdefault(posixpath.dirname(target), []).append(target)
         if system.get_file_info(target).type == fs.FileType.Directory:
-            raise IsADirectoryError(errno.EISDIR, "a folder is where a file belongs", target)
+            raise IsADirectoryError(errno.EISDIR, "a folder is at the path of a file", target)
     if not isinstance(system, fs.LocalFileSystem) or not targets:
         return
     longest = {
@@ -210,21 +211,21 @@ def _require_targets(system: fs.FileSystem, base: str, staging: str, targets: li
     }
     hidden = {folder: _hidden_name(staging, target) for folder, target in longest.items()}
     missing = sorted({path for folder in by_folder for path in _missing_folders(base, folder)}, key=len)
-    tried = [
+    test_paths = [
         posixpath.relpath(path, base) for path in (*hidden.values(), *reversed(missing))
     ]  # it may be moved
-    write_private_file(posixpath.join(staging, _TRIED), json.dumps(tried).encode())
+    write_private_file(posixpath.join(staging, _TEST_RECORD), json.dumps(test_paths).encode())
     try:
         for folder, target in longest.items():
             with open_folder(base, folder, make=True):
                 pass
             _try_rename(system, base, staging, target, hidden[folder])
     finally:
-        _remove_tried(base, staging)
+        _remove_test_paths(base, staging)
 
 
 def _missing_folders(base: str, folder: str) -> list[str]:
-    """The folders from `folder` up to `base` that are not there."""
+    """Return the missing folders from `folder` up to `base`."""
     missing = []
     while folder != base and not os.path.lexists(folder):
         missing.append(folder)
@@ -233,30 +234,30 @@ def _missing_folders(base: str, folder: str) -> list[str]:
 
 
 def _hidden_name(staging: str, target: str) -> str:
-    """A name as long as that of `target`, in the same folder, that no reader looks at."""
+    """Return a hidden name in the same folder as `target`, and as long as its name."""
     size = len(os.fsencode(posixpath.basename(target)))
     return posixpath.join(posixpath.dirname(target), f"{posixpath.basename(staging)}-".ljust(size, "x"))
 
 
 def _try_rename(system: fs.FileSystem, base: str, staging: str, target: str, hidden: str) -> None:
-    """Rename an empty file to `hidden`."""
-    tried = posixpath.join(staging, f".{uuid.uuid4().hex}")
-    os.close(create_private_file(tried))
+    """Rename an empty file to `hidden`. Raises OSError that names the target."""
+    test_path = posixpath.join(staging, f".{uuid.uuid4().hex}")
+    os.close(create_private_file(test_path))
     try:
-        move_file(system, tried, hidden, base)
+        move_file(system, test_path, hidden, base)
     except OSError as error:
-        raise OSError(error.errno, f"no file can be renamed to it: {error.strerror}", target) from None
+        raise OSError(error.errno, f"a file cannot be renamed to it: {error.strerror}", target) from None
 
 
-def _remove_tried(base: str, staging: str) -> None:
+def _remove_test_paths(base: str, staging: str) -> None:
     """Remove the hidden files and empty folders that `_require_targets` has left."""
-    record = posixpath.join(staging, _TRIED)
+    record = posixpath.join(staging, _TEST_RECORD)
     try:
-        tried = json.loads(read_own_file(record))
+        test_paths = json.loads(read_own_file(record))
     except (OSError, ValueError):
         return
     hidden = f"{posixpath.basename(staging)}-"
-    for path in (posixpath.join(base, name_in_base) for name_in_base in tried):
+    for path in (posixpath.join(base, name_in_base) for name_in_base in test_paths):
         name = posixpath.basename(path)
         with suppress(OSError), open_folder(base, posixpath.dirname(path)) as folder:
             if name.startswith(hidden):
@@ -277,24 +278,23 @@ def _make_bucket(system: fs.FileSystem, base: str, folder: str) -> None:
 def _require_within(committable: Committable, staging: str, base: str) -> None:
     if not (_is_below(committable.staged, staging) and _is_below(committable.target, base)):
         raise ValueError(
-            f"{committable.staged} to {committable.target}: a sink renames files within its folder only"
+            f"{committable.staged} to {committable.target}: a sink can only rename files within its folder"
         )
 
 
 def _require_published(system: fs.FileSystem, committable: Committable) -> None:
-    """LostFilesError unless the file at the target is the one that was staged."""
+    """Raise LostFilesError unless the file at the target is the staged one."""
     info = system.get_file_info(committable.target)
     if info.type != fs.FileType.File:
         raise LostFilesError(
-            f"{committable.staged}: it was written, and is neither there nor at {committable.target}"
+            f"{committable.staged} was written, but is neither there nor at {committable.target}"
         )
     if info.size != committable.size or committable.details.get(DIGEST, "") not in (
         "",
         content_digest(system, committable.target),
     ):
         raise LostFilesError(
-            f"{committable.staged}: it was written, and is not there; "
-            f"what is at {committable.target} is another file"
+            f"{committable.staged} was written, but is missing; {committable.target} is another file"
         )
 
 
@@ -302,14 +302,14 @@ def _is_below(path: str, folder: str) -> bool:
     return path == posixpath.normpath(path) and path.startswith(folder.rstrip("/") + "/")
 
 
-# Sinks of files in one folder: text, CSV, JSON lines, Parquet.
+# Sinks of files in one folder: text, CSV, JSON lines, Parquet
 #
-# Each subtask writes one file, `part-<subtask>-<write id><suffix>`, into `path`, next to others. All files
-# become visible at the commit. A subtask without records writes none.
+# Each subtask writes one file, `part-<subtask>-<write id><suffix>`, into `path`, next to other files. All
+# files become visible at the commit. A subtask without records writes none.
 
 
 class PartFileSink(Sink):
-    """One file per subtask, of one format."""
+    """Writes one file per subtask, in one format."""
 
     def __init__(self, path: str, part_format: PartFormat, suffix: str) -> None:
         super().__init__()
@@ -317,22 +317,22 @@ class PartFileSink(Sink):
         self.columnar = part_format.columnar
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
-        """The sink for one run; see Sink.start."""
+        """Return the sink for one run; see Sink.start."""
         started = super().start(write_id, type_info)
         started.part_format = self.part_format.for_type(type_info)
         return started
 
     def begin(self) -> None:
-        """Make the folder that subtasks stage in."""
+        """Create the folder in which subtasks stage files."""
         make_staging_folder(self.path, self.write_id)
 
     def writer(self, context: OperatorContext) -> SinkWriter:
-        """A writer of one file."""
+        """Return a writer of one file."""
         name = f"part-{context.subtask:05d}-{self.write_id}{self.suffix}"
-        return _OneFile(StagedFiles(self.path, self.write_id, context), self.part_format, name)
+        return _SingleFileWriter(StagedFiles(self.path, self.write_id, context), self.part_format, name)
 
     def prepare(self, committables: list[Committable]) -> list[Committable]:
-        """Nothing but forcing names to the disk."""
+        """Check that files can be renamed, and force names to the disk."""
         prepare_files(self.path, self.write_id, committables)
         return committables
 
@@ -340,11 +340,11 @@ class PartFileSink(Sink):
         commit_files(self.path, self.write_id, committables)
 
     def recovery(self) -> Recovery:
-        """By renaming."""
+        """Return a recovery by renaming."""
         return Recovery("files", self.path)
 
     def abort(self, committables: list[Committable] | None = None) -> None:
-        """Delete what is staged."""
+        """Delete the staged files."""
         abort_files(self.path, self.write_id)
 
 
@@ -393,17 +393,17 @@ class JsonLinesFormat(RowFormat):
 
     def __init__(self, type_info: TypeInformation | None) -> None:
         self.type_info = type_info
-        to_json(type_info, java_numbers=False)  # TypeError now, not in the subtasks
+        to_json(type_info, java_numbers=False)  # raises TypeError here instead of in the subtasks
 
     def encode(self, values: Values) -> list[bytes]:
-        """The lines. TypeError for values that JSON has no form of."""
+        """Return the lines. Raises TypeError for values that JSON cannot represent."""
         convert: Callable[[Any], Any] = to_json(self.type_info, java_numbers=False)
         dumps, option = orjson.dumps, orjson.OPT_APPEND_NEWLINE
         return [dumps(convert(value), None, option) for value in values]
 
 
-class _OneFile(SinkWriter):
-    """The one file of an attempt, opened with the first record."""
+class _SingleFileWriter(SinkWriter):
+    """Writes the only file of an attempt, opened with the first record."""
 
     def __init__(self, files: StagedFiles, part_format: PartFormat, name: str) -> None:
         self._files, self._format, self._name = files, part_format, name

@@ -1,1 +1,1 @@
-"""The way of records from a subtask to its readers: partitioners, blocks of bytes, gates."""
+"""Partitioners, blocks of bytes and gates, which bring records from a subtask to its readers."""

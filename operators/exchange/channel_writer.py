@@ -1,4 +1,4 @@
-"""Writes the records of one JobEdge of one subtask as blocks, each for one subtask of the consumer."""
+"""Write the records of one JobEdge of one subtask as blocks, each for one subtask of the consumer."""
 
 import errno
 import os
@@ -20,13 +20,13 @@ from penstock.operators.exchange.blocks import OutputSpec, encode_batch, encode_
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.records.key_selection import keys_of_records, opened_functions
 
-# Chooses the consumer's subtask for each record: Flink's partitioners over lists of records.
+# Choice of the consumer's subtask for each record: Flink's partitioners over lists of records
 #
 # Source: org.apache.flink.streaming.runtime.partitioner.{Forward,Rebalance,Rescale,Shuffle,Broadcast,Global,
 # KeyGroupStream,CustomPartitionerWrapper}Partitioner.
 
 
-#: A channel and what goes there. A channel is (consumer subtask, key group or -1).
+#: A channel is (consumer subtask, key group or -1); a portion is a channel and its records.
 Channel = tuple[int, int]
 Portion = tuple[Channel, Values, Timestamps]
 BatchPortion = tuple[Channel, pa.RecordBatch, pa.Int64Array | None]
@@ -38,7 +38,7 @@ class ChannelChooser:
     def __init__(self, spec: OutputSpec, subtask: int, seed: int) -> None:
         self._spec = spec
         self._random = random.Random(f"{seed}/{spec.edge}/{subtask}")
-        self.current: Any = NO_RECORD  #: the record that a function of the author's has failed for
+        self.current: Any = NO_RECORD  #: the record on which a function of the author failed
         self._targets = _reachable_subtasks(spec, subtask)
         # Flink's RebalancePartitioner starts anywhere: here, producers start at different consumers
         self._next = subtask % len(self._targets) if spec.partitioner == "rebalance" else 0
@@ -48,29 +48,32 @@ class ChannelChooser:
         ]
 
     @property
-    def what(self) -> str:
-        """The function that chooses, for error messages."""
+    def function_name(self) -> str:
+        """Return the role of the function that chooses, for error messages."""
         reader = f" of {self._spec.consumer_name!r}" if self._spec.consumer_name else ""
         return ("partitioner" if self._spec.partitioner == "custom" else "key selector") + reader
 
     @property
     def broadcast(self) -> bool:
-        """Every record goes to all channels."""
+        """Whether every record goes to all channels."""
         return self._spec.partitioner == "broadcast"
 
     @property
     def needs_values(self) -> bool:
-        """Channels follow from Python values: there are keys, and they are not columns."""
+        """Whether Python values decide the channel.
+
+        They do if a key is not in columns, or the partitioner is custom.
+        """
         by_key = self._spec.partitioner == "hash" and not hasattr(self._spec.key_selector, "columns")
         return by_key or self._spec.partitioner == "custom"
 
     @property
     def targets(self) -> list[int]:
-        """The consumer's subtasks that this subtask can write to."""
+        """Return the consumer's subtasks that this subtask can write to."""
         return self._targets
 
     def split(self, values: Values, timestamps: Timestamps) -> Iterator[Portion]:
-        """`values` by channel; within a channel in their order. Not for broadcast."""
+        """Yield `values` by channel, in their order within a channel. Not for broadcast."""
         partitioner = self._spec.partitioner
         if partitioner == "hash":
             yield from self._by_key(values, timestamps)
@@ -83,7 +86,7 @@ class ChannelChooser:
             yield from _portions(values, timestamps, chosen, lambda target: (target, -1))
 
     def split_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> Iterator[BatchPortion]:
-        """The rows of `batch` by channel. Not for broadcast; keys are columns (`key_selector.columns`)."""
+        """Yield the rows of `batch` by channel. Keys are columns of the key selector. Not for broadcast."""
         partitioner = self._spec.partitioner
         if len(self._targets) == 1 and partitioner not in ("hash", "custom"):
             yield (self._targets[0], -1), batch, timestamps
@@ -167,14 +170,14 @@ class ChannelChooser:
         select = spec.key_selector or (lambda value: value)
         for value in values:
             self.current = value
-            answer = spec.custom_partitioner(select(value), spec.consumers)
-            if not hasattr(answer, "__int__"):
-                kind = type(answer).__name__
-                raise TypeError(f"the partitioner gave an object of class {kind}: an integer is required")
-            chosen = int(answer)
+            result = spec.custom_partitioner(select(value), spec.consumers)
+            if not hasattr(result, "__int__"):
+                kind = type(result).__name__
+                raise TypeError(f"the partitioner must return an integer, got an object of class {kind}")
+            chosen = int(result)
             if not 0 <= chosen < spec.consumers:
                 raise ValueError(
-                    f"the partitioner gave channel {chosen}; allowed are 0 to {spec.consumers - 1}"
+                    f"the partitioner must return a channel from 0 to {spec.consumers - 1}, got {chosen}"
                 )
             yield chosen
 
@@ -211,29 +214,28 @@ def _portions(
         yield channel(place), bucket, stamps[place]
 
 
-# Stops a subtask that fills the disk with what it writes to an exchange.
+# A guard that stops a subtask before its output to an exchange fills the disk
 #
 # An exchange is a barrier on Spark: all of it is on disk before its first reader begins. A function that
-# never
-# ends would fill the disk and stop everything else on the machine.
+# never ends would fill the disk and stop everything else on the machine.
 
 
-#: Bytes that have to stay free, and bytes that one writer may write between checks.
-_RESERVE_BYTES, _BYTES_A_LOOK = 1 << 30, 64 << 20
+#: Bytes that must stay free, and bytes that one writer may write between checks.
+_RESERVE_BYTES, _BYTES_BETWEEN_CHECKS = 1 << 30, 64 << 20
 
 
 class DiskGuard:
-    """Looks at the disk now and then while results for the operator `consumer` are written."""
+    """Checks the disk regularly while results for the operator `consumer` are written."""
 
     def __init__(self, consumer: str) -> None:
         self._consumer = consumer
-        self._next_look = _BYTES_A_LOOK
+        self._next_check = _BYTES_BETWEEN_CHECKS
 
     def check(self, written: int) -> None:
-        """To be called with the bytes `written` so far. OSError if less than 1 GiB of disk is free."""
-        if written < self._next_look:
+        """Check the disk if enough bytes are `written`. Raises OSError if less than 1 GiB is free."""
+        if written < self._next_check:
             return
-        self._next_look = written + _BYTES_A_LOOK
+        self._next_check = written + _BYTES_BETWEEN_CHECKS
         for folder in (os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()).split(","):
             try:
                 free = shutil.disk_usage(folder).free
@@ -253,25 +255,25 @@ class DiskGuard:
         )
 
 
-#: What Spark's shuffle moves; see `EXCHANGE_SCHEMA`.
+#: The order of rows that are read before all others; see `ChannelRow.order`.
 FIRST_OF_ALL = -(2**63)
 
 
-#: What failed, in error messages: a value that cannot be written as the type that was declared for it.
-MISFIT = "putting out its results"
-#: Records whose last one promises this many blocks' bytes are written at once.
+#: The failed step, in error messages, if a value cannot be written as its declared type.
+MISFIT = "emitting its results"
+#: Records that promise this many blocks' bytes, judged by the last one, are written at once.
 _LARGE_BLOCKS = 4
 
 
 FLUSH_SECONDS = 0.1
-"""How long records for the driver wait for others at most (Flink's buffer timeout)."""
+"""Maximum time that records for the driver wait for others (Flink's buffer timeout)."""
 
-#: The payload that tells a reader that its producer was cut off: further records may be missing.
+#: The payload that announces to a reader that its producer was cut off: later records may be missing.
 CUT_OFF = b"."
 
 
 class ChannelRow(NamedTuple):
-    """A block on its way: consumer's JobEdge and subtask, and its place in what that subtask reads."""
+    """A block on its way, with the consumer's JobEdge and subtask, and its place in that subtask's input."""
 
     edge: int
     target: int
@@ -294,7 +296,7 @@ EXCHANGE_SCHEMA = pa.schema(
 
 
 class ChannelWriter:
-    """Buffers records by channel until a block's worth of bytes is there; a block never spans a watermark."""
+    """Buffers records by channel up to the bytes of a block; a block never spans a watermark."""
 
     def __init__(
         self,
@@ -307,7 +309,7 @@ class ChannelWriter:
         emit: Callable[[ChannelRow], None],
         context: OperatorContext | None = None,
     ) -> None:
-        """`context`: of the operator whose records they are."""
+        """Set up the writer; `context` belongs to the operator that emits the records."""
         self._context = context or OperatorContext(subtask=subtask)
         self._spec, self._subtask, self._batch_mode = spec, subtask, batch_mode
         self._chooser = ChannelChooser(spec, subtask, seed)
@@ -318,16 +320,16 @@ class ChannelWriter:
         self._buffers: dict[Channel, tuple[Values, list[int | None]]] = {}
         self._stamped = False
         self._buffered = 0
-        self._records_a_block = 1024  # until the first blocks have told how long records are
+        self._records_a_block = 1024  # until the first blocks show the length of records
         self._pending_batches: dict[Channel, list[tuple[pa.RecordBatch, pa.Int64Array | None]]] = {}
         self._pending_bytes: dict[Channel, int] = {}
         self.records = 0
         self.bytes = 0
-        self.cut_off = False  #: the budget is used up
+        self.cut_off = False  #: whether the budget is used up
         self._disk = DiskGuard(spec.consumer_name)
         self._flushed_at = monotonic()
         if spec.partitioner == "forward":
-            # greets its reader, which without a shuffle has no other way to know which subtask it is
+            # greet the reader, which without a shuffle has no other way to learn its subtask number
             emit(ChannelRow(spec.edge, self._chooser.targets[0], FIRST_OF_ALL, subtask, -1, b""))
 
     def open(self) -> None:
@@ -336,7 +338,9 @@ class ChannelWriter:
             try:
                 function.open(RuntimeContext(self._context))
             except BaseException as error:
-                raise failure(self._context, error, NO_RECORD, f"open of {self._chooser.what}") from error
+                raise failure(
+                    self._context, error, NO_RECORD, f"open of {self._chooser.function_name}"
+                ) from error
 
     def close(self) -> None:
         """Close the functions that choose subtasks."""
@@ -344,10 +348,12 @@ class ChannelWriter:
             try:
                 function.close()
             except BaseException as error:
-                raise failure(self._context, error, NO_RECORD, f"close of {self._chooser.what}") from error
+                raise failure(
+                    self._context, error, NO_RECORD, f"close of {self._chooser.function_name}"
+                ) from error
 
     def collect(self, values: Values, timestamps: Timestamps) -> None:
-        """Buffer records; full blocks go out.
+        """Buffer records, and send full blocks.
 
         Raises EnoughResults once the limit is reached or the budget is used up.
         """
@@ -363,7 +369,7 @@ class ChannelWriter:
     def _collect(self, values: Values, timestamps: Timestamps) -> None:
         self.records += len(values)
         if (timestamps is not None) != self._stamped and self._buffered:
-            self.flush()  # a block's records have timestamps or they have not
+            self.flush()  # either all records of a block have timestamps or none
         self._stamped = timestamps is not None
         if self._chooser.broadcast:
             self._add((-1, -1), values, timestamps)
@@ -371,19 +377,22 @@ class ChannelWriter:
         try:
             portions = list(self._chooser.split(values, timestamps))
         except BaseException as error:
-            raise failure(self._context, error, self._chooser.current, self._chooser.what) from error
+            raise failure(self._context, error, self._chooser.current, self._chooser.function_name) from error
         for channel, portion, stamps in portions:
             self._add(channel, portion, stamps)
 
     def collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Buffer a record batch; full blocks go out. Where a function chooses, records become values."""
+        """Buffer a record batch, and send full blocks.
+
+        If a function chooses the subtasks, records are converted to Python values first.
+        """
         if self._chooser.needs_values:
             stamps = None if timestamps is None else timestamps.to_pylist()
             self.collect(values_of_batch(batch, self._spec.type_info), stamps)
             return
         enough = self._spec.limit is not None and self.records + batch.num_rows >= self._spec.limit
         if enough:
-            count = self._spec.limit - self.records  # type: ignore[operator] # there is one
+            count = self._spec.limit - self.records  # type: ignore[operator] # not None here
             batch, timestamps = (
                 batch.slice(0, count),
                 None if timestamps is None else timestamps.slice(0, count),
@@ -416,7 +425,7 @@ class ChannelWriter:
                 self._flush_batches(channel)
 
     def watermark(self, timestamp: int) -> None:
-        """Records from here on come after this watermark."""
+        """Set the watermark after which the next records come."""
         self.flush()
         self._watermark = timestamp
 
@@ -431,7 +440,7 @@ class ChannelWriter:
             raise EnoughResults
 
     def tell_cut_off(self) -> None:
-        """Put all buffered records out, and tell every reader that more may be missing."""
+        """Send all buffered records, and mark for every reader that later ones may be missing."""
         self.flush()
         readers = (
             self._chooser.targets if self._spec.partitioner == "forward" else range(self._spec.consumers)
@@ -440,7 +449,7 @@ class ChannelWriter:
             self._emit(ChannelRow(self._spec.edge, target, FIRST_OF_ALL, self._subtask, -1, CUT_OFF))
 
     def flush(self) -> None:
-        """Put all buffered records out."""
+        """Send all buffered records."""
         for channel in list(self._buffers):
             self._flush_values(channel)
         for channel in list(self._pending_batches):
@@ -460,12 +469,12 @@ class ChannelWriter:
         if large or len(buffer[0]) >= self._records_a_block:
             self._flush_values(channel)
         elif self._buffered >= 32 * self._records_a_block:
-            self.flush()  # many key groups: none is full, all of them together are large
+            self.flush()  # many key groups: none is full, but together they are large
 
     def _flush_values(self, channel: Channel) -> None:
         values, stamps = self._buffers.pop(channel)
         self._buffered -= len(values)
-        # one input list can be any number of results; a block stays a block
+        # one input list can become any number of results; a block keeps its size
         for start in range(0, len(values), step := max(self._records_a_block, 1)):
             part = values[start : start + step] if len(values) > step else values
             part_stamps = (stamps[start : start + step] if len(values) > step else stamps) or None

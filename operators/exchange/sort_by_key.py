@@ -1,7 +1,7 @@
-"""BATCH mode: the records of one key group, key by key, each key's sorted by timestamp.
+"""Sort the records of one key group by key, and by timestamp within a key, in BATCH mode.
 
-In memory as long as they fit; otherwise in sorted runs on disk that are merged, so that also one key with
-most of the data streams through.
+Held in memory if they fit; otherwise in sorted runs on disk that are merged, so even one key with most of the
+data streams through.
 
 Source: org.apache.flink.streaming.api.operators.sort.{SortingDataInput,MultiInputSortingDataInput}.
 """
@@ -20,7 +20,7 @@ from penstock.operators.common.serialized_keys import dictionary_key
 
 _CHUNK = 4096
 
-#: Timestamp, input, value: sorts as Flink does, an input before the next one where timestamps are equal.
+#: Timestamp, input, value: sorted as in Flink, by input number if timestamps are equal.
 _Entry = tuple[int, int, Any]
 
 
@@ -35,8 +35,8 @@ class Portion(NamedTuple):
 class KeySorter:
     """Collects the records of one key group.
 
-    As long as they come from one input, and all or none have timestamps, they are lists by key, of records or
-    of timestamps with records: that is quicker than entries for all cases.
+    If they come from one input, and all or none have timestamps, they are stored in lists by key, of records
+    or of timestamps with records: that is quicker than entries, which cover all cases.
     """
 
     def __init__(self, memory_bytes: int) -> None:
@@ -56,14 +56,14 @@ class KeySorter:
     def add(
         self, input_number: int, keys: list[Any], values: Values, timestamps: Timestamps, size_bytes: int
     ) -> None:
-        """Add records; `size_bytes` is roughly what they take."""
+        """Add records; `size_bytes` is their approximate size."""
         if self._plain is not None and not self._plain_input:
             self._plain_input, self._plain_stamped = input_number, timestamps is not None
         plain = (self._plain_input, self._plain_stamped) == (input_number, timestamps is not None)
         if self._plain is not None and plain:
             lists = self._plain
-            kept = values if timestamps is None else zip(_without_none(timestamps), values, strict=True)
-            for key, value in zip(keys, kept, strict=True):
+            records = values if timestamps is None else zip(_without_none(timestamps), values, strict=True)
+            for key, value in zip(keys, records, strict=True):
                 kind = type(key)
                 lists[key if kind is int or kind is str else dictionary_key(key)].append(value)
         else:
@@ -77,8 +77,8 @@ class KeySorter:
     def _to_entries(self) -> None:
         if self._plain is not None:
             lists, self._plain = self._plain, None
-            for key, kept in lists.items():
-                stamps, values = _unzipped(kept) if self._plain_stamped else (None, kept)
+            for key, records in lists.items():
+                stamps, values = _unzipped(records) if self._plain_stamped else (None, records)
                 self._add_entries(self._plain_input, repeat(key, len(values)), values, stamps)
 
     def _add_entries(
@@ -100,14 +100,14 @@ class KeySorter:
                 key_entries.append((stamp, input_number, value))
 
     def drain(self) -> Iterator[Iterator[Portion]]:
-        """Key by key, in order of first appearance: its records. Empties the sorter."""
+        """Yield the records of each key, in order of the keys' first appearance. Empties the sorter."""
         if self._plain is not None:
-            for kept in self._plain.values():
+            for records in self._plain.values():
                 if not self._plain_stamped:
-                    yield iter([Portion(self._plain_input, kept, None)])
+                    yield iter([Portion(self._plain_input, records, None)])
                     continue
-                kept.sort(key=_stamp)
-                stamps, values = _unzipped(kept)
+                records.sort(key=_stamp)
+                stamps, values = _unzipped(records)
                 yield iter([Portion(self._plain_input, values, stamps)])
         elif not self._runs:
             for entries in self._entries:
@@ -123,16 +123,16 @@ class KeySorter:
         self.close()
 
     def close(self) -> None:
-        """Forget everything; delete what is on disk."""
+        """Forget everything, and delete the runs on disk."""
         for run in self._runs:
             run.close()
         self._start()
 
     def _portions(self, entries: Iterator[_Entry]) -> Iterator[Portion]:
-        for input_number, of_input in groupby(entries, key=itemgetter(1)):
+        for input_number, input_entries in groupby(entries, key=itemgetter(1)):
             values: Values = []
             stamps: list[int | None] = []
-            for stamp, _, value in of_input:
+            for stamp, _, value in input_entries:
                 values.append(value)
                 stamps.append(None if stamp == MIN_WATERMARK else stamp)
                 if len(values) == _CHUNK and self._runs:
@@ -163,10 +163,10 @@ def _without_none(timestamps: list[int | None]) -> list[int]:
     return [MIN_WATERMARK if stamp is None else stamp for stamp in timestamps]
 
 
-def _unzipped(kept: list[tuple[int, Any]]) -> tuple[list[int | None], Values]:
-    """Timestamps, None again where a record has none, and records."""
-    stamps = [None if stamp == MIN_WATERMARK else stamp for stamp, _ in kept]
-    return stamps, [value for _, value in kept]
+def _unzipped(records: list[tuple[int, Any]]) -> tuple[list[int | None], Values]:
+    """Return timestamps (None if a record has none) and records."""
+    stamps = [None if stamp == MIN_WATERMARK else stamp for stamp, _ in records]
+    return stamps, [value for _, value in records]
 
 
 def _read_run(run: IO[bytes]) -> Iterator[tuple[int, _Entry]]:

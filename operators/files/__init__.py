@@ -1,1 +1,1 @@
-"""Files, local and remote: found, cut over the subtasks, opened, read by lines, forced to disk."""
+"""Local and remote files, which are found, cut over the subtasks, opened, read by lines, forced to disk."""

@@ -1,4 +1,4 @@
-"""Files that survive a crash of the machine: forced to the disk before anything depends on them.
+"""Files that survive a crash of the machine, forced to the disk before anything depends on them.
 
 On the local file system data and folder entries are forced by fsync. Remote file systems acknowledge a file
 when it is closed, so there is nothing to force.
@@ -17,7 +17,7 @@ from typing import Any
 
 from pyarrow import fs
 
-# Files and folders that only this user reads and writes, and the check that an existing one is such.
+# Files and folders that only this user reads and writes, and checks of existing ones
 #
 # Files that another user may have written are not trusted: they may name anything. Nothing here imports
 # pyarrow.
@@ -28,23 +28,23 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class NotOwnError(PermissionError):
-    """A file or folder that others may have written; `strerror` says whose it is."""
+    """A file or folder that others may have written; `strerror` has the reason."""
 
     def __str__(self) -> str:
         return f"{self.filename} is not used: {self.strerror}"
 
 
 def make_private_folder(path: str | os.PathLike[str]) -> None:
-    """Make the folder `path` and the missing ones above it, each for this user only, and force their names.
+    """Create the folder `path` and the missing ones above it, each for this user only; force their names.
 
-    Existing folders stay as they are. OSError if one cannot be made.
+    Existing folders do not change. Raises OSError if one cannot be created.
     """
     folder, missing = os.path.abspath(path), []
     while not os.path.lexists(folder):
         missing.append(folder)
         folder = os.path.dirname(folder)
     for missing_folder in reversed(missing):
-        with suppress(FileExistsError):  # another process makes it as well
+        with suppress(FileExistsError):  # another process creates it as well
             os.mkdir(missing_folder, 0o700)
             _force_path(os.path.dirname(missing_folder))
     if not os.path.isdir(path):
@@ -52,7 +52,7 @@ def make_private_folder(path: str | os.PathLike[str]) -> None:
 
 
 def create_private_file(path: str) -> int:
-    """A descriptor of the new file `path`, for writing. FileExistsError if there is something."""
+    """Create the file `path` and return its descriptor for writing. Raises FileExistsError if it exists."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, 0o600)
 
@@ -66,10 +66,10 @@ def write_private_file(path: str, data: bytes) -> None:
 
 
 def read_own_file(path: str) -> bytes:
-    """The bytes of a file that only this user can have written.
+    """Return the bytes of a file that only this user can have written.
 
-    NotOwnError if it is a link or no file, or where others may write it; FileNotFoundError, and other
-    OSErrors, as ever.
+    Raises NotOwnError if it is a link, not a file, or writable by others; FileNotFoundError and other
+    OSErrors as usual.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -81,29 +81,29 @@ def read_own_file(path: str) -> bytes:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(21, os.strerror(21), path)
-        why = _why_not(status) if stat.S_ISREG(status.st_mode) else "it is no file"
-        if why is None and status.st_size > _LARGEST_BYTES:
-            why = f"it has {status.st_size:,} bytes"
-        if why is not None:
-            raise _not_own(path, why)
+        reason = _reason_against(status) if stat.S_ISREG(status.st_mode) else "it is not a file"
+        if reason is None and status.st_size > _LARGEST_BYTES:
+            reason = f"it has {status.st_size:,} bytes"
+        if reason is not None:
+            raise _not_own(path, reason)
         return file.read()
 
 
 def require_own_folder(path: str) -> None:
-    """NotOwnError unless `path` is a folder, not a link to one, that only this user can have filled.
+    """Raise NotOwnError unless `path` is a folder, not a link, that only this user can have filled.
 
-    FileNotFoundError if there is none.
+    Raises FileNotFoundError if it is missing.
     """
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
         raise _not_own(path, "it is a link")
-    why = _why_not(status) if stat.S_ISDIR(status.st_mode) else "it is no folder"
-    if why is not None:
-        raise _not_own(path, why)
+    reason = _reason_against(status) if stat.S_ISDIR(status.st_mode) else "it is not a folder"
+    if reason is not None:
+        raise _not_own(path, reason)
 
 
 def require_own_place(path: str | os.PathLike[str]) -> None:
-    """As `require_own_folder`, but `path` may be a link of this user's, or of root's, to such a folder."""
+    """Check as `require_own_folder`, but let `path` be a link of this user, or of root, to such a folder."""
     link = os.lstat(path)
     if stat.S_ISLNK(link.st_mode) and link.st_uid not in (os.geteuid(), 0):
         raise _not_own(os.fspath(path), f"it is a link of user {link.st_uid}")
@@ -111,7 +111,7 @@ def require_own_place(path: str | os.PathLike[str]) -> None:
 
 
 def _force_path(path: str) -> None:
-    """Return when a file, or the names in a folder, are on the disk. OSError if it is missing."""
+    """Return when a file, or the names in a folder, are on the disk. Raises OSError if it is missing."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -119,36 +119,36 @@ def _force_path(path: str) -> None:
         os.close(descriptor)
 
 
-def _why_not(status: os.stat_result) -> str | None:
+def _reason_against(status: os.stat_result) -> str | None:
     if status.st_uid != os.geteuid():
         return f"it belongs to user {status.st_uid}"
     return "others may write it" if status.st_mode & _WRITABLE_BY_OTHERS else None
 
 
-def _not_own(path: str, why: str) -> NotOwnError:
-    return NotOwnError(1, why, path)
+def _not_own(path: str, reason: str) -> NotOwnError:
+    return NotOwnError(1, reason, path)
 
 
 _MOST_REMOVALS = 20
 
 _VALUE = "value"
-"""The file in a folder that stands for one, where the file system has no hard links."""
+"""The file in a folder that replaces a file if the file system has no hard links."""
 
 
 def force_file(system: fs.FileSystem, path: str) -> None:
-    """Return when the closed file `path` is on the disk. OSError if it is missing or cannot be written."""
+    """Return when the closed file `path` is on the disk. Raises OSError if it is missing or not writable."""
     if isinstance(system, fs.LocalFileSystem):
         _force_path(path)
 
 
 def force_folder(system: fs.FileSystem, path: str) -> None:
-    """Return when the entries of the folder `path` are on the disk. OSError if it is missing."""
+    """Return when the entries of the folder `path` are on the disk. Raises OSError if it is missing."""
     if isinstance(system, fs.LocalFileSystem):
         _force_path(path)
 
 
 def make_folder(system: fs.FileSystem, path: str) -> None:
-    """Make `path` and the missing folders above it, and force their names to the disk."""
+    """Create `path` and the missing folders above it, and force their names to the disk."""
     missing = []
     above = path
     while system.get_file_info(above).type == fs.FileType.NotFound and above != posixpath.dirname(above):
@@ -160,7 +160,7 @@ def make_folder(system: fs.FileSystem, path: str) -> None:
 
 
 def make_folder_of_user(system: fs.FileSystem, path: str) -> None:
-    """As `make_folder`; on the local file system only this user enters what is made."""
+    """Create folders as `make_folder`; on the local file system only this user can enter new ones."""
     if isinstance(system, fs.LocalFileSystem):
         make_private_folder(path)
     else:
@@ -168,27 +168,28 @@ def make_folder_of_user(system: fs.FileSystem, path: str) -> None:
 
 
 def move_file(system: fs.FileSystem, source: str, target: str, below: str) -> None:
-    """Rename a file below the folder `below` to another place there; what `target` named is replaced.
+    """Rename a file below the folder `below` to another place there, replacing `target`.
 
-    On the local file system no link below that folder is followed. OSError if that cannot be done.
+    On the local file system no link below that folder is followed. Raises OSError if the file cannot be
+    renamed.
     """
     if not isinstance(system, fs.LocalFileSystem):
         system.move(source, target)
         return
     names = posixpath.basename(source), posixpath.basename(target)
     with (
-        open_folder(below, posixpath.dirname(source)) as giving,
-        open_folder(below, posixpath.dirname(target)) as taking,
+        open_folder(below, posixpath.dirname(source)) as source_folder,
+        open_folder(below, posixpath.dirname(target)) as target_folder,
     ):
-        os.rename(*names, src_dir_fd=giving, dst_dir_fd=taking)
+        os.rename(*names, src_dir_fd=source_folder, dst_dir_fd=target_folder)
 
 
 @contextmanager
 def open_folder(below: str, path: str, *, make: bool = False) -> Iterator[int]:
-    """A descriptor of the local folder `path`, at or below the folder `below`, with no link on the way.
+    """Yield a descriptor of the local folder `path`, at or below the folder `below`, with no link between.
 
-    With `make`, missing folders on the way are made, and their names forced to the disk. OSError otherwise,
-    and where something on the way is no folder.
+    With `make`, missing folders between them are created, and their names forced to the disk. Raises OSError
+    if one is missing, or is not a folder.
     """
     relative = posixpath.relpath(path, below)
     parts = [] if relative == "." else relative.split("/")
@@ -203,9 +204,9 @@ def open_folder(below: str, path: str, *, make: bool = False) -> Iterator[int]:
             try:
                 inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=descriptor)
             except OSError as error:
-                way = posixpath.join(below, *parts[: number + 1])
-                said = "it is a link" if os.path.islink(way) else error.strerror
-                raise OSError(error.errno, said, way) from None
+                inner_path = posixpath.join(below, *parts[: number + 1])
+                reason = "it is a link" if os.path.islink(inner_path) else error.strerror
+                raise OSError(error.errno, reason, inner_path) from None
             os.close(descriptor)
             descriptor = inner
         yield descriptor
@@ -214,10 +215,10 @@ def open_folder(below: str, path: str, *, make: bool = False) -> Iterator[int]:
 
 
 def write_once(system: fs.FileSystem, path: str, value: Any) -> bool:
-    """Write the JSON `value` to the new file `path`, whole and on the disk; False if `path` is there already.
+    """Write the JSON `value` to the new file `path`, atomically and durably; return False if it exists.
 
-    Only this user reads it. If several processes write `path` at once, one of them gets True; object stores
-    cannot say so, and there the later one replaces the file.
+    Only this user can read it. If several processes write `path` at once, only one of them gets True; on
+    object stores, which cannot ensure this, the last one replaces the file.
     """
     data = json.dumps(value).encode()
     folder = posixpath.dirname(path)
@@ -243,15 +244,15 @@ def write_once(system: fs.FileSystem, path: str, value: Any) -> bool:
 
 
 def name_once(file: str, path: str) -> bool:
-    """Give a whole local file the name `path` as well; False if `path` is there already.
+    """Give a complete local file the name `path` as well; return False if `path` exists already.
 
-    Where the file system has no hard links, `path` becomes a folder that holds a copy: the one thing that all
-    systems make whole and refuse where it is there.
+    If the file system has no hard links, `path` becomes a folder with a copy, which every system can create
+    atomically and exclusively.
     """
     try:
         os.link(file, path)
     except FileExistsError:
-        # the answer of a server may have been lost, and the kernel has asked again
+        # the reply of a server may have been lost, and the kernel has sent the request again
         return _is_same(file, path)
     except FileNotFoundError:
         raise
@@ -285,16 +286,16 @@ def _make_once(file: str, path: str) -> bool:
 
 
 def read_once_written(system: fs.FileSystem, path: str) -> Any:
-    """The value of a file that write_once wrote; None if there is no such file.
+    """Return the value of a file of write_once; None if it does not exist.
 
-    NotOwnError if another user may have written it, ValueError if it is no JSON.
+    Raises NotOwnError if another user may have written it, ValueError if it is not JSON.
     """
     data = read_bytes_once_written(system, path)
     return None if data is None else json.loads(data)
 
 
 def read_bytes_once_written(system: fs.FileSystem, path: str) -> bytes | None:
-    """The JSON text of a file that write_once wrote; None and errors as `read_once_written`."""
+    """Return the JSON text of a file of write_once; None and errors as for `read_once_written`."""
     try:
         if not isinstance(system, fs.LocalFileSystem):
             with system.open_input_stream(path, compression=None) as stream:
@@ -309,22 +310,22 @@ def read_bytes_once_written(system: fs.FileSystem, path: str) -> bytes | None:
 
 
 def remove_once_written(system: fs.FileSystem, path: str) -> None:
-    """Remove a file that write_once wrote. FileNotFoundError if there is none."""
+    """Remove a file of write_once. Raises FileNotFoundError if it does not exist."""
     if not isinstance(system, fs.LocalFileSystem):
         system.delete_file(path)
         return
     try:
         os.unlink(path)
-    except (IsADirectoryError, PermissionError):  # the latter as POSIX has it
+    except (IsADirectoryError, PermissionError):  # the latter by POSIX
         if os.path.islink(path) or not os.path.isdir(path):
             raise
         shutil.rmtree(path)
 
 
 def remove_folder(system: fs.FileSystem, path: str) -> None:
-    """Delete `path`, if it is there, and everything in it, also while others still write into it.
+    """Delete `path`, if it exists, with its content, even while others still write into it.
 
-    On the local file system a link is left as it is: NotADirectoryError.
+    On the local file system a link is not removed: raises NotADirectoryError.
     """
     for attempt in range(_MOST_REMOVALS):
         try:

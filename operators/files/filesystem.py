@@ -1,7 +1,7 @@
 """Files by path or URI, local or remote, through pyarrow's file systems.
 
 Source: org.apache.flink.connector.file.src.enumerate.{NonSplittingRecursiveEnumerator,DefaultFileFilter} for
-which files are found.
+the choice of files.
 """
 
 import bz2
@@ -19,14 +19,14 @@ from xxhash import xxh3_128
 
 
 class FileEntry(NamedTuple):
-    """A file as the enumerator found it."""
+    """A file with its size, as enumerated."""
 
     path: str
     size: int
 
 
 def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URI (`file:`, `s3:`, `hdfs:`, `gs:`, …), and the path within it."""
+    """Return the file system of a path or URI (`file:`, `s3:`, `hdfs:`, `gs:`, …), and the path within it."""
     if "://" in path:
         return fs.FileSystem.from_uri(path)  # type: ignore[no-any-return]
     return fs.LocalFileSystem(), os.path.abspath(os.path.join(_relative_to, path.removeprefix("file:")))
@@ -37,8 +37,8 @@ _relative_to = ""
 
 @contextmanager
 def relative_paths_from(folder: str) -> Iterator[None]:
-    """Relative paths of sources and sinks start at `folder`, even if the working directory changes."""
-    global _relative_to  # noqa: PLW0603 as the process has one working folder
+    """Let relative paths of sources and sinks start at `folder`, whatever the working directory."""
+    global _relative_to  # noqa: PLW0603 the process has one working folder
     before, _relative_to = _relative_to, folder
     try:
         yield
@@ -47,10 +47,10 @@ def relative_paths_from(folder: str) -> Iterator[None]:
 
 
 def find_files(paths: Iterable[str]) -> list[FileEntry]:
-    """All files at and below `paths`, folder by folder in order of name.
+    """Return all files at and below `paths`, folder by folder in order of name.
 
-    As in Flink, files and folders whose name starts with `.` or `_` are left out, also where `paths` names
-    one. FileNotFoundError if a path leads nowhere, ValueError without any path.
+    As in Flink, files and folders whose name starts with `.` or `_` are left out, even if `paths` names them.
+    Raises FileNotFoundError if a path does not exist, ValueError without any path.
     """
     roots = list(paths)
     if not roots:
@@ -83,7 +83,7 @@ def _joined(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{name}"
 
 
-# Bytes of a file, decompressed by what its name ends in.
+# Bytes of a file, decompressed according to the ending of its name
 #
 # Source: org.apache.flink.connector.file.src.compression.StandardDeCompressors.
 
@@ -99,12 +99,12 @@ _SKIPPED_AT_ONCE = 1 << 20
 
 
 def is_compressed(path: str) -> bool:
-    """Whether the file can only be read from its beginning. Zstandard is beyond what Flink knows."""
+    """Whether the file can only be read from its beginning. Flink does not support Zstandard."""
     return os.path.splitext(path)[1] in {*_OPENERS, ".deflate", ".zst"}
 
 
 def open_bytes(path: str) -> IO[bytes]:
-    """The file's bytes from the beginning, decompressed."""
+    """Return the file's bytes from the beginning, decompressed."""
     system, inside = filesystem_of(path)
     ending = os.path.splitext(path)[1]
     if ending == ".zst":
@@ -113,12 +113,12 @@ def open_bytes(path: str) -> IO[bytes]:
     if ending in _OPENERS:
         return cast("IO[bytes]", _OPENERS[ending](raw, "rb"))
     if ending == ".deflate":
-        return cast("IO[bytes]", _Inflated(raw))
+        return cast("IO[bytes]", _InflatedFile(raw))
     return cast("IO[bytes]", raw)
 
 
 def open_at(path: str, start: int) -> IO[bytes]:
-    """The file's bytes as they are, from `start` on."""
+    """Return the file's raw bytes from `start` on."""
     system, inside = filesystem_of(path)
     file = system.open_input_file(inside)
     file.seek(start)
@@ -131,8 +131,8 @@ def skip_bytes(file: IO[bytes], size: int) -> None:
         size -= len(data)
 
 
-class _Inflated:
-    """A zlib stream; the standard library has no file for it."""
+class _InflatedFile:
+    """A file over a zlib stream, which the standard library lacks."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw, self._inflate = raw, zlib.decompressobj()
@@ -149,14 +149,14 @@ class _Inflated:
     def close(self) -> None:
         self._raw.close()
 
-    def __enter__(self) -> "_Inflated":
+    def __enter__(self) -> "_InflatedFile":
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
 
-# Identifies the files that a job reads, to tell whether another run has read the same ones.
+# The identity of the files that a job reads, for comparison with another run
 
 
 _CHEAP_BYTES = 8 << 20
@@ -164,31 +164,33 @@ _CHEAP_BYTES_TOGETHER = 64 << 20
 
 
 def identify_files(paths: Iterable[str]) -> str | None:
-    """A digest of the files at and below `paths`: names, sizes, times of modification, content of small ones.
+    """Return a digest of the files at and below `paths`.
 
-    Large local files also count with the time of their last status change, which no program can set. None if
+    It covers names, sizes, modification times and the content of small files.
+
+    For large local files it includes the time of their last status change, which no program can set. None if
     any of that cannot be read.
     """
     hasher, bytes_left = hashlib.sha256(), _CHEAP_BYTES_TOGETHER
     try:
         for path, size in find_files(paths):
             system, inside = filesystem_of(path)
-            known: list[object] = [path, size]
+            facts: list[object] = [path, size]
             if isinstance(system, fs.LocalFileSystem):
                 status = os.stat(inside)
-                known += [status.st_size, status.st_mtime_ns]
+                facts += [status.st_size, status.st_mtime_ns]
                 if status.st_size <= min(_CHEAP_BYTES, bytes_left):
                     bytes_left -= status.st_size
                     with open(inside, "rb") as file:
-                        known.append(xxh3_128(file.read()).hexdigest())
+                        facts.append(xxh3_128(file.read()).hexdigest())
                 else:
-                    known += [status.st_ctime_ns, status.st_ino]
+                    facts += [status.st_ctime_ns, status.st_ino]
             else:
                 modified = system.get_file_info(inside).mtime_ns
                 if modified is None:
                     return None
-                known.append(modified)
-            hasher.update(repr(known).encode(errors="surrogatepass"))
+                facts.append(modified)
+            hasher.update(repr(facts).encode(errors="surrogatepass"))
     except (OSError, ValueError):
         return None
     return hasher.hexdigest()

@@ -1,6 +1,6 @@
-"""Lines of text of a file or of a range of its bytes, as Java's BufferedReader cuts them: \\n, \\r or \\r\\n.
+"""Lines of text of a file or of a range of its bytes, cut as by Java's BufferedReader: \\n, \\r or \\r\\n.
 
-Python's `splitlines` cuts at more (form feed, line separator, …), so that it is not used.
+Python's `splitlines` cuts at further characters (form feed, line separator, …).
 """
 
 import codecs
@@ -10,35 +10,35 @@ from typing import IO, Any, NamedTuple
 
 from penstock.operators.files.filesystem import FileEntry, is_compressed, open_at, open_bytes
 
-# Cutting files over subtasks: whole files, and pieces of big ones.
+# Cutting files over subtasks: whole files, and pieces of big ones
 #
-# Source: org.apache.flink.connector.file.src.enumerate.BlockSplittingRecursiveEnumerator; the assignment is
-# made once, by size, where Flink's assigners hand splits out on request.
+# Source: org.apache.flink.connector.file.src.enumerate.BlockSplittingRecursiveEnumerator; splits are assigned
+# once, by size, while Flink's assigners distribute them on request.
 
 
-#: No file is cut into pieces smaller than this, bytes.
+#: No file is cut into pieces of fewer bytes than this.
 SMALLEST_PIECE = 8 << 20
 
 
 class FileSplit(NamedTuple):
-    """A piece of a file: the records that start in these bytes, or that are in these row groups."""
+    """A piece of a file, with the records that start in these bytes, or that are in these row groups."""
 
     path: str
     start: int  #: bytes
     length: int  #: bytes
-    details: Any = None  #: what else the format needs to read it: row groups, partition values
+    details: Any = None  #: other data for the format: row groups, partition values
 
 
 Cut = Callable[[FileEntry, int], list[FileSplit]]
 
 
 def whole(file: FileEntry, piece: int) -> list[FileSplit]:
-    """The file as one split."""
+    """Return the file as one split."""
     return [FileSplit(file.path, 0, file.size)]
 
 
 def by_bytes(file: FileEntry, piece: int) -> list[FileSplit]:
-    """Equal ranges of bytes, of `piece` bytes or somewhat less; the last one may be shorter."""
+    """Return equal ranges of bytes, of `piece` bytes or slightly less; the last one may be shorter."""
     count = -(-file.size // piece)
     length = -(-file.size // count)
     starts = range(0, file.size, length)
@@ -46,9 +46,9 @@ def by_bytes(file: FileEntry, piece: int) -> list[FileSplit]:
 
 
 def split_files(files: Sequence[FileEntry], parallelism: int, cut: Cut) -> list[list[FileSplit]]:
-    """The splits of each subtask; empty files have none.
+    """Return the splits of each subtask; empty files have none.
 
-    A piece is as much as a subtask gets where all get the same, so that one big file keeps all of them busy.
+    A piece is an equal share of all bytes per subtask, so that one big file keeps all of them busy.
     """
     total = sum(file.size for file in files)
     piece = max(SMALLEST_PIECE, -(-total // parallelism))
@@ -56,7 +56,7 @@ def split_files(files: Sequence[FileEntry], parallelism: int, cut: Cut) -> list[
 
 
 def balanced(splits: Iterable[FileSplit], parallelism: int) -> list[list[FileSplit]]:
-    """`splits` over subtasks of about equal bytes; a subtask reads its own in the order they came in."""
+    """Distribute `splits` over subtasks of about equal bytes; each reads its splits in their given order."""
     numbered = list(enumerate(splits))
     loads = [(0, subtask) for subtask in range(parallelism)]
     owner: dict[int, int] = {}
@@ -72,22 +72,22 @@ def balanced(splits: Iterable[FileSplit], parallelism: int) -> list[list[FileSpl
 
 _BLOCK = 256 << 10
 
-#: Charsets in which the bytes 10 and 13 are line ends and nothing else: their files can be cut anywhere.
+#: Charsets in which the bytes 10 and 13 can only be line ends: their files can be cut anywhere.
 _CUTTABLE = ("utf-8", "ascii", "iso8859", "cp125", "cp437", "koi8", "mac-roman")
 
 
 def python_charset(name: str) -> str:
-    """Python's name of a charset that Java's Charset.forName knows; LookupError for an unknown one."""
+    """Return Python's name of a Java charset. Raises LookupError for an unknown one."""
     return codecs.lookup(name).name
 
 
 def can_be_cut(charset: str) -> bool:
-    """Whether a range of bytes of a file of this charset can be read by itself."""
+    """Whether a range of bytes of a file of this charset can be read independently."""
     return python_charset(charset).startswith(_CUTTABLE)
 
 
 def read_lines(split: FileSplit, charset: str) -> Iterator[list[str]]:
-    """The lines that start in a split, in lists of some hundred KB of text; malformed bytes become U+FFFD."""
+    """Yield the lines that start in a split, in lists of some hundred KB; malformed bytes become U+FFFD."""
     name = python_charset(charset)
     if split.start == 0 and (is_compressed(split.path) or not can_be_cut(charset)):
         with open_bytes(split.path) as file:
@@ -99,17 +99,17 @@ def read_lines(split: FileSplit, charset: str) -> Iterator[list[str]]:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.split("\n")
         if not lines[-1]:
-            lines.pop()  # after the last line end there is no line
+            lines.pop()  # no line follows the last line end
         if lines:
             yield lines
 
 
 def line_blocks(split: FileSplit) -> Iterator[bytes]:
-    """The bytes of the lines that start in a split of an uncompressed file, cut after line ends."""
+    """Yield the bytes of the lines that start in a split of an uncompressed file, cut after line ends."""
     end = split.start + split.length
     with open_at(split.path, max(split.start - 1, 0)) as file:
-        rest = b"" if split.start == 0 else _behind_line_end(file)
-        # file position is split.start - 1 + what was read; `rest` is what of that starts a line
+        rest = b"" if split.start == 0 else _after_line_end(file)
+        # the file position is split.start - 1 + the bytes read; `rest` is the part of them that starts a line
         position = file.tell() - len(rest)
         while position < end:
             block = rest + file.read(max(_BLOCK, len(rest)))  # no quadratic time for one long line
@@ -132,8 +132,8 @@ def line_blocks(split: FileSplit) -> Iterator[bytes]:
             rest = block[cut:]
 
 
-def _behind_line_end(file: IO[bytes]) -> bytes:
-    """Skip the line that starts before the split; gives what was read after its end."""
+def _after_line_end(file: IO[bytes]) -> bytes:
+    """Skip the line that starts before the split; return the bytes that were read after its end."""
     carry = b""
     while block := file.read(_BLOCK):
         block = carry + block
@@ -145,7 +145,7 @@ def _behind_line_end(file: IO[bytes]) -> bytes:
 
 
 def _line_end(block: bytes, start: int) -> int | None:
-    """The end of the line that holds byte `start` (after its line end); None if not within `block`."""
+    """Return the end of the line with byte `start` (after its line end); None if it is not in `block`."""
     newline, carriage = block.find(b"\n", start), block.find(b"\r", start)
     if carriage < 0 or 0 <= newline < carriage:
         return None if newline < 0 else newline + 1
@@ -155,26 +155,26 @@ def _line_end(block: bytes, start: int) -> int | None:
 
 
 def _last_line_end(block: bytes) -> int:
-    """The end of the last line that ends within `block`; 0 if none does."""
+    """Return the end of the last line that ends within `block`; 0 if none does."""
     if block.endswith(b"\r"):
         block = block[:-1]
     return max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
 
 
 def _decoded_lines(file: IO[bytes], charset: str) -> Iterator[list[str]]:
-    """Lines of a stream that can only be read from its beginning."""
+    """Yield lines of a stream that can only be read from its beginning."""
     first = file.read(_BLOCK)
     if charset == "utf-16" and not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        charset = "utf-16-be"  # Java's choice where no byte order mark says otherwise
+        charset = "utf-16-be"  # Java's choice without a byte order mark
     decoder = codecs.getincrementaldecoder(charset)("replace")
     rest, block = "", first
     while block:
         text = rest + decoder.decode(block)
-        held = text.endswith("\r")  # a \n may follow in the next block
-        if held:
+        ends_in_return = text.endswith("\r")  # a \n may follow in the next block
+        if ends_in_return:
             text = text[:-1]
         lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        rest = lines.pop() + ("\r" if held else "")
+        rest = lines.pop() + ("\r" if ends_in_return else "")
         if lines:
             yield lines
         block = file.read(max(_BLOCK, len(rest)))

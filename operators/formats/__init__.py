@@ -1,1 +1,1 @@
-"""Formats of records in files and messages: CSV, JSON, Parquet, text."""
+"""Formats of records in files and messages, which are CSV, JSON, Parquet and text."""

@@ -1,4 +1,4 @@
-"""CSV files: the reader's format for FileSource, and the writers' for FileSink.
+"""The format of CSV files for FileSource, and the formats for FileSink.
 
 Source: pyflink.datastream.formats.csv.{CsvReaderFormat,CsvBulkWriters},
 org.apache.flink.formats.csv.{CsvReaderFormat,CsvBulkWriter}.
@@ -33,11 +33,10 @@ from penstock.operators.files.lines import FileSplit, by_bytes, can_be_cut, pyth
 from penstock.operators.formats.csv_rows import CsvSchema, Parse, line_writer, parse_records, parsers, quoting
 from penstock.operators.formats.part_formats import PartFormat, RowDataBulkWriterFactory, RowFormat
 
-# Blocks of plain CSV read through Arrow, ten times as fast as record by record; others are left to csv_rows.
+# Blocks of plain CSV, read through Arrow ten times as fast as record by record; csv_rows reads others
 #
-# A block is plain where Jackson, Python's csv and Arrow agree on its records: every quote opens a value,
-# closes
-# one or is doubled, lines end at \n, and nothing is escaped or a comment.
+# A block is plain if Jackson, Python's csv and Arrow agree on its records: every quote opens a value, closes
+# one or is doubled, lines end at \n, and it has neither escapes nor comments.
 
 
 _BLOCK = 1 << 20
@@ -65,7 +64,7 @@ def can_be_plain(schema: CsvSchema) -> bool:
 
 
 def plain_blocks(file: IO[bytes], schema: CsvSchema) -> Iterator[bytes | None]:
-    """The file in blocks of whole records; None, and no more, before one that is not plain."""
+    """Yield the file in blocks of whole records; yield None, and end, before a block that is not plain."""
     rest = b""
     while data := file.read(max(_BLOCK, len(rest))):  # no quadratic time for one long record
         block = rest + data
@@ -77,12 +76,12 @@ def plain_blocks(file: IO[bytes], schema: CsvSchema) -> Iterator[bytes | None]:
             yield block[:end]
         rest = block[end:]
     if rest:
-        # a line end more than there is: what is open then is not plain
+        # with one more line end: a value that is then open is not plain
         yield rest if _end_of_records(rest + b"\n", schema) == len(rest) + 1 else None
 
 
 def _end_of_records(block: bytes, schema: CsvSchema) -> int | None:
-    """The end of the last whole record; None if the records up to there are not plain."""
+    """Return the end of the last whole record; None if the records up to there are not plain."""
     if b"\r" in block or b"\0" in block:
         return None
     settings = schema.settings
@@ -104,8 +103,8 @@ def _end_of_records(block: bytes, schema: CsvSchema) -> int | None:
 
 
 def rows_of_block(block: bytes, schema: CsvSchema, names: list[str]) -> Values | None:
-    """The rows of a plain block; None if a value or the number of values may be wrong."""
-    if _is_not_for_arrow(block):
+    """Return the rows of a plain block; None if a value or the number of values may be wrong."""
+    if _is_misread_by_arrow(block):
         return None
     settings = schema.settings
     numbers = [str(place) for place in range(len(schema))]
@@ -134,8 +133,8 @@ def rows_of_block(block: bytes, schema: CsvSchema, names: list[str]) -> Values |
     return rows_of_columns(names, columns)
 
 
-def _is_not_for_arrow(block: bytes) -> bool:
-    """Arrow takes hexadecimal numbers, and an empty line for a record of empty values."""
+def _is_misread_by_arrow(block: bytes) -> bool:
+    """Whether Arrow would accept a hexadecimal number, or drop an empty line, which is a record."""
     data = np.frombuffer(block, np.uint8)
     first, second = data[:-1], data[1:]
     hexadecimal = (first == ord("0")) & ((second | 0x20) == ord("x"))
@@ -149,20 +148,20 @@ def _arrow_type(type_info: TypeInformation) -> pa.DataType:
     return pa.string()
 
 
-def _values(column: pa.ChunkedArray, as_they_are: bool, parse: Parse) -> list[Any]:
+def _values(column: pa.ChunkedArray, unparsed: bool, parse: Parse) -> list[Any]:
     values: list[Any] = column.to_pylist()
-    return values if as_they_are or not pa.types.is_string(column.type) else list(map(parse, values))
+    return values if unparsed or not pa.types.is_string(column.type) else list(map(parse, values))
 
 
-# Records on their way from a source to its operator, some at a time.
+# Records in transit from a source to its operator, in chunks
 
 
-#: Values in a chunk, about.
+#: Approximate number of values in a chunk.
 CHUNK_VALUES = 4096
 
 
 class Chunk(NamedTuple):
-    """Some records of a split: values, at least one, and a parallel list of timestamps (milliseconds)."""
+    """Some records of a split, at least one, with a parallel list of timestamps (milliseconds)."""
 
     values: Values
     timestamps: Timestamps = None
@@ -176,7 +175,7 @@ class StampedBatch(NamedTuple):
 
 
 def chunks_of(values: Values, timestamps: Timestamps = None) -> Iterator[Chunk]:
-    """`values` cut into chunks of CHUNK_VALUES."""
+    """Cut `values` into chunks of CHUNK_VALUES."""
     if len(values) <= CHUNK_VALUES:
         if values:
             yield Chunk(values, timestamps)
@@ -186,28 +185,28 @@ def chunks_of(values: Values, timestamps: Timestamps = None) -> Iterator[Chunk]:
         yield Chunk(values[start:end], None if timestamps is None else timestamps[start:end])
 
 
-# File formats for the file source: how files are cut, and how a piece is read.
+# File formats for the file source: cutting files, and reading a piece
 #
 # Source: org.apache.flink.connector.file.src.reader.{StreamFormat,BulkFormat,TextLineInputFormat}.
 
 
 class FileFormat:
-    """Formats read rows; those with `has_batches` read record batches, of which rows are made."""
+    """A file format. It reads rows; with `has_batches`, it reads record batches and makes rows from them."""
 
     has_batches: bool = False
     type_info: TypeInformation | None = None
 
     def cut(self, file: FileEntry, piece: int) -> list[FileSplit]:
-        """The file in splits of about `piece` bytes, in order; on the driver."""
+        """Return the file in splits of about `piece` bytes, in order; on the driver."""
         return whole(file, piece)
 
     def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
-        """The records of a split in order."""
+        """Yield the records of a split in order."""
         for batch in self.read_batches(split):
             yield from chunks_of(values_of_batch(batch, self.type_info))
 
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """The records of a split as non-empty batches with the columns of `type_info`."""
+        """Yield the records of a split as non-empty batches with the columns of `type_info`."""
         raise NotImplementedError
 
 
@@ -244,7 +243,7 @@ class BulkFormat(FileFormat):
 
 
 class TextLineFormat(StreamFormat):
-    """Lines as strings. Unlike Flink, big files are cut where their charset allows it."""
+    """Lines as strings. Unlike in Flink, big files are cut if their charset allows it."""
 
     has_batches = True
 
@@ -254,37 +253,40 @@ class TextLineFormat(StreamFormat):
         self.type_info = Types.STRING()
 
     def cut(self, file: FileEntry, piece: int) -> list[FileSplit]:
-        """Ranges of bytes, unless the file has to be read from its beginning."""
+        """Return ranges of bytes; the whole file if it can only be read from its beginning."""
         cuttable = can_be_cut(self.charset) and not is_compressed(file.path)
         return (by_bytes if cuttable else whole)(file, piece)
 
     def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
-        """The lines that start in the split."""
+        """Yield the lines that start in the split."""
         for lines in read_lines(split, self.charset):
             yield from chunks_of(lines)
 
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """The same in the one column `value`."""
+        """Yield the lines that start in the split, in the only column `value`."""
         for lines in read_lines(split, self.charset):
             yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], ["value"])
 
 
 class CsvReaderFormat(StreamFormat):
-    """Reads UTF-8 CSV into Rows. A file is read as a whole, since a value may hold line ends."""
+    """Reads UTF-8 CSV into Rows. A file is read as a whole, since a value may contain line ends."""
 
     def __init__(self, j_csv_format: CsvSchema) -> None:
         super().__init__(*(() if isinstance(j_csv_format, CsvSchema) else (j_csv_format,)))
         self.schema = j_csv_format
         self.type_info: RowTypeInfo = self.schema.row_type
-        parsers(self.schema)  # TypeError now, not in the subtasks
+        parsers(self.schema)  # raises TypeError here instead of in the subtasks
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvReaderFormat:
-        """The format of files of this schema. TypeError for types of columns that CSV has no values of."""
+        """Return the format of files of this schema. Raises TypeError for types that CSV cannot represent."""
         return CsvReaderFormat(schema)
 
     def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
-        """The rows of a file. ValueError if a line is wrong, as in Flink also where it is empty."""
+        """Yield the rows of a file.
+
+        Raises ValueError for an invalid line, even an empty one, as Flink does.
+        """
         size = records = lines = 0
         if can_be_plain(self.schema):
             names = self.type_info.get_field_names()
@@ -308,11 +310,11 @@ class CsvReaderFormat(StreamFormat):
                 yield Chunk(rows)
 
     def _rows(self, text: Iterable[str], records: int, lines: int) -> Iterator[Row]:
-        """The rows of the text, which follows `records` records and `lines` lines."""
-        names, of_columns = self.type_info.get_field_names(), parsers(self.schema)
+        """Yield the rows of the text, which follows `records` records and `lines` lines."""
+        names, column_parsers = self.type_info.get_field_names(), parsers(self.schema)
         for number, fields in enumerate(self._records(text, records, lines), records + 1):
             try:
-                values = [parse(text) for parse, text in zip(of_columns, fields, strict=True)]
+                values = [parse(text) for parse, text in zip(column_parsers, fields, strict=True)]
             except ValueError as error:
                 raise ValueError(f"record {number}, {fields}: {error}") from error
             yield create_row(names, values)
@@ -326,18 +328,18 @@ class CsvReaderFormat(StreamFormat):
             next(records, None)
         for number, fields in enumerate(records, before + 1):
             if len(fields) > arity:
-                # a separator at the end of a line does no harm
+                # a separator at the end of a line is harmless
                 if settings.any_property_name is None and (len(fields) > arity + 1 or fields[-1]):
-                    raise ValueError(f"record {number}, {fields}: expected at most {arity} values")
+                    raise ValueError(f"record {number}, {fields}: must have at most {arity} values")
                 del fields[arity:]
             elif len(fields) < arity:
-                raise ValueError(f"record {number}, {fields}: expected {arity} values")
+                raise ValueError(f"record {number}, {fields}: must have {arity} values")
             yield fields
 
     def _check_header(self, header: list[str] | None) -> None:
         names = [column.name for column in self.schema.columns]
         if header is not None and self.schema.settings.strict_headers and header != names:
-            raise ValueError(f"found the header {header}; the schema's columns are {names}")
+            raise ValueError(f"the header must be {names} by the schema, got {header}")
 
 
 class CsvLines(RowFormat):
@@ -345,34 +347,39 @@ class CsvLines(RowFormat):
 
     def __init__(self, schema: CsvSchema) -> None:
         self.schema = schema
-        line_writer(schema)  # TypeError now, not in the subtasks
+        line_writer(schema)  # raises TypeError here instead of in the subtasks
         quoted = quoting(schema.settings)
         names = schema.settings.column_separator.join(quoted(column.name) for column in schema.columns)
         self.header = (names + schema.settings.line_separator).encode() if schema.settings.use_header else b""
 
     def for_type(self, type_info: TypeInformation | None) -> PartFormat:
-        """The same. TypeError for streams of other records than rows of as many fields."""
+        """Return this format. Raises TypeError for streams other than rows with as many fields."""
         check_rows(type_info, len(self.schema))
         return self
 
     def encode(self, values: Values) -> list[bytes]:
-        """The lines, in UTF-8."""
+        """Return the lines, in UTF-8."""
         line = line_writer(self.schema)
         return [line(value).encode() for value in values]
 
 
 class CsvBulkWriters:
-    """Makes the factory of CSV files for FileSink.for_bulk_format."""
+    """Creates the factory of CSV files for FileSink.for_bulk_format."""
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> RowDataBulkWriterFactory:
-        """Files of this schema, UTF-8. TypeError for types of columns that CSV has no values of."""
+        """Return the factory for UTF-8 files of this schema.
+
+        Raises TypeError for types that CSV cannot represent.
+
+        Raises TypeError for types that CSV cannot represent.
+        """
         return RowDataBulkWriterFactory(CsvLines(schema), schema.row_type)
 
 
 def check_rows(type_info: TypeInformation | None, fields: int) -> None:
-    """TypeError for streams of a declared type other than rows of `fields` fields."""
+    """Raise TypeError for streams of a declared type other than rows of `fields` fields."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         return
     if not isinstance(type_info, RowTypeInfo) or len(type_info.get_field_types()) != fields:
-        raise TypeError(f"the sink takes rows of {fields} fields, and the stream has {type_info!r}")
+        raise TypeError(f"the sink requires rows of {fields} fields, got a stream of {type_info!r}")

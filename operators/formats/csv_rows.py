@@ -1,4 +1,4 @@
-"""Rows of CSV: values from fields and fields from values, as Flink's CSV format has them.
+"""Conversion between rows and the fields of CSV, as in Flink's CSV format.
 
 Source: org.apache.flink.formats.csv.{CsvToRowDataConverters,RowDataToCsvConverters}, and the quoting of
 Jackson's com.fasterxml.jackson.dataformat.csv.impl.CsvEncoder.
@@ -28,18 +28,18 @@ from penstock.operators.common.typeinfo import (
 from penstock.operators.formats.data_types import DecimalTypeInfo, as_type
 from penstock.operators.formats.java_text import java_boolean, java_double, java_float
 
-# The schema of CSV files, and its builder.
+# The schema of CSV files, and its builder
 #
 # Source: pyflink.datastream.formats.csv, and Jackson's com.fasterxml.jackson.dataformat.csv.CsvSchema.
 
 
-#: Between elements of arrays, unless set otherwise.
+#: The default separator between elements of arrays.
 ARRAY_SEPARATOR = ";"
 
 
 @dataclass(frozen=True)
 class CsvColumn:
-    """A column; `array_separator` is between the elements of an array, "" for the schema's own."""
+    """A column; `array_separator` separates the elements of an array, "" means the schema's separator."""
 
     name: str
     type_info: TypeInformation
@@ -54,7 +54,7 @@ class CsvSettings:
     quote: str | None = '"'
     escape: str | None = None
     line_separator: str = "\n"
-    null_value: str | None = None  #: None: null is written as nothing, and nothing read is a null
+    null_value: str | None = None  #: None: null is written as an empty field, and no field is read as null
     array_separator: str = ARRAY_SEPARATOR
     use_header: bool = False
     strict_headers: bool = False
@@ -65,29 +65,29 @@ class CsvSettings:
 
 @dataclass(frozen=True)
 class CsvSchema:
-    """Columns and settings. Made with `builder`."""
+    """Columns and settings. Create it with `builder`."""
 
     columns: tuple[CsvColumn, ...]
     settings: CsvSettings = CsvSettings()
 
     @staticmethod
     def builder() -> CsvSchemaBuilder:
-        """A builder without columns."""
+        """Return a builder without columns."""
         return CsvSchemaBuilder()
 
     @property
     def row_type(self) -> RowTypeInfo:
-        """Type of the rows."""
+        """Return the type of the rows."""
         return Types.ROW_NAMED(
             [column.name for column in self.columns], [column.type_info for column in self.columns]
         )
 
     def separator_of(self, column: CsvColumn) -> str:
-        """Between the elements of an array; "" where arrays are switched off."""
+        """Return the separator between the elements of an array; "" if arrays are switched off."""
         return column.array_separator or self.settings.array_separator
 
     def size(self) -> int:
-        """Number of columns."""
+        """Return the number of columns."""
         return len(self.columns)
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class CsvSchemaBuilder:
         self._settings = CsvSettings()
 
     def build(self) -> CsvSchema:
-        """The schema. ValueError if a name occurs twice."""
+        """Return the schema. Raises ValueError if a name occurs twice."""
         schema = CsvSchema(tuple(self._columns), self._settings)
         _ = schema.row_type
         return schema
@@ -114,34 +114,34 @@ class CsvSchemaBuilder:
     def add_array_column(
         self, name: str, separator: str = ";", element_type: TypeInformation | None = None
     ) -> Self:
-        """A list whose elements (strings unless said otherwise) share one column."""
+        """Add a list whose elements (strings by default) share one column."""
         element = Types.STRING() if element_type is None else as_type(element_type)
         self._columns.append(CsvColumn(name, Types.OBJECT_ARRAY(element), separator))
         return self
 
     def add_boolean_column(self, name: str) -> Self:
-        """`true`, in any case, is true; all else is false."""
+        """Add a column in which `true`, in any case, is true and all other values are false."""
         self._columns.append(CsvColumn(name, Types.BOOLEAN()))
         return self
 
     def add_number_column(self, name: str, number_type: TypeInformation | None = None) -> Self:
-        """A number; LONG unless said otherwise."""
+        """Add a column of numbers, LONG by default."""
         number = Types.LONG() if number_type is None else as_type(number_type)
         self._columns.append(CsvColumn(name, number))
         return self
 
     def add_string_column(self, name: str) -> Self:
-        """A string."""
+        """Add a column of strings."""
         self._columns.append(CsvColumn(name, Types.STRING()))
         return self
 
     def add_columns_from(self, schema: CsvSchema) -> Self:
-        """The columns of another schema."""
+        """Add the columns of another schema."""
         self._columns.extend(schema.columns)
         return self
 
     def clear_columns(self) -> Self:
-        """Forget all columns."""
+        """Remove all columns."""
         self._columns.clear()
         return self
 
@@ -150,64 +150,64 @@ class CsvSchemaBuilder:
         return self._set(allow_comments=allow)
 
     def set_any_property_name(self, name: str) -> Self:
-        """Let lines have more values than there are columns; the rest is dropped."""
+        """Let lines have more values than there are columns; extra values are dropped."""
         return self._set(any_property_name=name)
 
     def disable_array_element_separator(self) -> Self:
-        """No separator for array columns that have none of their own."""
+        """Use no separator for array columns without their own."""
         return self._set(array_separator="")
 
     def remove_array_element_separator(self, index: int) -> Self:
-        """Let the schema's separator hold for the array column at `index`."""
+        """Use the schema's separator for the array column at `index`."""
         self._columns[index] = replace(self._columns[index], array_separator="")
         return self
 
     def set_array_element_separator(self, separator: str) -> Self:
-        """Between elements of array columns that have no separator of their own."""
+        """Set the separator between elements of array columns without their own."""
         return self._set(array_separator=separator)
 
     def set_column_separator(self, char: str) -> Self:
-        """Between columns."""
+        """Set the separator between columns."""
         return self._set(column_separator=_one_character("Column separator", char))
 
     def disable_escape_char(self) -> Self:
-        """No escape character; the default."""
+        """Use no escape character (the default)."""
         return self._set(escape=None)
 
     def set_escape_char(self, char: str) -> Self:
-        """Takes a character's meaning away, or gives it one (n, r, t, 0); written before it."""
+        """Set the character before an escaped one, which loses its meaning, or gains one (n, r, t, 0)."""
         return self._set(escape=_one_character("Escape char", char))
 
     def set_line_separator(self, separator: str) -> Self:
-        """Ends every line that is written; reading knows \\n, \\r and \\r\\n."""
+        """Set the end of written lines; reading accepts \\n, \\r and \\r\\n."""
         return self._set(line_separator=separator)
 
     def set_null_value(self, null_value: str) -> Self:
-        """Set the text that stands for null."""
+        """Set the text that represents null."""
         return self._set(null_value=null_value)
 
     def disable_quote_char(self) -> Self:
-        """No quotes."""
+        """Use no quotes."""
         return self._set(quote=None)
 
     def set_quote_char(self, char: str) -> Self:
-        """Set the quote around values that hold special characters."""
+        """Set the quote around values that contain special characters."""
         return self._set(quote=_one_character("Quote char", char))
 
     def set_skip_first_data_row(self, skip: bool = True) -> Self:
-        """Skip the first line, or the one after the header."""
+        """Skip the first line, or the line after the header."""
         return self._set(skip_first_data_row=skip)
 
     def set_strict_headers(self, strict: bool = True) -> Self:
-        """The header must have the columns' names in their order."""
+        """Require the header to have the columns' names in their order."""
         return self._set(strict_headers=strict)
 
     def set_use_header(self, use: bool = True) -> Self:
-        """The first line holds names."""
+        """Treat the first line as names."""
         return self._set(use_header=use)
 
     def size(self) -> int:
-        """Number of columns."""
+        """Return the number of columns."""
         return len(self._columns)
 
     def __len__(self) -> int:
@@ -218,16 +218,16 @@ class CsvSchemaBuilder:
         return self
 
 
-def _one_character(what: str, char: str) -> str:
+def _one_character(setting: str, char: str) -> str:
     if len(char) != 1:
-        raise ValueError(f"{what} must be a single char, got {char}")
+        raise ValueError(f"{setting} must be a single char, got {char}")
     return char
 
 
 Parse = Callable[[str], Any]
 Write = Callable[[Any], str]
 
-#: Texts longer than this are always in quotes.
+#: Longer texts are always in quotes.
 _LONGEST_UNQUOTED = 24
 _FIELD_LIMIT = 1 << 30
 _DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?)", re.ASCII)
@@ -236,12 +236,12 @@ _UNESCAPED = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 
 
 def parse_records(lines: Iterable[str], settings: CsvSettings, before: int = 0) -> Iterator[list[str]]:
-    """The fields of each record; `lines` keep their line ends. ValueError for quotes in wrong places.
+    """Yield the fields of each record; `lines` have their line ends.
 
-    `before` lines of the file have been read. An empty line is a record of one empty field; a comment is
-    none.
+    `before` lines of the file have been read. An empty line is a record of one empty field; a comment is not
+    a record. Raises ValueError for quotes in wrong places.
     """
-    # the limit is the process's; 128 KB per field would refuse what Flink reads
+    # the limit applies to the process; 128 KB per field would refuse files that Flink reads
     csv.field_size_limit(_FIELD_LIMIT)
     source = _Lines(lines, settings, before)
     reader = csv.reader(
@@ -296,7 +296,7 @@ class _Lines:
         return line
 
     def _without_blanks(self, line: str, quote: str) -> str:
-        """The line without blanks between a closing quote and the separator or line end that follows."""
+        """Return the line without blanks between a closing quote and the next separator or line end."""
         parts, at = [], 0
         while at < len(line):
             if not self._in_quotes:
@@ -317,7 +317,7 @@ class _Lines:
         return "".join(parts)
 
     def _end_of_quoted(self, line: str, at: int, quote: str) -> tuple[int, bool]:
-        """The place after the closing quote, or the line's end if there is none; whether there is one."""
+        """Return the place after the closing quote, or the line's end, and whether there is such a quote."""
         while at < len(line):
             if line[at] == self._escape:
                 at += 2
@@ -331,7 +331,7 @@ class _Lines:
 
 
 def parsers(schema: CsvSchema) -> list[Parse]:
-    """The parser of each column's text. They raise ValueError. TypeError for other types."""
+    """Return the parser of each column's text; parsers raise ValueError. Raises TypeError for other types."""
     null = schema.settings.null_value
     return [_parser(column, schema.separator_of(column), null) for column in schema.columns]
 
@@ -348,30 +348,36 @@ def _nullable(parse: Parse, null: str | None) -> Parse:
 
 
 def parse_value(type_info: TypeInformation) -> Parse:
-    """The parser of a type's text; numbers and booleans may have spaces around. TypeError for other types."""
+    """Return the parser of a type's text; numbers and booleans may have spaces around.
+
+    Raises TypeError for other types.
+    """
     if isinstance(type_info, DecimalTypeInfo):
         fitted = type_info.fitted
         return lambda text: fitted(parse_decimal(text))
     parse = _PARSERS.get(type_info._basic_type) if isinstance(type_info, BasicTypeInfo) else None
     if parse is None:
-        raise TypeError(f"CSV has no values of {type_info!r}")
+        raise TypeError(f"CSV cannot represent values of {type_info!r}")
     return parse
 
 
 def parse_decimal(text: str) -> Decimal:
-    """A decimal number."""
+    """Return a decimal number. Raises ValueError for other texts."""
     stripped = text.strip()
     try:
         value = Decimal(stripped)
     except InvalidOperation as error:
-        raise ValueError(f"{text!r} is no decimal number") from error
+        raise ValueError(f"{text!r} is not a decimal number") from error
     if "_" in stripped or not value.is_finite():
-        raise ValueError(f"{text!r} is no decimal number")
+        raise ValueError(f"{text!r} is not a decimal number")
     return value
 
 
 def parse_double(text: str) -> float:
-    """A number as Java's Double.valueOf takes it, without hexadecimal ones."""
+    """Return a number, read like Java's Double.valueOf but without hexadecimal forms.
+
+    Raises ValueError for other texts.
+    """
     try:
         number = float(text)
     except ValueError:
@@ -381,7 +387,7 @@ def parse_double(text: str) -> float:
             return number
     stripped = text.strip()
     if _DOUBLE.fullmatch(stripped) is None:
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     return float(stripped.rstrip("fFdD") if stripped[-1] in "fFdD" else stripped)
 
 
@@ -392,9 +398,9 @@ def _integer(bits: int) -> Parse:
         try:
             number = int(text)
         except ValueError:
-            raise ValueError(f"{text!r} is no whole number") from None
+            raise ValueError(f"{text!r} is not a whole number") from None
         if "_" in text:
-            raise ValueError(f"{text!r} is no whole number")
+            raise ValueError(f"{text!r} is not a whole number")
         if not -highest <= number < highest:
             raise ValueError(f"{text!r} does not fit {bits} bits")
         return number
@@ -414,9 +420,10 @@ _PARSERS: dict[BasicType, Parse] = {
 
 
 def line_writer(schema: CsvSchema) -> Callable[[Iterable[Any]], str]:
-    """A function from a row's values to its line, with the line end; ValueError for another number of values.
+    """Return a function from a row's values to its line with the line end.
 
-    TypeError for types of columns that CSV has no values of.
+    The function raises ValueError for another number of values. Raises TypeError for types that CSV cannot
+    represent.
     """
     separator, end = schema.settings.column_separator, schema.settings.line_separator
     writers = [_writer(schema, column) for column in schema.columns]
@@ -436,7 +443,7 @@ def _writer(schema: CsvSchema, column: CsvColumn) -> Write:
         return lambda value: null if value is None else write(value)
     separator = schema.separator_of(column)
     if not separator:
-        raise ValueError(f"column {column.name!r}: an array needs a separator between its elements")
+        raise ValueError(f"column {column.name!r}: a separator between the elements of arrays is required")
     element = value_text(column.type_info._element_type)
 
     def joined(values: Any) -> str:
@@ -448,7 +455,7 @@ def _writer(schema: CsvSchema, column: CsvColumn) -> Write:
 
 
 def quoting(settings: CsvSettings) -> Write:
-    """A function that quotes texts as Jackson does: if they are long or hold a low or special character."""
+    """Return a function that quotes texts like Jackson, if they are long or hold a special character."""
     quote, escape = settings.quote, settings.escape
     if quote is None:
         return str
@@ -466,19 +473,19 @@ def quoting(settings: CsvSettings) -> Write:
 
 
 def value_text(type_info: TypeInformation) -> Write:
-    """The function from a type's values to text. TypeError for other types."""
+    """Return the function from a type's values to text. Raises TypeError for other types."""
     if isinstance(type_info, DecimalTypeInfo):
         fitted = type_info.fitted
 
         def decimal(value: Decimal) -> str:
             number = fitted(value)
-            # as Flink writes it: without zeros at the end, and 100 as 1E+2
+            # as in Flink: without zeros at the end, and 100 as 1E+2
             return "" if number is None else f"{number.normalize()}"
 
         return decimal
     write = _TEXTS.get(type_info._basic_type) if isinstance(type_info, BasicTypeInfo) else None
     if write is None:
-        raise TypeError(f"CSV has no values of {type_info!r}")
+        raise TypeError(f"CSV cannot represent values of {type_info!r}")
     return write
 
 

@@ -1,8 +1,9 @@
-"""Rows as CSV messages and back.
+"""Conversion between rows and CSV messages.
+
+Rows within a row and arrays take one column, with the array element separator between their parts.
 
 Source: pyflink.datastream.formats.csv, and
-org.apache.flink.formats.csv.{CsvRowSerializationSchema,CsvRowDeserializationSchema}. Rows within a row and
-arrays take one column, with the array element separator between their parts.
+org.apache.flink.formats.csv.{CsvRowSerializationSchema,CsvRowDeserializationSchema}.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from penstock.operators.formats.csv_rows import CsvSettings, parse_records, pars
 from penstock.operators.formats.java_text import java_timestamp
 from penstock.operators.formats.part_formats import DeserializationSchema, SerializationSchema
 
-# Dates and times in CSV messages.
+# Dates and times in CSV messages
 #
 # Source: org.apache.flink.formats.common.TimeFormats, java.sql.{Date,Time,Timestamp}.
 
@@ -49,7 +50,10 @@ _LOCAL = LocalTimeTypeInfo.TimeType
 
 
 def _time_kind(type_info: TypeInformation) -> object:
-    """The key of a type of dates and times in TIME_PARSERS and TIME_TEXTS; of no meaning for other types."""
+    """Return the key of a type of dates and times in _TIME_PARSERS and _TIME_TEXTS.
+
+    For other types, the result is not a key of these.
+    """
     if isinstance(type_info, LocalTimeTypeInfo):
         return type_info._time_type
     return "instant" if type_info == Types.INSTANT() else type(type_info)
@@ -58,7 +62,7 @@ def _time_kind(type_info: TypeInformation) -> object:
 def _moment(text: str, zone: str) -> tuple[datetime.datetime, int]:
     match = _MOMENT.fullmatch(text.strip())
     if match is None or match[3] != zone:
-        raise ValueError(f"{text!r} is no moment like 2024-01-02 03:04:05.678{zone}")
+        raise ValueError(f"{text!r} is not a moment like 2024-01-02 03:04:05.678{zone}")
     return datetime.datetime.fromisoformat(match[1]), int((match[2] or "0").ljust(9, "0"))
 
 
@@ -81,7 +85,7 @@ def _instant_text(value: Instant) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}{_fraction(value.nanos)}Z"
 
 
-#: What makes values from texts, by `_time_kind`; they raise ValueError.
+#: Functions from texts to values, by `_time_kind`; they raise ValueError.
 _TIME_PARSERS: dict[object, Parse] = {
     DateTypeInfo: datetime.date.fromisoformat,
     TimeTypeInfo: datetime.time.fromisoformat,
@@ -91,7 +95,7 @@ _TIME_PARSERS: dict[object, Parse] = {
     _LOCAL.LOCAL_DATE_TIME: _timestamp,
     "instant": _instant,
 }
-#: What makes texts from values, by `_time_kind`.
+#: Functions from values to texts, by `_time_kind`.
 _TIME_TEXTS: dict[object, Write] = {
     DateTypeInfo: str,
     TimeTypeInfo: lambda value: f"{value:%H:%M:%S}",
@@ -111,28 +115,28 @@ class _Builder:
         if type_info is None:
             raise TypeError("Type information must not be None")
         if not isinstance(type_info, RowTypeInfo):
-            raise TypeError(f"found {type_info!r} instead of the type of a row")
+            raise TypeError(f"type_info must be a row type, got {type_info!r}")
         self._type_info = type_info
         self._settings = CsvSettings()
 
     def set_field_delimiter(self, delimiter: str) -> Self:
-        """Between fields; a comma unless set."""
+        """Set the delimiter between fields; the default is a comma."""
         return self._set(column_separator=_one_character(delimiter))
 
     def set_array_element_delimiter(self, delimiter: str) -> Self:
-        """Between the parts of a field; a semicolon unless set."""
+        """Set the delimiter between the parts of a field; the default is a semicolon."""
         return self._set(array_separator=delimiter)
 
     def set_quote_character(self, c: str) -> Self:
-        """Set the quote around fields that hold special characters; a double quote unless set."""
+        """Set the quote around fields with special characters; the default is a double quote."""
         return self._set(quote=_one_character(c))
 
     def set_escape_character(self, c: str) -> Self:
-        """Takes the meaning of the next character away; none unless set."""
+        """Set the character that takes the meaning of the next one away; there is none by default."""
         return self._set(escape=_one_character(c))
 
     def set_null_literal(self, null_literal: str) -> Self:
-        """Set the text that stands for null."""
+        """Set the text that represents null."""
         return self._set(null_value=require_text(null_literal, "null_literal"))
 
     def _set(self, **settings: Any) -> Self:
@@ -141,7 +145,7 @@ class _Builder:
 
 
 class CsvRowDeserializationSchema(DeserializationSchema):
-    """Makes a Row from a CSV line. Made with `CsvRowDeserializationSchema.Builder(type_info)`."""
+    """Reads a Row from a CSV line. Create it with `CsvRowDeserializationSchema.Builder(type_info)`."""
 
     def __init__(
         self,
@@ -153,7 +157,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         super().__init__(None if typed else j_deserialization_schema)
         self.type_info: RowTypeInfo = j_deserialization_schema
         self.settings, self._ignore_errors = settings or CsvSettings(), ignore_parse_errors
-        _ = self._fields  # TypeError now, not in the subtasks
+        _ = self._fields  # raises TypeError here instead of in the subtasks
 
     @cached_property
     def _fields(self) -> list[Parse]:
@@ -166,15 +170,15 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         return {name: value for name, value in vars(self).items() if name != "_fields"}
 
     def deserialize(self, message: bytes) -> Any:
-        """The row of the first line; None, or None for a field, for what is wrong if errors are ignored.
+        """Return the row of the first line. Raises ValueError for an invalid line.
 
-        Else ValueError.
+        If errors are ignored, an invalid field is None, and so is the result if the line is invalid.
         """
         try:
             text = message.decode().splitlines(keepends=True)
             fields = next(parse_records(text, self.settings), None)
             if fields is None:
-                raise ValueError("there is no line")
+                raise ValueError("a line is required")
             return self._row(fields)
         except ValueError as error:
             if self._ignore_errors:
@@ -184,7 +188,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
     def _row(self, fields: list[str]) -> Any:
         names = self.type_info.get_field_names()
         if len(fields) > len(names) or (len(fields) < len(names) and not self._ignore_errors):
-            raise ValueError(f"{len(names)} fields expected, {len(fields)} found")
+            raise ValueError(f"must have {len(names)} fields, got {len(fields)}")
         values = [parse(text) for parse, text in zip(self._fields, fields, strict=False)]
         return create_row(names, values + [None] * (len(names) - len(values)))
 
@@ -205,7 +209,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         return lenient
 
     class Builder(_Builder):
-        """Builds a CsvRowDeserializationSchema of a row type. TypeError for another type."""
+        """Builds a CsvRowDeserializationSchema of a row type. Raises TypeError for another type."""
 
         _ignore_parse_errors = False
 
@@ -219,19 +223,19 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return self
 
         def build(self) -> CsvRowDeserializationSchema:
-            """The schema. TypeError for fields that CSV has no values of."""
+            """Return the schema. Raises TypeError for fields that CSV cannot represent."""
             return CsvRowDeserializationSchema(self._type_info, self._settings, self._ignore_parse_errors)
 
 
 class CsvRowSerializationSchema(SerializationSchema):
-    """Makes a CSV line from a Row. Made with `CsvRowSerializationSchema.Builder(type_info)`."""
+    """Writes a Row as a CSV line. Create it with `CsvRowSerializationSchema.Builder(type_info)`."""
 
     def __init__(self, j_csv_row_serialization_schema: Any, settings: CsvSettings | None = None) -> None:
         typed = isinstance(j_csv_row_serialization_schema, RowTypeInfo)
         super().__init__(None if typed else j_csv_row_serialization_schema)
         self.type_info: RowTypeInfo = j_csv_row_serialization_schema
         self.settings = settings or CsvSettings()
-        _ = self._fields  # TypeError now, not in the subtasks
+        _ = self._fields  # raises TypeError here instead of in the subtasks
 
     @cached_property
     def _fields(self) -> list[Write]:
@@ -241,29 +245,27 @@ class CsvRowSerializationSchema(SerializationSchema):
         return {name: value for name, value in vars(self).items() if name != "_fields"}
 
     def serialize(self, element: Any) -> bytes:
-        """The line with its end, in UTF-8. ValueError for another number of fields than the type has."""
+        """Return the line with its end, in UTF-8. Raises ValueError for a wrong number of fields."""
         if len(element) != len(self._fields):
-            raise ValueError(f"{len(self._fields)} fields expected, {len(element)} found in {element!r}")
+            raise ValueError(f"must have {len(self._fields)} fields, got {len(element)} in {element!r}")
         fields = [write(value) for write, value in zip(self._fields, element, strict=True)]
         return (self.settings.column_separator.join(fields) + self.settings.line_separator).encode()
 
     class Builder(_Builder):
-        """Builds a CsvRowSerializationSchema of a row type. TypeError for another type."""
+        """Builds a CsvRowSerializationSchema of a row type. Raises TypeError for another type."""
 
         def set_line_delimiter(self, delimiter: str) -> Self:
-            """Set the line end. ValueError unless it is \\n, \\r, \\r\\n or nothing."""
+            """Set the line end. Raises ValueError unless it is \\n, \\r, \\r\\n or empty."""
             if delimiter not in ("\n", "\r", "\r\n", ""):
-                raise ValueError(
-                    f"found line delimiter {delimiter!r}; allowed are \\n, \\r, \\r\\n and nothing"
-                )
+                raise ValueError(f"delimiter must be \\n, \\r, \\r\\n or empty, got {delimiter!r}")
             return self._set(line_separator=delimiter)
 
         def disable_quote_character(self) -> Self:
-            """No quotes."""
+            """Use no quotes."""
             return self._set(quote=None)
 
         def build(self) -> CsvRowSerializationSchema:
-            """The schema. TypeError for fields that CSV has no values of."""
+            """Return the schema. Raises TypeError for fields that CSV cannot represent."""
             return CsvRowSerializationSchema(self._type_info, self._settings)
 
 
@@ -275,7 +277,7 @@ def _parser(type_info: TypeInformation, parts: Callable[[str], list[str]]) -> Pa
         def row(text: str) -> Any:
             texts = parts(text)
             if len(texts) != len(fields):
-                raise ValueError(f"{len(fields)} fields expected in {text!r}, {len(texts)} found")
+                raise ValueError(f"{text!r} must have {len(fields)} fields, got {len(texts)}")
             return create_row(
                 names, [parse(field_text) for parse, field_text in zip(fields, texts, strict=True)]
             )
@@ -297,7 +299,7 @@ def _writer(type_info: TypeInformation, settings: CsvSettings) -> Write:
     write: Write = text
     if not is_number and not is_bytes(type_info):
         quoted = quoting(settings)
-        write = lambda value: quoted(text(value))  # noqa: E731 one of two
+        write = lambda value: quoted(text(value))  # noqa: E731 either of two functions
     return lambda value: null if value is None else write(value)
 
 
@@ -320,5 +322,5 @@ def _text(type_info: TypeInformation, settings: CsvSettings, null: str) -> Write
 
 def _one_character(char: str) -> str:
     if len(char) != 1:
-        raise ValueError(f"must be a single character, found {char!r}")
+        raise ValueError(f"a single character is required, got {char!r}")
     return char

@@ -1,8 +1,8 @@
-"""`DataTypes` as PyFlink's formats take them: each is the TypeInformation of the same values.
+"""`DataTypes` for PyFlink's formats, each of which is the TypeInformation of the same values.
 
-PyFlink has these names in pyflink.table.types, which is otherwise not here. Formats take a TypeInformation
-(`Types.…`) wherever PyFlink wants a DataType, and a RowTypeInfo for a RowType. The other way round, a stream
-takes no DataType in PyFlink, and none of those made here.
+PyFlink has these names in pyflink.table.types; the rest of that module is missing here. Formats take a
+TypeInformation (`Types.…`) in place of PyFlink's DataType, and a RowTypeInfo in place of a RowType. Streams
+do not take a DataType in PyFlink, nor one made here.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ class DecimalTypeInfo(BasicTypeInfo):
 
     def __init__(self, precision: int, scale: int) -> None:
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-            raise ValueError(f"DECIMAL({precision}, {scale}): at most 38 digits, and no more after the point")
+            raise ValueError(
+                "DECIMAL must have 1 to 38 digits, of which 0 to all are after the point, "
+                f"got ({precision}, {scale})"
+            )
         super().__init__(BasicType.BIG_DEC)
         self.precision, self.scale = precision, scale
 
     def fitted(self, value: Decimal) -> Decimal | None:
-        """`value` rounded (half up) to the scale; None if it has too many digits then, as in Flink."""
+        """Return `value` rounded (half up) to the scale; None if it then has too many digits, as in Flink."""
         rounded = value.quantize(Decimal((0, (1,), -self.scale)), ROUND_HALF_UP)
         return rounded if len(rounded.as_tuple().digits) <= self.precision else None
 
@@ -66,7 +69,7 @@ def is_data_type(type_info: TypeInformation) -> bool:
 
 
 def _unmarked(data_type: T) -> T:
-    """As part of another type, or of a format, it is a type like others."""
+    """Return a type without the mark of DataTypes, for use within another type or a format."""
     if not isinstance(data_type, TypeInformation) or not is_data_type(data_type):
         return data_type
     unmarked = copy(data_type)
@@ -199,17 +202,17 @@ class DataTypes:
 
 
 def as_row_type(row_type: Any) -> RowTypeInfo:
-    """`row_type` itself. TypeError unless it is the type of rows."""
+    """Return `row_type` as a type of rows. Raises TypeError for other types."""
     if not isinstance(row_type, RowTypeInfo):
         raise TypeError(
-            f"found {row_type!r} instead of a row type: use Types.ROW_NAMED([names], [types]), or "
+            f"a row type is required, got {row_type!r}: use Types.ROW_NAMED([names], [types]), or "
             "DataTypes.ROW of penstock.common"
         )
     return _unmarked(row_type)
 
 
 def as_type(data_type: Any) -> TypeInformation:
-    """`data_type` itself. TypeError unless it is a TypeInformation."""
+    """Return `data_type` as a TypeInformation. Raises TypeError for other objects."""
     if not isinstance(data_type, TypeInformation):
-        raise TypeError(f"found {data_type!r} instead of a type: use Types, or DataTypes of penstock.common")
+        raise TypeError(f"a type is required, got {data_type!r}: use Types, or DataTypes of penstock.common")
     return _unmarked(data_type)

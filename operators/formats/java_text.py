@@ -1,8 +1,8 @@
-"""The text that a record has when Java writes it: in lines of text files, and mostly in what is printed.
+"""The text of a record in Java, for lines of text files and, mostly, for printed lines.
 
 Source: toString of java.lang.Double, java.sql.Timestamp, java.time.Instant, java.util.AbstractCollection and
 AbstractMap, org.apache.flink.api.java.tuple.Tuple and org.apache.flink.types.Row; and
-pyflink.datastream.DataStream._align_output_type for what PyFlink prints in Python's own way.
+pyflink.datastream.DataStream._align_output_type for the records that PyFlink prints in Python's own way.
 """
 
 import datetime
@@ -38,14 +38,14 @@ Text = Callable[[Any], str]
 
 
 def printed_text(type_info: TypeInformation | None) -> Text:
-    """The text that `print` shows: str if no type is declared, `+I[a,b]` for rows, else Java's."""
+    """Return the text that `print` writes: str without a declared type, `+I[a,b]` for rows, else Java's."""
     if isinstance(type_info, (RowTypeInfo, ExternalTypeInfo)):
         return _printed_row
     return java_text(type_info)
 
 
 def java_text(type_info: TypeInformation | None) -> Text:
-    """Java's toString of a record of the type; str of records without a declared type."""
+    """Return Java's toString of a record of the type; str of records without a declared type."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         return str
     text = _text_by_type(type_info)
@@ -53,7 +53,7 @@ def java_text(type_info: TypeInformation | None) -> Text:
 
 
 def java_text_of_any(value: Any) -> str:
-    """Java's text of a value of no declared type, by its class: float is Double, int a number of any size."""
+    """Return Java's text of a value without a declared type; a float is a Double, an int is not bounded."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -87,29 +87,29 @@ def _text_by_type(type_info: TypeInformation) -> Text:
 
 
 def java_double(value: float) -> str:
-    """`1.0`, `1.0E10`, `NaN`, `-Infinity`: plain from 0.001 to below 10 million, else with an exponent."""
+    """Return `1.0`, `1.0E10`, `NaN`, `-Infinity`: with an exponent below 0.001 and from 10 million."""
     return _java_float(value, repr(value), value)
 
 
 def java_float(value: float) -> str:
-    """The same for a number of 32 bits."""
+    """Return the text of a 32-bit number in the form of `java_double`."""
     single = np.float32(value)
     return _java_float(value, str(single), single)
 
 
 def java_boolean(value: bool) -> str:
-    """`true` or `false`."""
+    """Return `true` or `false`."""
     return "true" if value else "false"
 
 
 def java_timestamp(value: datetime.datetime) -> str:
-    """`2024-02-03 04:05:06.12`: at least one digit after the point, and no trailing zeros after that."""
+    """Return `2024-02-03 04:05:06.12`: at least one digit after the point, without further trailing zeros."""
     fraction = f"{value.microsecond:06d}".rstrip("0") or "0"
     return f"{value:%Y-%m-%d %H:%M:%S}.{fraction}"
 
 
 def java_instant(value: Instant) -> str:
-    """`1970-01-01T00:00:01.500Z`: no digits after the point, or three, six or nine."""
+    """Return `1970-01-01T00:00:01.500Z`: no digits after the point, or three, six or nine."""
     moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=value.seconds)
     fraction = f".{value.nanos:09d}" if value.nanos else ""
     while fraction.endswith("000"):
@@ -130,7 +130,7 @@ def _java_float(value: float, shortest: str, number: Any) -> str:
         shortest = np.format_float_scientific(number, trim="0")
         mantissa, _, exponent = shortest.partition("e")
     elif "." not in mantissa:
-        # Java needs a digit after the point, and takes the one nearest to the number
+        # Java writes a digit after the point, the one nearest to the number
         mantissa, _, exponent = f"{number:.1e}".partition("e")
     return f"{mantissa}E{int(exponent)}"
 
@@ -141,13 +141,13 @@ def _plain(number: Any) -> str:
 
 def _printed_row(row: Any) -> str:
     if not isinstance(row, Row):
-        raise TypeError(f"found {type(row).__name__} where the stream's type says Row")
+        raise TypeError(f"the stream has records of type Row, got {type(row).__name__}")
     return f"{row.get_row_kind()}[{','.join(map(str, row))}]"
 
 
 def _row(fields: list[Text]) -> Text:
-    of_fields = _sequence(fields, "[", ", ", "]")
-    return lambda row: (str(row.get_row_kind()) if isinstance(row, Row) else "+I") + of_fields(row)
+    fields_text = _sequence(fields, "[", ", ", "]")
+    return lambda row: (str(row.get_row_kind()) if isinstance(row, Row) else "+I") + fields_text(row)
 
 
 def _tuple(fields: list[TypeInformation]) -> Text:
@@ -155,12 +155,12 @@ def _tuple(fields: list[TypeInformation]) -> Text:
 
 
 def _plain_tuple(fields: list[TypeInformation]) -> Text:
-    """Text of tuples whose fields have the text of str: whole numbers and strings, so most tuples."""
-    size, exactly = len(fields), _tuple(fields)
+    """Return the text of tuples whose fields have the text of str, integers and strings: most tuples."""
+    size, general_text = len(fields), _tuple(fields)
 
     def text(values: Any) -> str:
         if len(values) != size or None in values:
-            return exactly(values)
+            return general_text(values)
         return f"({','.join(map(str, values))})"
 
     return text

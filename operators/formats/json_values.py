@@ -1,4 +1,4 @@
-"""Values of JSON: from what the parser gives to typed values and back, as Flink's JSON format has them.
+"""Conversion between parsed JSON and typed values, as in Flink's JSON format.
 
 Source: org.apache.flink.formats.json.{JsonRowDeserializationSchema,JsonRowSerializationSchema,TimeFormats}.
 """
@@ -52,10 +52,11 @@ _RFC_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z"
 def from_json(
     type_info: TypeInformation, *, fail_on_missing: bool = False, ignore_errors: bool = False
 ) -> Convert:
-    """A function from parsed JSON to values of a type; numbers and booleans may also be texts.
+    """Return a function from parsed JSON to values of a type; numbers and booleans may also be texts.
 
-    It raises ValueError (also for a field of a row that is not there, if `fail_on_missing`), or gives None
-    for the value that is wrong, if `ignore_errors`. Types without a JSON form are a TypeError here.
+    The function raises ValueError for an invalid value, and for a missing field of a row if
+    `fail_on_missing`. With `ignore_errors` it returns None in place of the invalid value. Raises TypeError
+    for types without a JSON form.
     """
     convert = _from_json(type_info, fail_on_missing, ignore_errors)
     if not ignore_errors:
@@ -76,15 +77,16 @@ def needs_decimals(type_info: TypeInformation) -> bool:
 
 
 def parse_json(text: bytes | str, decimals: bool) -> Any:
-    """The parsed text. ValueError if it is no JSON."""
+    """Return the parsed text. Raises ValueError if it is not JSON."""
     return json.loads(text, parse_float=Decimal) if decimals else orjson.loads(text)
 
 
 def to_json(type_info: TypeInformation | None, *, java_numbers: bool = True) -> Convert:
-    """A function from values to what orjson writes as Flink does; without a type, values stay unchanged.
+    """Return a function from values to objects that orjson writes as Flink does.
 
-    Without `java_numbers`, floats are left to orjson, which is several times faster: `1e16` where Java has
-    `1.0E16`, and null if Java has "NaN". Types without a JSON form are a TypeError.
+    Without a type, values are unchanged. Without `java_numbers`, orjson writes floats, which is several times
+    faster: `1e16` for Java's `1.0E16`, and null for Java's "NaN". Raises TypeError for types without a JSON
+    form.
     """
     convert = None if type_info is None else _to_json(type_info, java_numbers)
     if convert is None:
@@ -163,7 +165,7 @@ def _text(node: Any) -> str:
 
 def _require_json(node: Any, kind: type) -> Any:
     if not isinstance(node, kind):
-        raise ValueError(f"found {_text(node)} instead of {_JSON_NAMES[kind]}")
+        raise ValueError(f"must be {_JSON_NAMES[kind]}, got {_text(node)}")
     return node
 
 
@@ -178,7 +180,7 @@ def _element(type_info: Any) -> TypeInformation:
 def _instant(node: Any) -> Instant:
     match = _RFC_TIMESTAMP.fullmatch(_text(node))
     if match is None:
-        raise ValueError(f"{node!r} is no instant like 2024-01-02T03:04:05.678Z")
+        raise ValueError(f"{node!r} is not an instant like 2024-01-02T03:04:05.678Z")
     moment = datetime.datetime.fromisoformat(match[1] + "+00:00")
     return Instant(int(moment.timestamp()), int((match[2] or "0").ljust(9, "0")))
 
@@ -186,7 +188,7 @@ def _instant(node: Any) -> Instant:
 def _timestamp(node: Any) -> datetime.datetime:
     match = _RFC_TIMESTAMP.fullmatch(_text(node))
     if match is None:
-        raise ValueError(f"{node!r} is no timestamp like 2024-01-02T03:04:05.678Z")
+        raise ValueError(f"{node!r} is not a timestamp like 2024-01-02T03:04:05.678Z")
     micros = int((match[2] or "0").ljust(9, "0")[:6])
     return datetime.datetime.fromisoformat(match[1]).replace(microsecond=micros)
 
@@ -194,7 +196,7 @@ def _timestamp(node: Any) -> datetime.datetime:
 def _time(node: Any) -> datetime.time:
     match = _RFC_TIME.fullmatch(_text(node))
     if match is None:
-        raise ValueError(f"{node!r} is no time like 03:04:05Z")
+        raise ValueError(f"{node!r} is not a time like 03:04:05Z")
     return datetime.time.fromisoformat(match[1][:15])
 
 
@@ -208,7 +210,7 @@ def _times(type_info: TypeInformation) -> Convert:
     if isinstance(type_info, LocalTimeTypeInfo):
         kind = _LOCAL[type_info._time_type]
         return lambda node: kind.fromisoformat(_require_json(node, str))
-    raise TypeError(f"JSON has no values of {type_info!r}")
+    raise TypeError(f"JSON cannot represent values of {type_info!r}")
 
 
 _LOCAL: dict[LocalTimeTypeInfo.TimeType, Any] = {
@@ -219,7 +221,7 @@ _LOCAL: dict[LocalTimeTypeInfo.TimeType, Any] = {
 
 
 def _to_json(type_info: TypeInformation, java_numbers: bool) -> Convert | None:
-    """A function that converts values other than None; None if orjson takes them unchanged."""
+    """Return a function that converts values other than None; None if orjson takes them unchanged."""
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         return _object(type_info, java_numbers)
     if isinstance(type_info, MapTypeInfo):
@@ -237,7 +239,7 @@ def _to_json(type_info: TypeInformation, java_numbers: bool) -> Convert | None:
     for kind_of_time, text in _TIME_TEXTS.items():
         if isinstance(type_info, kind_of_time):
             return text
-    raise TypeError(f"JSON has no values of {type_info!r}")
+    raise TypeError(f"JSON cannot represent values of {type_info!r}")
 
 
 def _object(type_info: RowTypeInfo | TupleTypeInfo, java_numbers: bool) -> Convert:
@@ -258,7 +260,7 @@ def _object(type_info: RowTypeInfo | TupleTypeInfo, java_numbers: bool) -> Conve
 def _number(text: Callable[[Any], str]) -> Convert:
     def convert(value: Any) -> Any:
         written = text(value)
-        # Jackson puts what is no number in JSON in quotes
+        # Jackson puts values that are not JSON numbers in quotes
         return orjson.Fragment(written.encode()) if written[-1].isdigit() else written
 
     return convert
@@ -297,15 +299,14 @@ def _basic_types(type_info: TypeInformation) -> set[BasicType]:
     return set()
 
 
-# Rows as JSON messages and back, and types of JSON Schemas.
+# Conversion between rows and JSON messages, and types of JSON Schemas
 #
-# Source: pyflink.datastream.formats.json,
-# org.apache.flink.formats.json.{JsonRowDeserializationSchema, JsonRowSerializationSchema,
-# JsonRowSchemaConverter}.
+# Source: pyflink.datastream.formats.json, org.apache.flink.formats.json.{JsonRowDeserializationSchema,
+# JsonRowSerializationSchema, JsonRowSchemaConverter}.
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):
-    """Makes a Row from a JSON object. Made with `builder`."""
+    """Reads a Row from a JSON object. Create it with `builder`."""
 
     def __init__(self, j_deserialization_schema: Any, **settings: bool) -> None:
         typed = isinstance(j_deserialization_schema, TypeInformation)
@@ -314,7 +315,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         self._ignore_errors = settings.get("ignore_errors", False)
         self._decimals = needs_decimals(self.type_info)
         self._settings = settings
-        _ = self._convert  # TypeError now, not in the subtasks
+        _ = self._convert  # raises TypeError here instead of in the subtasks
 
     @cached_property
     def _convert(self) -> Convert:
@@ -324,7 +325,10 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         return {name: value for name, value in vars(self).items() if name != "_convert"}
 
     def deserialize(self, message: bytes) -> Any:
-        """The row; None for `null`, and for what is wrong if errors are ignored. Else ValueError."""
+        """Return the row, or None for `null`. Raises ValueError for an invalid message.
+
+        If errors are ignored, invalid values are None.
+        """
         try:
             return self._convert(parse_json(message, self._decimals))
         except ValueError as error:
@@ -334,7 +338,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
-        """A builder without a type."""
+        """Return a builder without a type."""
         return JsonRowDeserializationSchema.Builder()
 
     class Builder:
@@ -346,19 +350,22 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             self._ignore_parse_errors = False
 
         def type_info(self, type_info: TypeInformation) -> Self:
-            """Type of the rows; its field names are looked up in the objects."""
+            """Set the type of the rows; its field names are looked up in the objects."""
             self._type_info = type_info
             return self
 
         def json_schema(self, json_schema: str) -> Self:
-            """The type that a JSON Schema describes; see `type_of_json_schema`. TypeError for None."""
+            """Set the type that a JSON Schema describes; see `type_of_json_schema`.
+
+            Raises TypeError for None.
+            """
             if json_schema is None:
                 raise TypeError("The json_schema must not be None.")
             self._type_info = type_of_json_schema(json_schema)
             return self
 
         def fail_on_missing_field(self) -> Self:
-            """A field that is not there is an error, and not null."""
+            """Treat a missing field as an error instead of null."""
             self._fail_on_missing_field = True
             return self
 
@@ -368,11 +375,14 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return self
 
         def build(self) -> JsonRowDeserializationSchema:
-            """The schema. TypeError without a type, ValueError if errors are both raised and ignored."""
+            """Return the schema.
+
+            Raises TypeError without a type, ValueError if errors are both raised and ignored.
+            """
             if self._type_info is None:
-                raise TypeError("a type is needed: type_info or json_schema")
+                raise TypeError("a type is required: type_info or json_schema")
             if self._fail_on_missing_field and self._ignore_parse_errors:
-                raise ValueError("fail_on_missing_field and ignore_parse_errors do not go together")
+                raise ValueError("fail_on_missing_field and ignore_parse_errors cannot be combined")
             return JsonRowDeserializationSchema(
                 self._type_info,
                 fail_on_missing=self._fail_on_missing_field,
@@ -381,13 +391,13 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
 
 class JsonRowSerializationSchema(SerializationSchema):
-    """Makes a JSON object from a Row. Made with `builder`."""
+    """Writes a Row as a JSON object. Create it with `builder`."""
 
     def __init__(self, j_serialization_schema: Any) -> None:
         typed = isinstance(j_serialization_schema, TypeInformation)
         super().__init__(None if typed else j_serialization_schema)
         self.type_info: TypeInformation = j_serialization_schema
-        _ = self._convert  # TypeError now, not in the subtasks
+        _ = self._convert  # raises TypeError here instead of in the subtasks
 
     @cached_property
     def _convert(self) -> Convert:
@@ -397,12 +407,12 @@ class JsonRowSerializationSchema(SerializationSchema):
         return {name: value for name, value in vars(self).items() if name != "_convert"}
 
     def serialize(self, element: Any) -> bytes:
-        """The object, in UTF-8."""
+        """Return the object, in UTF-8."""
         return orjson.dumps(self._convert(element))
 
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
-        """A builder without a type."""
+        """Return a builder without a type."""
         return JsonRowSerializationSchema.Builder()
 
     class Builder:
@@ -412,22 +422,22 @@ class JsonRowSerializationSchema(SerializationSchema):
             self._type_info: TypeInformation | None = None
 
         def with_type_info(self, type_info: TypeInformation) -> Self:
-            """Type of the rows; its field names are the objects'."""
+            """Set the type of the rows; its field names become the keys of the objects."""
             self._type_info = type_info
             return self
 
         def build(self) -> JsonRowSerializationSchema:
-            """The schema. TypeError without a type."""
+            """Return the schema. Raises TypeError without a type."""
             if self._type_info is None:
                 raise TypeError("Typeinfo should be set.")
             return JsonRowSerializationSchema(self._type_info)
 
 
 def type_of_json_schema(json_schema: str) -> TypeInformation:
-    """The type of what a JSON Schema describes: objects are rows, all numbers decimals.
+    """Return the type that a JSON Schema describes, with rows for objects and decimals for all numbers.
 
-    `["null", T]` and `oneOf` of null and T are T, as everything may be null; `$ref` leads to a place in the
-    schema itself. ValueError for what has no type: other unions, null alone, a schema without a type.
+    `["null", T]` and `oneOf` of null and T are T, as every value may be null; `$ref` refers to a place in the
+    schema itself. Raises ValueError for schemas without a type: other unions, null alone, a missing type.
     """
     root = json.loads(json_schema)
     return _type_of(root, root, ())
@@ -462,7 +472,7 @@ def _type_of(node: Any, root: Any, seen: tuple[str, ...]) -> TypeInformation:
         return Types.BIG_DEC()
     if kinds == "boolean":
         return Types.BOOLEAN()
-    raise ValueError(f"no type for the JSON Schema {json.dumps(node)}")
+    raise ValueError(f"the JSON Schema {json.dumps(node)} has no type")
 
 
 def _array(items: Any, root: Any, seen: tuple[str, ...]) -> TypeInformation:
@@ -470,7 +480,7 @@ def _array(items: Any, root: Any, seen: tuple[str, ...]) -> TypeInformation:
         types = [_type_of(item, root, seen) for item in items]
         return RowTypeInfo(types, [f"f{place}" for place in range(len(types))])
     if not isinstance(items, dict):
-        raise ValueError("an array in a JSON Schema needs items")
+        raise ValueError("items are required for an array in a JSON Schema")
     element = _type_of(items, root, seen)
     array: TypeInformation = Types.OBJECT_ARRAY(element)
     return Types.BASIC_ARRAY(element) if element == Types.STRING() else array
@@ -478,7 +488,7 @@ def _array(items: Any, root: Any, seen: tuple[str, ...]) -> TypeInformation:
 
 def _referred(path: str, root: Any, seen: tuple[str, ...]) -> TypeInformation:
     if not path.startswith("#") or path in seen:
-        raise ValueError(f"$ref {path!r}: only places in the schema itself, and none within itself")
+        raise ValueError(f"$ref must be a place in the schema itself, not around the reference, got {path!r}")
     node = root
     for step in filter(None, path[1:].split("/")):
         node = node[step]

@@ -1,4 +1,4 @@
-"""Parquet files: a format for the file source, and PyFlink's names for it and for the sink.
+"""The format of Parquet files for the file source, and PyFlink's names for it and for the sink.
 
 Source: pyflink.datastream.formats.parquet,
 org.apache.flink.formats.parquet.{ParquetColumnarRowInputFormat,row.ParquetRowDataBuilder}.
@@ -29,12 +29,12 @@ _BATCH_ROWS = 4096
 
 
 class ParquetRows(BulkFormat):
-    """Rows of Parquet files: the columns that `type_info` names, by name, as values of its types.
+    """Rows of Parquet files, with the columns named by `type_info` as values of its types.
 
-    Fields of structs are matched by name, too, and are null where a file lacks them; structs that share no
-    name are taken in order. INT96 timestamps are read to the microsecond. Big files are cut between row
-    groups. `missing_as_null`: a column that a file lacks is null there, and no ValueError. ValueError,
-    TypeError or ArrowInvalid if a column has other values than the type.
+    Fields of structs are matched by name as well, and are null if a file lacks them; structs that share no
+    name are matched in order. INT96 timestamps are read to the microsecond. Big files are cut between row
+    groups. With `missing_as_null`, a column that a file lacks is null, instead of a ValueError. Raises
+    ValueError, TypeError or ArrowInvalid if a column has other values than the type.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ParquetRows(BulkFormat):
         self.missing_as_null = missing_as_null
 
     def cut(self, file: FileEntry, piece: int) -> list[FileSplit]:
-        """Row groups, combined into pieces of `piece` bytes."""
+        """Return row groups, combined into pieces of `piece` bytes."""
         if file.size <= piece:
             return [FileSplit(file.path, 0, file.size)]
         splits: list[FileSplit] = []
@@ -68,7 +68,7 @@ class ParquetRows(BulkFormat):
         return splits
 
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """The rows of a split; timestamps of a zone as instants, others as they are."""
+        """Yield the rows of a split; timestamps of a zone as instants, others unchanged."""
         names = self.type_info.get_field_names()
         with open_parquet(split.path) as opened:
             columns = self._columns(opened.schema_arrow.names, split.path)
@@ -80,7 +80,7 @@ class ParquetRows(BulkFormat):
                     yield as_typed(batch, columns, names, self.type_info.get_field_types())
 
     def _columns(self, file_columns: list[str], path: str) -> list[str | None]:
-        """The file's column of each field, None if it has none."""
+        """Return the file's column of each field, None if it has none."""
         by_name = {name if self.case_sensitive else name.lower(): name for name in file_columns}
         columns = [
             by_name.get(name if self.case_sensitive else name.lower())
@@ -88,14 +88,14 @@ class ParquetRows(BulkFormat):
         ]
         if None in columns and not self.missing_as_null:
             lacking = self.type_info.get_field_names()[columns.index(None)]
-            raise ValueError(f"{path} has the columns {file_columns}, and no {lacking!r}")
+            raise ValueError(f"{path} must have the column {lacking!r}, got {file_columns}")
         return columns
 
 
 def as_typed(
     batch: pa.RecordBatch, columns: list[str | None], names: list[str], types: list[TypeInformation]
 ) -> pa.RecordBatch:
-    """A batch of the fields `names`, each of one of the batch's columns (nulls where that is None)."""
+    """Return a batch of the fields `names`, each from a column of the batch, or nulls for None."""
     arrays = []
     for column, field_type in zip(columns, types, strict=True):
         expected = arrow_type(field_type)
@@ -103,7 +103,7 @@ def as_typed(
             arrays.append(pa.nulls(batch.num_rows, expected))
         else:
             values = batch.column(column)
-            # fields of other names are taken by their order
+            # fields of other names are matched by their order
             if share_fields(values.type, expected):
                 values = match_fields(values, expected)
             arrays.append(as_arrow_type(values, expected))
@@ -111,7 +111,7 @@ def as_typed(
 
 
 def type_of_parquet(path: str) -> RowTypeInfo:
-    """The type of a file's rows. TypeError for columns that no type stands for."""
+    """Return the type of a file's rows. Raises TypeError for columns without a corresponding type."""
     with open_parquet(path) as opened:
         return as_row_type(type_info_of_arrow(opened.schema_arrow))
 
@@ -119,8 +119,8 @@ def type_of_parquet(path: str) -> RowTypeInfo:
 class ParquetColumnarRowInputFormat(ParquetRows):
     """PyFlink's name of the format. A column that a file lacks is null.
 
-    `hadoop_config` is accepted and not used. Timestamps are read as the file has them, whatever
-    `is_utc_timestamp` says; ones with a time zone, where the type has none, as UTC.
+    `hadoop_config` is accepted and not used. Timestamps are read unchanged, whatever the value of
+    `is_utc_timestamp`; timestamps with a time zone become UTC if the type has none.
     """
 
     def __init__(
@@ -136,69 +136,69 @@ class ParquetColumnarRowInputFormat(ParquetRows):
         )
 
 
-class ParquetRowsWriting(ParquetFormat):
+class ParquetRowsFormat(ParquetFormat):
     """Parquet files of rows."""
 
     def for_type(self, type_info: TypeInformation | None) -> PartFormat:
-        """The same. TypeError for streams of other records than rows of as many fields."""
+        """Return this format. Raises TypeError for streams other than rows with as many fields."""
         check_rows(type_info, len(self.schema))
         return self
 
 
 class ParquetBulkWriters:
-    """Makes the factory of Parquet files for FileSink.for_bulk_format."""
+    """Creates the factory of Parquet files for FileSink.for_bulk_format."""
 
     @staticmethod
     def for_row_type(
         row_type: RowTypeInfo, hadoop_config: Any = None, utc_timestamp: bool = False
     ) -> RowDataBulkWriterFactory:
-        """Files of rows of this type, in Snappy.
+        """Return the factory for files of rows of this type, in Snappy.
 
-        `hadoop_config` is accepted and not used. Timestamps are written as they are, whatever
-        `utc_timestamp` says, instants in UTC. TypeError for another type than that of rows.
+        `hadoop_config` is accepted and not used. Timestamps are written unchanged, whatever the value of
+        `utc_timestamp`, and instants in UTC. Raises TypeError if the type is not a row type.
         """
-        return RowDataBulkWriterFactory(ParquetRowsWriting(as_row_type(row_type)), row_type)
+        return RowDataBulkWriterFactory(ParquetRowsFormat(as_row_type(row_type)), row_type)
 
 
 class AvroParquetReaders:
-    """Refused: Avro's records are Java objects."""
+    """Not supported: Avro's records are Java objects."""
 
     @staticmethod
     def for_generic_record(schema: Any) -> NoReturn:
         raise NoJavaError(
-            "AvroParquetReaders.for_generic_record needs Avro's Java classes; supported is "
+            "AvroParquetReaders.for_generic_record requires Avro's Java classes; supported is "
             "ParquetColumnarRowInputFormat"
         )
 
 
 class AvroParquetWriters:
-    """Refused: Avro's records are Java objects."""
+    """Not supported: Avro's records are Java objects."""
 
     @staticmethod
     def for_generic_record(schema: Any) -> NoReturn:
         raise NoJavaError(
-            "AvroParquetWriters.for_generic_record needs Avro's Java classes; supported is "
+            "AvroParquetWriters.for_generic_record requires Avro's Java classes; supported is "
             "ParquetBulkWriters.for_row_type"
         )
 
 
 def open_parquet(path: str) -> pq.ParquetFile:
-    """A Parquet file; its INT96 timestamps, Spark's default, come to the microsecond.
+    """Open a Parquet file, with its INT96 timestamps, Spark's default, to the microsecond.
 
-    In nanoseconds, Arrow's default, those before 1677 and after 2262 would be other times.
+    In nanoseconds, Arrow's default, times before 1677 and after 2262 would be wrong.
     """
     system, inside = filesystem_of(path)
     return pq.ParquetFile(system.open_input_file(inside), pre_buffer=False, coerce_int96_timestamp_unit="us")
 
 
 _LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-"""Keys of Spark's files whose old times are of the Julian calendar, and of the zones of that time."""
+"""Keys of Spark's files whose old times are in the Julian calendar, and in the time zones of that era."""
 _FIRST_DATE = datetime.date(1582, 10, 15)
 _FIRST_TIMESTAMP = datetime.date(1900, 1, 1)
 
 
 def require_proleptic(file: pq.ParquetFile, batch: pa.RecordBatch, path: str) -> None:
-    """ValueError for old times that Spark has written by the Julian calendar.
+    """Raise ValueError for old times that Spark has written in the Julian calendar.
 
     Source: org.apache.spark.sql.execution.datasources.DataSourceUtils of Spark.
     """

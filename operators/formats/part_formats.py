@@ -37,12 +37,11 @@ from penstock.operators.common.typeinfo import (
 from penstock.operators.files.lines import python_charset
 from penstock.operators.formats.java_text import java_text, java_text_of_any
 
-# Columns as tables of other systems have them: decimals and timestamps instead of texts and structs.
+# Columns in the form of other systems' tables: decimals and timestamps instead of texts and structs
 #
-# `operators.common` carries BIG_INT and BIG_DEC as text and INSTANT as a struct, which no other system would
+# `operators.common` encodes BIG_INT and BIG_DEC as text and INSTANT as a struct, which no other system would
 # understand; in Parquet and Delta they are decimal(38, 0), decimal(38, 18) (PyFlink's DataTypes of these
-# types)
-# and timestamps of microseconds in UTC. `as_arrow_type` is the way back.
+# types) and timestamps of microseconds in UTC. `as_arrow_type` converts them back.
 
 
 _STORED = {
@@ -54,9 +53,9 @@ _LISTS = (PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, ListT
 
 
 def stored_schema(type_info: TypeInformation | None) -> pa.Schema:
-    """One column per field of a row or tuple type, else the one column `value`.
+    """Return one column per field of a row or tuple type, else the only column `value`.
 
-    TypeError for records without a declared type, also within another one.
+    Raises TypeError for records without a declared type, also inside a declared one.
     """
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         return pa.schema(list(stored_type(type_info)))
@@ -64,10 +63,10 @@ def stored_schema(type_info: TypeInformation | None) -> pa.Schema:
 
 
 def stored_type(type_info: TypeInformation | None) -> pa.DataType:
-    """The Arrow type of a stored column of such values. TypeError if there is none."""
+    """Return the Arrow type of a stored column of such values. Raises TypeError if there is none."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         raise TypeError(
-            "records of no declared type have no columns: declare the output type before the sink"
+            "records without a declared type have no columns: declare the output type before the sink"
         )
     if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _STORED:
         return _STORED[type_info._basic_type]
@@ -86,7 +85,7 @@ def stored_type(type_info: TypeInformation | None) -> pa.DataType:
 
 
 def stored_values(values: list[Any], type_info: TypeInformation, schema: pa.Schema) -> pa.RecordBatch:
-    """Values of a type as a batch of `schema`, which is `stored_schema` of the type."""
+    """Return values of a type as a batch of `schema`, which is `stored_schema` of the type."""
     column = to_arrow(values, type_info)
     if not isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         return pa.RecordBatch.from_arrays([as_stored(column, schema.field(0).type)], schema=schema)
@@ -96,17 +95,17 @@ def stored_values(values: list[Any], type_info: TypeInformation, schema: pa.Sche
 
 
 def stored_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch with the columns of `schema`, taken by their order, of its types."""
+    """Return a batch with the columns of `schema`, matched by position, in its types."""
     if batch.schema.equals(schema):
         return batch
     if batch.num_columns < len(schema):
-        raise TypeError(f"columns {batch.schema.names} instead of the declared {schema.names}")
+        raise TypeError(f"the columns must be {schema.names} as declared, got {batch.schema.names}")
     columns = [as_stored(batch.column(at), field.type) for at, field in enumerate(schema)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def as_stored(column: pa.Array, stored: pa.DataType) -> pa.Array:
-    """`column` as an array of type `stored`. ArrowInvalid for values that do not fit."""
+    """Return `column` as an array of type `stored`. Raises ArrowInvalid for values that do not fit."""
     if column.type == stored:
         return column
     mask = column.is_null() if column.null_count else None
@@ -128,61 +127,61 @@ def as_stored(column: pa.Array, stored: pa.DataType) -> pa.Array:
 
 
 def _require_that_fit(texts: pa.StringArray, stored: pa.Decimal128Type) -> None:
-    # Arrow's cast of texts does not notice every overflow
+    # Arrow's cast of texts does not detect every overflow
     largest = pc.max(pc.abs(pc.cast(texts, pa.float64()))).as_py()
     if largest is not None and largest > 10.0 ** (stored.precision - stored.scale):
         raise pa.ArrowInvalid(f"a number of the size of {largest:g} does not fit {stored}")
 
 
 def _offsets(column: pa.Array) -> pa.Array:
-    # a copy: Arrow takes no slice of offsets together with a mask
+    # a copy: Arrow does not accept a slice of offsets together with a mask
     return pa.array(column.offsets.to_numpy(), pa.int32())
 
 
 class PartWriter(ABC):
-    """Writes the records of one part file; its maker closes the stream."""
+    """Writes the records of one part file; its creator closes the stream."""
 
     @abstractmethod
     def write(self, values: Values) -> None:
-        """Records as Python values."""
+        """Write records as Python values."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Records as columns; of columnar formats only."""
+        """Write records as columns; of columnar formats only."""
         raise NotImplementedError
 
-    def finish(self) -> None:  # noqa: B027 most formats have nothing there
-        """Write what belongs after the last record."""
+    def finish(self) -> None:  # noqa: B027 most formats do nothing here
+        """Write the content that follows the last record."""
 
-    def close(self) -> None:  # noqa: B027 most formats hold nothing
-        """Release the stream without `finish`: the file will not be read."""
+    def close(self) -> None:  # noqa: B027 most formats do nothing here
+        """Release the stream without `finish`, since the file will not be read."""
 
 
 class PartFormat(ABC):
-    """Makes part writers; picklable."""
+    """Creates part writers; picklable."""
 
-    #: Whether its writers take record batches.
+    #: Whether its writers accept record batches.
     columnar: bool = False
 
     @abstractmethod
     def open(self, stream: Any) -> PartWriter:
-        """A writer into a stream, which is at the beginning of a new file."""
+        """Return a writer into a stream, which is at the beginning of a new file."""
 
     def for_type(self, type_info: TypeInformation | None) -> PartFormat:
-        """The format for a stream of this type. TypeError if it cannot be written so."""
+        """Return the format for a stream of this type. Raises TypeError if it cannot be written in it."""
         return self
 
 
 class RowFormat(PartFormat):
-    """A format in which a record is some bytes and nothing else: its files can be rolled at any record."""
+    """A format in which files consist of the bytes of records, so they can be rolled at any record."""
 
-    header: bytes = b""  #: what a file starts with
+    header: bytes = b""  #: the beginning of a file
 
     @abstractmethod
     def encode(self, values: Values) -> list[bytes]:
-        """The bytes of each record."""
+        """Return the bytes of each record."""
 
     def open(self, stream: Any) -> PartWriter:
-        """A writer of encoded records."""
+        """Return a writer of encoded records."""
         return _RowWriter(self, stream)
 
 
@@ -197,7 +196,7 @@ class _RowWriter(PartWriter):
 
 
 class TextLines(RowFormat):
-    """One line per record, as Java's toString has it, `?` for what `charset` (Python's name) lacks.
+    """One line per record, by Java's toString, with `?` for characters that `charset` (Python's name) lacks.
 
     Without `type_info` the classes of the values decide (`java_text_of_any`).
 
@@ -208,7 +207,7 @@ class TextLines(RowFormat):
         self.charset, self.type_info = charset, type_info
 
     def for_type(self, type_info: TypeInformation | None) -> PartFormat:
-        """Lines of a stream of this type."""
+        """Return the format for lines of a stream of this type."""
         declared = None if isinstance(type_info, PickledBytesTypeInfo) else type_info
         return TextLines(self.charset, declared)
 
@@ -253,7 +252,7 @@ class _ColumnsWriter(PartWriter):
         self._writer.close()
 
     def close(self) -> None:
-        # else the writer would be closed later, after its stream
+        # otherwise the writer would be closed later, after its stream
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
 
@@ -265,43 +264,42 @@ class _ColumnsWriter(PartWriter):
 
 
 class ParquetFormat(_ColumnsFormat):
-    """Parquet, Snappy, row groups of `rows` records; columns of `type_info` as `stored_schema` has them."""
+    """Parquet, Snappy, row groups of `rows` records; the columns are `stored_schema` of `type_info`."""
 
     def __init__(self, type_info: TypeInformation, rows: int = 131_072, compression: str = "snappy") -> None:
         super().__init__(type_info)
         self.rows, self.compression = rows, compression
 
     def open(self, stream: Any) -> PartWriter:
-        """A writer of row groups."""
+        """Return a writer of row groups."""
         writer = pq.ParquetWriter(stream, self.schema, compression=self.compression)
         return _ColumnsWriter(self, writer, self.rows)
 
 
 class CsvColumnsFormat(_ColumnsFormat):
-    """CSV by pyarrow: texts in quotes where they need them, nothing for null, a header unless told otherwise.
+    """CSV by pyarrow: quotes only if required, an empty field for null, and by default a header.
 
-    TypeError for lists, maps and rows in rows, which CSV has no columns for.
+    Raises TypeError for lists, maps and rows in rows, which CSV columns cannot represent.
     """
 
     def __init__(self, type_info: TypeInformation, *, header: bool = True, delimiter: str = ",") -> None:
         super().__init__(type_info)
         nested = [field.name for field in self.schema if pa.types.is_nested(field.type)]
         if nested:
-            raise TypeError(f"columns {nested}: CSV has no columns of lists, maps or rows")
+            raise TypeError(f"columns {nested} must not be lists, maps or rows in CSV")
         self.header, self.delimiter = header, delimiter
 
     def open(self, stream: Any) -> PartWriter:
-        """A writer of lines."""
+        """Return a writer of lines."""
         options = pa_csv.WriteOptions(
             include_header=self.header, delimiter=self.delimiter, quoting_style="needed"
         )
         return _ColumnsWriter(self, pa_csv.CSVWriter(stream, self.schema, write_options=options), 8192)
 
 
-# Schemas between records and bytes, encoders of lines, factories of part files.
+# Schemas between records and bytes, encoders of lines, factories of part files
 #
-# Source: pyflink.common.serialization and org.apache.flink.api.common.serialization. PyFlink's classes hand
-# out
+# Source: pyflink.common.serialization and org.apache.flink.api.common.serialization. PyFlink's classes return
 # Java objects; these do the work themselves: `serialize` and `deserialize` are beyond PyFlink's API.
 
 
@@ -368,7 +366,7 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
 
 class RowFieldExtractorSchema(SerializationSchema):
-    """One field of a row, which must be bytes. ValueError for a negative index."""
+    """Writes one field of a row, which must be bytes. Raises ValueError for a negative index."""
 
     def __init__(self, field_index: int) -> None:
         super().__init__()
@@ -377,12 +375,15 @@ class RowFieldExtractorSchema(SerializationSchema):
         self.field_index = field_index
 
     def serialize(self, element: Any) -> bytes:
-        """The field; nothing for None. TypeError if it is no bytes, IndexError if there is none."""
+        """Return the field; empty bytes for None.
+
+        Raises TypeError if it is not bytes, IndexError if it is missing.
+        """
         if element is None or element[self.field_index] is None:
             return b""
         field = element[self.field_index]
         if not isinstance(field, (bytes, bytearray)):
-            raise TypeError(f"field {self.field_index} is {type(field).__name__}, not bytes")
+            raise TypeError(f"field {self.field_index} must be bytes, got {type(field).__name__}")
         return bytes(field)
 
 
@@ -401,7 +402,7 @@ class Encoder:
 
 
 class BulkWriterFactory:
-    """Makes writers of whole files."""
+    """Creates writers of whole files."""
 
     def __init__(self, j_bulk_writer_factory: Any) -> None:
         if not isinstance(j_bulk_writer_factory, PartFormat):
@@ -410,14 +411,14 @@ class BulkWriterFactory:
 
 
 class RowDataBulkWriterFactory(BulkWriterFactory):
-    """Makes writers of files of rows."""
+    """Creates writers of files of rows."""
 
     def __init__(self, j_bulk_writer_factory: Any, row_type: TypeInformation) -> None:
         super().__init__(j_bulk_writer_factory)
         self._row_type = row_type
 
     def get_row_type(self) -> TypeInformation:
-        """Type of the rows: a RowTypeInfo."""
+        """Return the type of the rows, a RowTypeInfo."""
         return self._row_type
 
 

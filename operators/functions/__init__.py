@@ -1,1 +1,1 @@
-"""The API for a job's author: function classes, contexts, the runtime context, metrics."""
+"""The API for a job's author, with function classes, contexts, the runtime context and metrics."""

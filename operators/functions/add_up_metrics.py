@@ -1,4 +1,4 @@
-"""Metrics of several operators or subtasks as those of one."""
+"""Sums of metrics over operators or subtasks."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,8 +10,8 @@ Metrics = Mapping[str, Mapping[str, Any]]
 
 
 def metrics_of_subtask(contexts: Iterable[OperatorContext]) -> dict[str, dict[str, Any]]:
-    """Current metrics of a subtask's functions, by operator, which may be fused from several functions."""
-    # here, since commands that list jobs add up metrics too, and need nothing of functions
+    """Return current metrics of a subtask's functions by operator, which may be fused of several."""
+    # imported here: commands that list jobs add up metrics as well, without functions
     from penstock.operators.functions.runtime_context import metric_values
 
     return add_up_metrics(
@@ -20,18 +20,18 @@ def metrics_of_subtask(contexts: Iterable[OperatorContext]) -> dict[str, dict[st
 
 
 def add_up_metrics(subtasks: Iterable[Metrics]) -> dict[str, dict[str, Any]]:
-    """The metrics of all subtasks: counters, meters and gauges are added up, distributions are merged."""
+    """Return the metrics of all subtasks, with counters, meters and gauges added up, distributions merged."""
     total: dict[str, dict[str, Any]] = {}
     for metrics in subtasks:
-        for operator, values in metrics.items():
-            of_operator = total.setdefault(operator, {})
+        for name_of_operator, values in metrics.items():
+            operator_total = total.setdefault(name_of_operator, {})
             for name, value in values.items():
-                of_operator[name] = _add_up(of_operator.get(name), value)
+                operator_total[name] = _add_up(operator_total.get(name), value)
     return total
 
 
 def metrics_by_name(metrics: Metrics) -> dict[str, Any]:
-    """The metrics by their own names, over all operators, as Flink has accumulators."""
+    """Return the metrics by their own names, over all operators, like Flink's accumulators."""
     total: dict[str, Any] = {}
     for values in metrics.values():
         for name, value in values.items():
@@ -40,7 +40,7 @@ def metrics_by_name(metrics: Metrics) -> dict[str, Any]:
 
 
 def _add_up(first: Any, second: Any) -> Any:
-    """The values of one metric in two subtasks as one; None is no value."""
+    """Combine the values of one metric in two subtasks; None means no value."""
     if first is None or second is None:
         return second if first is None else first
     if isinstance(first, dict) and isinstance(second, dict):

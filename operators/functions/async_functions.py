@@ -1,4 +1,4 @@
-"""The base class of asynchronous functions, and what describes how one is called.
+"""The base class of asynchronous functions, and the settings of their calls.
 
 Source: pyflink.datastream.functions; org.apache.flink.streaming.api.functions.async.
 """
@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.operators.functions.functions import Function
 
-# When and how often an asynchronous call is made again.
+# Retries of asynchronous calls
 #
 # Source: pyflink.datastream.async_retry_strategies; org.apache.flink.streaming.util.retryable.
 
@@ -83,7 +83,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
 
 class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
-    """Two given predicates; None never calls for another attempt."""
+    """A pair of predicates; None never requires another attempt."""
 
     def __init__(
         self, result_predicate: ResultPredicate | None, exception_predicate: ExceptionPredicate | None
@@ -92,26 +92,26 @@ class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
         self._exception_predicate = exception_predicate
 
     def result_predicate(self) -> ResultPredicate | None:
-        """Whether a result calls for another attempt."""
+        """Return the predicate that decides whether a result requires another attempt."""
         return self._result_predicate
 
     def exception_predicate(self) -> ExceptionPredicate | None:
-        """Whether an exception calls for another attempt."""
+        """Return the predicate that decides whether an exception requires another attempt."""
         return self._exception_predicate
 
 
 class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
-    """One attempt only."""
+    """A strategy of only one attempt."""
 
     def can_retry(self, current_attempts: int) -> bool:
         return False
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """-1, which means nothing."""
+        """Return -1; it is never used."""
         return -1
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """Nothing calls for another attempt."""
+        """Return predicates that never require another attempt."""
         return RetryPredicate(None, None)
 
 
@@ -122,24 +122,24 @@ class _LimitedStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> None:
-        _more_than_zero("max_attempts", max_attempts)
+        _require_positive("max_attempts", max_attempts)
         self._max_attempts = max_attempts
         self._result_predicate = result_predicate
         self._exception_predicate = exception_predicate
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Up to `max_attempts` times after the first attempt."""
+        """Whether there were at most `max_attempts` attempts so far, the first one not counted."""
         return current_attempts <= self._max_attempts
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """The two given predicates."""
+        """Return the two predicates."""
         return RetryPredicate(self._result_predicate, self._exception_predicate)
 
 
 class FixedDelayRetryStrategy(_LimitedStrategy[OUT], Generic[OUT]):
-    """Up to `max_attempts` more attempts, each `backoff_time_millis` after the last one's end.
+    """Up to `max_attempts` more attempts, each `backoff_time_millis` after the end of the one before.
 
-    Raises AssertionError: a number that is not more than zero.
+    Raises AssertionError for a number that is not above zero.
     """
 
     def __init__(
@@ -150,20 +150,21 @@ class FixedDelayRetryStrategy(_LimitedStrategy[OUT], Generic[OUT]):
         exception_predicate: ExceptionPredicate | None,
     ) -> None:
         super().__init__(max_attempts, result_predicate, exception_predicate)
-        _more_than_zero("backoff_time_millis", backoff_time_millis)
+        _require_positive("backoff_time_millis", backoff_time_millis)
         self._backoff_time_millis = backoff_time_millis
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Always the same."""
+        """Return the constant wait in milliseconds."""
         return self._backoff_time_millis
 
 
 class ExponentialBackoffDelayRetryStrategy(_LimitedStrategy[OUT], Generic[OUT]):
     """Up to `max_attempts` more attempts, `initial_delay` after the first, then `multiplier` times as long.
 
-    No wait is longer than `max_retry_delay` milliseconds. As in Flink the last wait is remembered by the
-    strategy and not by the record: records that are being retried at the same time lengthen each other's
-    waits. Raises AssertionError: a number that is not more than zero.
+    No wait is longer than `max_retry_delay` milliseconds. As in Flink, the strategy and not the record stores
+    the last wait: records that are retried at the same time lengthen each other's waits.
+
+    Raises AssertionError for a number that is not above zero.
     """
 
     def __init__(
@@ -176,16 +177,16 @@ class ExponentialBackoffDelayRetryStrategy(_LimitedStrategy[OUT], Generic[OUT]):
         exception_predicate: ExceptionPredicate | None,
     ) -> None:
         super().__init__(max_attempts, result_predicate, exception_predicate)
-        _more_than_zero("initial_delay", initial_delay)
-        _more_than_zero("max_retry_delay", max_retry_delay)
-        _more_than_zero("multiplier", multiplier)
+        _require_positive("initial_delay", initial_delay)
+        _require_positive("max_retry_delay", max_retry_delay)
+        _require_positive("multiplier", multiplier)
         self._max_retry_delay = max_retry_delay
         self._multiplier = multiplier
         self._initial_delay = initial_delay
         self._last_retry_delay = initial_delay
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """The next wait, milliseconds."""
+        """Return the next wait in milliseconds."""
         if current_attempts <= 1:
             self._last_retry_delay = self._initial_delay
         else:
@@ -197,16 +198,16 @@ class ExponentialBackoffDelayRetryStrategy(_LimitedStrategy[OUT], Generic[OUT]):
 NO_RETRY_STRATEGY: AsyncRetryStrategy[Any] = NoRetryStrategy()
 
 
-def _more_than_zero(name: str, value: float) -> None:
+def _require_positive(name: str, value: float) -> None:
     if not value > 0:
         raise AssertionError(f"{name} should be greater than zero.")
 
 
-# Ready-made conditions for another attempt. Source: pyflink.datastream.async_retry_predicates.
+# Ready-made conditions for another attempt. Source: pyflink.datastream.async_retry_predicates
 
 
 def empty_result_predicate(result: list[Any] | None) -> bool:
-    """Whether there is no result."""
+    """Whether the result is empty."""
     return result is None or len(result) == 0
 
 
@@ -230,7 +231,7 @@ class AsyncFunction(Function, Generic[IN, OUT]):
 
     @abstractmethod
     async def async_invoke(self, value: IN) -> list[OUT]:
-        """The results for `value`; an exception fails the job."""
+        """Return the results for `value`; an exception fails the job."""
 
     def timeout(self, value: IN) -> list[OUT]:
         """The results for a record that took too long. Raises TimeoutError unless overridden."""

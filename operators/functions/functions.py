@@ -1,4 +1,4 @@
-"""Base classes of the functions that need no context of their own.
+"""Base classes of functions.
 
 Source: pyflink.datastream.functions; org.apache.flink.api.common.functions.
 """
@@ -19,7 +19,7 @@ from penstock.operators.state.interfaces import (
     Reducer,
 )
 
-# Functions that PyFlink takes from Java. They have a name here, but cannot be made.
+# Functions that PyFlink takes from Java. Their names exist here, but they cannot be created.
 #
 # Source: pyflink.datastream.functions.
 
@@ -48,13 +48,13 @@ class SinkFunction(JavaFunctionWrapper):
         super().__init__(sink_func)
 
 
-class Function(ABC):  # noqa: B024 what functions have to do differs
+class Function(ABC):  # noqa: B024 functions have no method in common
     """Anything written by a job's author that an operator runs; opened and closed in each subtask."""
 
-    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027 may be left out
+    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027 optional
         """Called before the first record."""
 
-    def close(self) -> None:  # noqa: B027 may be left out
+    def close(self) -> None:  # noqa: B027 optional
         """Called after the last record, and after a failure."""
 
 
@@ -144,7 +144,7 @@ class FunctionWrapper(Function):
         self._func = func
 
 
-# Base classes of functions over the contents of windows.
+# Base classes of functions over the contents of windows
 #
 # Source: pyflink.datastream.functions; org.apache.flink.streaming.api.functions.windowing.
 
@@ -252,13 +252,13 @@ class PassThroughAllWindowFunction(AllWindowFunction[IN, IN, W]):
         yield from inputs
 
 
-# Base classes of process functions. Source: pyflink.datastream.functions; their Java namesakes.
+# Base classes of process functions. Source: pyflink.datastream.functions; their Java namesakes
 #
-# All of them put results out by returning an iterable or by yielding; a yielded pair of an OutputTag and a
-# value goes to that side output.
+# All of them emit results by returning an iterable or by yielding; a yielded pair of an OutputTag and a value
+# goes to that side output.
 
 
-# The service that tells process functions the time and registers their timers.
+# The service that gives process functions the time and registers their timers
 #
 # Source: pyflink.datastream.timerservice; org.apache.flink.streaming.api.TimerService.
 
@@ -291,7 +291,7 @@ class TimerService(ABC):
         """Forget the current key's event-time timer for `timestamp`, if there is one."""
 
 
-# The two times that a timer can be set by. Source: pyflink.datastream.time_domain.
+# The two kinds of time for timers. Source: pyflink.datastream.time_domain
 
 
 class TimeDomain(Enum):
@@ -301,7 +301,7 @@ class TimeDomain(Enum):
     PROCESSING_TIME = 1
 
 
-# Base classes of functions on a stream and a broadcast stream, whose records end up in broadcast state.
+# Base classes of functions on a stream and a broadcast stream, whose records become broadcast state
 #
 # Source: pyflink.datastream.functions; org.apache.flink.streaming.api.functions.co.
 
@@ -414,27 +414,27 @@ class _Context(ABC):
 
     @abstractmethod
     def timer_service(self) -> TimerService:
-        """Times, and timers of the current key."""
+        """Return the service for times, and for timers of the current key."""
 
     @abstractmethod
     def timestamp(self) -> int:
-        """The record's or the timer's timestamp (milliseconds); the least 64-bit integer if it has none."""
+        """Return the timestamp (milliseconds) of record or timer; the least 64-bit integer if it has none."""
 
 
 class _KeyedContext(_Context):
-    """Further services on a keyed stream."""
+    """The context on a keyed stream."""
 
     @abstractmethod
     def get_current_key(self) -> Any:
-        """The key of the record or timer."""
+        """Return the key of the record or timer."""
 
 
 class _OnTimerContext(_KeyedContext):
-    """Further services while a timer fires."""
+    """The context while a timer fires."""
 
     @abstractmethod
     def time_domain(self) -> TimeDomain:
-        """The kind of the timer."""
+        """Return the time domain of the timer."""
 
 
 class ProcessFunction(Function):

@@ -1,4 +1,7 @@
-"""Where a function runs. Source: pyflink.datastream.functions.RuntimeContext."""
+"""The runtime context of functions, and their metrics.
+
+Source: pyflink.datastream.functions.RuntimeContext.
+"""
 
 import operator
 from abc import ABC, abstractmethod
@@ -22,19 +25,19 @@ from penstock.operators.state.interfaces import (
 )
 from penstock.operators.state.keyed_state_backend import KeyedStateBackend
 
-# Metrics of user functions: counters, gauges, meters and distributions in named groups.
+# Metrics of user functions: counters, gauges, meters and distributions in named groups
 #
-# Values live in the subtask; `metric_values` reads all of an operator's.
+# Values live in the subtask; `metric_values` reads all values of an operator.
 #
 # Source: pyflink.metrics; org.apache.flink.metrics.
 
 
-#: What a metric's value looks like from outside.
+#: The value of a metric, as seen from outside.
 MetricValue = float | dict[str, float | None] | None
 
 
 class Metric(ABC):  # noqa: B024 a common base without methods, as in PyFlink
-    """Anything that is measured."""
+    """The base of all metrics."""
 
 
 class Counter(Metric, ABC):
@@ -50,27 +53,27 @@ class Counter(Metric, ABC):
 
     @abstractmethod
     def get_count(self) -> int:
-        """The number."""
+        """Return the number."""
 
 
 class Meter(Metric, ABC):
-    """Counts events to tell how often they happen."""
+    """Counts events, to measure their rate."""
 
     @abstractmethod
     def mark_event(self, value: int = 1) -> None:
-        """`value` events have happened."""
+        """Count `value` events."""
 
     @abstractmethod
     def get_count(self) -> int:
-        """The number of events so far."""
+        """Return the number of events so far."""
 
 
 class Distribution(Metric, ABC):
-    """Sum, number, least and greatest of some values."""
+    """Sum, number, minimum and maximum of some values."""
 
     @abstractmethod
     def update(self, value: int) -> None:
-        """Count `value` in."""
+        """Add `value` to the distribution."""
 
 
 class MetricGroup(ABC):
@@ -78,27 +81,27 @@ class MetricGroup(ABC):
 
     @abstractmethod
     def add_group(self, name: str, extra: str | None = None) -> "MetricGroup":
-        """The group `name` in this one; with `extra` the group `extra` in that."""
+        """Return the group `name` in this one; with `extra`, the group `extra` in that group."""
 
     @abstractmethod
     def counter(self, name: str) -> Counter:
-        """The counter `name`."""
+        """Return the counter `name`."""
 
     @abstractmethod
     def gauge(self, name: str, obj: Callable[[], int]) -> None:
-        """Have `obj` called whenever the value of the gauge `name` is asked for."""
+        """Register `obj`, which is called for each read of the gauge `name`."""
 
     @abstractmethod
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """The meter `name`."""
+        """Return the meter `name`."""
 
     @abstractmethod
     def distribution(self, name: str) -> Distribution:
-        """The distribution `name`."""
+        """Return the distribution `name`."""
 
 
 class SubtaskCounter(Counter, Meter):
-    """A counter, or a meter, whose events are counted."""
+    """A counter, or a meter that only counts its events."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -112,11 +115,11 @@ class SubtaskCounter(Counter, Meter):
         self.count -= n
 
     def mark_event(self, value: int = 1) -> None:
-        """`value` events have happened."""
+        """Count `value` events."""
         self.count += value
 
     def get_count(self) -> int:
-        """The number."""
+        """Return the number."""
         return self.count
 
 
@@ -130,7 +133,7 @@ class SubtaskDistribution(Distribution):
         self.max: float | None = None
 
     def update(self, value: float) -> None:
-        """Count `value` in."""
+        """Add `value` to the distribution."""
         self.sum += value
         self.count += 1
         self.min = value if self.min is None else min(self.min, value)
@@ -138,30 +141,30 @@ class SubtaskDistribution(Distribution):
 
 
 class SubtaskMetricGroup(MetricGroup):
-    """A group whose metrics are in one dictionary with those of all other groups of the operator."""
+    """A group whose metrics share one dictionary with all other groups of the operator."""
 
     def __init__(self, metrics: dict[str, Any], scope: str = "") -> None:
         self._metrics, self._scope = metrics, scope
 
     def add_group(self, name: str, extra: str | None = None) -> "SubtaskMetricGroup":
-        """The group `name` in this one; with `extra` the group `extra` in that."""
+        """Return the group `name` in this one; with `extra`, the group `extra` in that group."""
         scope = f"{self._scope}{name}." if extra is None else f"{self._scope}{name}.{extra}."
         return SubtaskMetricGroup(self._metrics, scope)
 
     def counter(self, name: str) -> Counter:
-        """The counter `name`; the same one if asked for again."""
+        """Return the counter `name`, the same one each time."""
         return self._counter(name)
 
     def gauge(self, name: str, obj: Callable[[], int]) -> None:
-        """Have `obj` called whenever the value of the gauge `name` is asked for."""
+        """Register `obj`, which is called for each read of the gauge `name`."""
         self._metrics[self._scope + name] = obj
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """The meter `name`, which only counts: as in PyFlink no rate is worked out here."""
+        """Return the meter `name`, which only counts events, since PyFlink computes no rate."""
         return self._counter(name)
 
     def distribution(self, name: str) -> Distribution:
-        """The distribution `name`; the same one if asked for again."""
+        """Return the distribution `name`, the same one each time."""
         known = self._metrics.get(self._scope + name)
         if not isinstance(known, SubtaskDistribution):
             known = self._metrics[self._scope + name] = SubtaskDistribution()
@@ -175,12 +178,12 @@ class SubtaskMetricGroup(MetricGroup):
 
 
 def _metrics_of(context: OperatorContext) -> dict[str, Any]:
-    """An operator's metrics by name, groups before it with dots between; gauges as their callables."""
+    """Return an operator's metrics by name, after their groups with dots between; gauges as callables."""
     return context.metrics
 
 
 def metric_values(context: OperatorContext) -> dict[str, MetricValue]:
-    """Current values of an operator's metrics; None for a gauge that fails or gives no number."""
+    """Return current values of an operator's metrics; None for a gauge that fails or returns no number."""
     return {name: _value_of(metric) for name, metric in _metrics_of(context).items()}
 
 
@@ -196,20 +199,23 @@ def _value_of(metric: Any) -> MetricValue:
 
 
 def _number(value: Any) -> float | None:
-    """A gauge's value as a plain Python number. TypeError or ValueError for anything else."""
+    """Return a gauge's value as a plain Python number. Raises TypeError or ValueError for other values."""
     return operator.index(value) if hasattr(value, "__index__") else float(value)
 
 
 class DistributedCache:
-    """The files that were registered with the environment, as local copies."""
+    """Local copies of the files that were registered with the environment."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self._files = files
 
     def get_file(self, name: str) -> str:
-        """The local path of the file or directory registered as `name`. ValueError if there is none."""
+        """Return the local path of the file or directory registered as `name`.
+
+        Raises ValueError if there is none.
+        """
         if name not in self._files:
-            raise ValueError(f"no file {name!r} is in the distributed cache; there are {sorted(self._files)}")
+            raise ValueError(f"the distributed cache has no file {name!r}, only {sorted(self._files)}")
         return self._files[name]
 
 

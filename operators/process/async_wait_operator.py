@@ -1,4 +1,4 @@
-"""Asynchronous functions: many records under way at once, results in order or as they come.
+"""Run many asynchronous calls at once, with results in order or as calls complete.
 
 Source: org.apache.flink.streaming.api.operators.async.AsyncWaitOperator.
 """
@@ -13,7 +13,7 @@ from penstock.operators.chain.operator import MAX_WATERMARK, Results, Timestamps
 from penstock.operators.functions.async_functions import AsyncFunction, AsyncRetryStrategy
 from penstock.operators.records.map_records import FunctionOperator
 
-# Records whose calls are under way, and the watermarks between them, in the order they may leave.
+# Queues of records whose calls are running, and of the watermarks between them
 #
 # Only the task's thread touches these queues.
 #
@@ -22,15 +22,15 @@ from penstock.operators.records.map_records import FunctionOperator
 
 
 class WaitingRecord:
-    """A record whose call is under way, later its results or what went wrong."""
+    """A record whose call is running; later, with its results or its error."""
 
-    __slots__ = ("complete", "error", "group", "results", "settled", "timestamp", "value")
+    __slots__ = ("complete", "error", "group", "resolved", "results", "timestamp", "value")
 
     def __init__(self, value: Any, timestamp: int | None) -> None:
         self.value, self.timestamp = value, timestamp
         self.results: Any = None
         self.error: BaseException | None = None
-        self.settled = False  #: set in the event loop: its outcome is known
+        self.resolved = False  #: set in the event loop: the results or the error are known
         self.complete = False  #: set in the task's thread: it may leave
         self.group: _Group | None = None
 
@@ -41,20 +41,20 @@ class WaitingRecords(Protocol):
     size: int  #: records that have not left
 
     def add(self, record: WaitingRecord) -> None:
-        """A record's call has begun."""
+        """Queue a record whose call has begun."""
 
     def add_watermark(self, watermark: int) -> None:
-        """A watermark came after the records so far."""
+        """Queue a watermark after the records so far."""
 
     def complete(self, record: WaitingRecord) -> None:
-        """The record has its results."""
+        """Mark that the record has its results."""
 
     def leave(self) -> Iterator[WaitingRecord | int]:
-        """Take out the records and watermarks that may leave."""
+        """Remove and yield the records and watermarks that may leave."""
 
 
-class RecordsInOrder:
-    """Everything leaves in the order it came."""
+class OrderedRecords:
+    """Everything leaves in its order of arrival."""
 
     def __init__(self) -> None:
         self._waiting: deque[WaitingRecord | int] = deque()
@@ -71,7 +71,7 @@ class RecordsInOrder:
         record.complete = True
 
     def leave(self) -> Iterator[WaitingRecord | int]:
-        """Take out what is complete, up to the first that is not."""
+        """Yield complete records and watermarks, up to the first record that is not complete."""
         waiting = self._waiting
         while waiting:
             first = waiting[0]
@@ -90,11 +90,11 @@ class _Group:
     def __init__(self) -> None:
         self.pending = 0
         self.complete: deque[WaitingRecord] = deque()
-        self.watermark: int | None = None  #: the one after the records
+        self.watermark: int | None = None  #: the watermark after the records
 
 
-class RecordsAsTheyCome:
-    """Records leave as soon as they are complete, but none passes a watermark."""
+class UnorderedRecords:
+    """Records leave once they are complete, but none overtakes a watermark."""
 
     def __init__(self) -> None:
         self._groups: deque[_Group] = deque([_Group()])
@@ -119,7 +119,7 @@ class RecordsAsTheyCome:
         record.group.complete.append(record)
 
     def leave(self) -> Iterator[WaitingRecord | int]:
-        """Take out what is complete of the first group, and of the next ones if nothing is pending before."""
+        """Yield complete records of the first group, and of later ones if nothing before them is pending."""
         while True:
             group = self._groups[0]
             while group.complete:
@@ -132,11 +132,11 @@ class RecordsAsTheyCome:
 
 
 class AsyncWaitOperator(FunctionOperator):
-    """An AsyncFunction.
+    """Runs an AsyncFunction.
 
     At most `capacity` records wait, for their calls or (in order) for earlier records; more block the input.
-    Watermarks keep their place among the records. At the end of input all calls are waited for. A timeout of
-    zero or less means none. Raises ValueError: a capacity that is not more than zero.
+    Watermarks retain their place among the records. At the end of input the operator waits for all calls. A
+    timeout of zero or less means none. Raises ValueError if `capacity` is not above zero.
     """
 
     def __init__(
@@ -156,18 +156,18 @@ class AsyncWaitOperator(FunctionOperator):
         self.retry_strategy = retry_strategy
 
     def open(self) -> None:
-        """Open the function, start the event loop."""
+        """Open the function and start the event loop."""
         super().open()
         timeout = self.timeout_milliseconds / 1000 if self.timeout_milliseconds > 0 else None
         self._attempts = Attempts(self.function, timeout, self.retry_strategy, self._finished)
-        self._waiting: WaitingRecords = RecordsInOrder() if self.ordered else RecordsAsTheyCome()
+        self._waiting: WaitingRecords = OrderedRecords() if self.ordered else UnorderedRecords()
         self._results = Results(self.output)
         self._complete: deque[WaitingRecord] = deque()
         self._changed = Condition()
         self._loop = EventLoop(f"{self.context.operator_name} {self.context.subtask}")
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Begin the calls for all records, as capacity permits; put out what has become complete."""
+        """Start the calls for all records, as capacity permits; emit complete ones."""
         stamps = timestamps or [None] * len(values)
         begun = 0
         while begun < len(values):
@@ -185,26 +185,26 @@ class AsyncWaitOperator(FunctionOperator):
                 self._waiting.add(record)
             self._loop.call(self._attempts.begin, records)
             begun += len(records)
-        self._put_out()
+        self._emit()
 
     def process_watermark(self, watermark: int) -> None:
-        """Queue the watermark after the records so far; at the last one wait for all of them."""
+        """Queue the watermark after the records so far; at the last one, wait for all of them."""
         self._waiting.add_watermark(watermark)
         if watermark == MAX_WATERMARK:
             self._drain()
-        self._put_out()
+        self._emit()
 
     def finish(self) -> None:
         self._drain()
 
     def close(self) -> None:
-        """Stop the event loop, close the function."""
+        """Stop the event loop and close the function."""
         if hasattr(self, "_loop"):
             self._loop.stop()
         super().close()
 
     def _finished(self, record: WaitingRecord) -> None:
-        """Called in the event loop."""
+        """Queue a record with results; called in the event loop."""
         with self._changed:
             self._complete.append(record)
             self._changed.notify()
@@ -217,9 +217,9 @@ class AsyncWaitOperator(FunctionOperator):
         with self._changed:
             while not self._complete:
                 self._changed.wait()
-        self._put_out()
+        self._emit()
 
-    def _put_out(self) -> None:
+    def _emit(self) -> None:
         waiting, results, complete = self._waiting, self._results, self._complete
         while complete:
             record = complete.popleft()
@@ -235,7 +235,7 @@ class AsyncWaitOperator(FunctionOperator):
         results.flush()
 
 
-# An asyncio event loop in a thread of its own.
+# An asyncio event loop in its own thread
 
 
 class EventLoop:
@@ -247,11 +247,11 @@ class EventLoop:
         self._thread.start()
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Schedule `function` to be called in the loop."""
+        """Schedule a call of `function` in the loop."""
         self._loop.call_soon_threadsafe(function, *arguments)
 
     def stop(self) -> None:
-        """Cancel what is under way and wait for the thread to end."""
+        """Cancel running tasks and wait for the thread to end."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
@@ -268,17 +268,17 @@ class EventLoop:
             self._loop.close()
 
 
-# The calls for one record: attempts, waits between them, and the time limit. All of it in the event loop.
+# The calls for one record: attempts, waits between them, and the time limit, all in the event loop
 #
 # Source: pyflink.fn_execution.datastream.process.async_function.operation;
 # org.apache.flink.streaming.api.operators.async.AsyncWaitOperator.
 
 
 class Attempts:
-    """Makes the calls for the records of one subtask, and tells `finished` of each record once.
+    """Makes the calls for the records of one subtask, and calls `finished` once with each record.
 
-    The time limit (seconds; None: no limit) covers all attempts of a record together. When it is over, the
-    function's `timeout` is called instead; a call under way goes on, but its result is dropped.
+    The time limit (seconds; None: no limit) covers all attempts of a record together. When it expires, the
+    function's `timeout` is called instead; a running call goes on, but its result is dropped.
     """
 
     def __init__(
@@ -299,7 +299,7 @@ class Attempts:
         loop = asyncio.get_running_loop()
         for record in records:
             task = loop.create_task(self._call(record))
-            # The loop itself only keeps weak references.
+            # the loop itself only has weak references
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -311,7 +311,7 @@ class Attempts:
         error: BaseException | None = None
         try:
             attempts = 0
-            while not record.settled:
+            while not record.resolved:
                 attempts += 1
                 results, error = None, None
                 try:
@@ -319,18 +319,18 @@ class Attempts:
                 except Exception as raised:
                     error = raised
                 late = deadline is not None and loop.time() > deadline
-                if late or not (self._again(results, error) and self._strategy.can_retry(attempts)):
+                if late or not (self._wants_retry(results, error) and self._strategy.can_retry(attempts)):
                     break
                 await asyncio.sleep(self._strategy.get_backoff_time_millis(attempts) / 1000)
         except BaseException as raised:
-            # A predicate or strategy failed, or a call was cancelled.
+            # a predicate or strategy failed, or a call was cancelled
             error = raised
         finally:
             if limit is not None:
                 limit.cancel()
         self._finish(record, results, error)
 
-    def _again(self, results: Any, error: BaseException | None) -> bool:
+    def _wants_retry(self, results: Any, error: BaseException | None) -> bool:
         if error is None:
             wanted = self._retry_result
             return wanted is not None and results is not None and bool(wanted(results))
@@ -341,7 +341,7 @@ class Attempts:
         )
 
     def _time_out(self, record: WaitingRecord) -> None:
-        if record.settled:
+        if record.resolved:
             return
         try:
             results = self._function.timeout(record.value)
@@ -351,9 +351,9 @@ class Attempts:
             self._finish(record, results, None)
 
     def _finish(self, record: WaitingRecord, results: Any, error: BaseException | None) -> None:
-        if record.settled:
+        if record.resolved:
             return
-        record.settled = True
+        record.resolved = True
         if error is None and not isinstance(results, Iterable):
             wrong = "cannot be none" if results is None else "should be of list type"
             error = RuntimeError(

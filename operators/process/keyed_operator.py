@@ -1,4 +1,4 @@
-"""The base of keyed operators: keys, state, timers, watermarks, and key after key in BATCH mode.
+"""The base of keyed operators, with keys, state, timers, watermarks, and BATCH mode key after key.
 
 A subclass implements `handle` for a list of records, and `on_event_time` and `on_processing_time` for timers.
 
@@ -26,16 +26,16 @@ from penstock.operators.records.key_selection import KEY_SELECTOR, keys_of_recor
 from penstock.operators.state.keyed_state_backend import KeyedStateBackend
 from penstock.operators.state.timer_queue import TimerQueue
 
-#: How many results of timers, and of keys in BATCH mode, are put out together.
+#: Number of results of timers, and of keys in BATCH mode, that are emitted together.
 _RESULTS_AT_ONCE = 8192
-#: Roughly what a timer takes. Timers get a quarter of the memory for state.
-_BYTES_A_TIMER = 200
+#: Approximate memory of a timer. Timers get a quarter of the memory for state.
+_BYTES_PER_TIMER = 200
 
 
 class KeyedOperator(Operator):
     """An operator with a key selector per input, keyed state and timers.
 
-    Attributes in a subtask: `backend` (state, current key), `results` (filled by the subclass, put out by
+    Attributes in a subtask: `backend` (state, current key), `results` (filled by the subclass, emitted by
     this class), `event_timers`, `processing_timers`, `watermark` (milliseconds).
     """
 
@@ -47,7 +47,7 @@ class KeyedOperator(Operator):
         self.key_selectors = key_selectors
 
     def open(self) -> None:
-        """Make the subtask's state and timers."""
+        """Create the subtask's state and timers."""
         self.backend = KeyedStateBackend(self.context)
         self.results = Results(self.output)
         self.event_timers = TimerQueue()
@@ -55,25 +55,27 @@ class KeyedOperator(Operator):
         self.watermark = MIN_WATERMARK
         for function in opened_functions(*self.key_selectors):
             function.open(RuntimeContext(self.context, self.backend))
-        self._timers_in_memory = self.context.state_memory_bytes // _BYTES_A_TIMER // 4
+        self._timers_in_memory = self.context.state_memory_bytes // _BYTES_PER_TIMER // 4
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
-        """Handle records of input `number` (from 1): set `backend.key` to each one's key, fill `results`.
+        """Handle records of input `number` (from 1).
+
+        Set `backend.key` to the key of each record, and fill `results`.
 
         `keys`: one dictionary key per value, to be iterated over once.
         """
         raise NotImplementedError
 
     def on_event_time(self, timestamp: int, namespace: Any) -> None:
-        """An event-time timer of `backend.key` fires: fill `results`."""
+        """Handle a due event-time timer of `backend.key`: fill `results`."""
         raise NotImplementedError
 
     def on_processing_time(self, timestamp: int, namespace: Any) -> None:
-        """A processing-time timer of `backend.key` fires: fill `results`."""
+        """Handle a due processing-time timer of `backend.key`: fill `results`."""
         raise NotImplementedError
 
     def on_end_of_key(self) -> None:
-        """BATCH mode: records and timers of `backend.key` are through; fill `results` with what is final."""
+        """Fill `results` with final results of `backend.key`, after its records and timers. BATCH mode."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Handle records of the first input."""
@@ -142,12 +144,12 @@ class KeyedOperator(Operator):
         self.watermark = MIN_WATERMARK
 
     def finish(self) -> None:
-        """Put out what is left."""
+        """Emit the remaining results."""
         self.results.flush()
         self.backend.commit()
 
     def close(self) -> None:
-        """Close key selectors, release state and timers."""
+        """Close key selectors; release state and timers."""
         for function in opened_functions(*self.key_selectors):
             function.close()
         if hasattr(self, "backend"):
@@ -164,7 +166,7 @@ class KeyedOperator(Operator):
         self.processing_timers.add(timestamp, (self.backend.key, namespace))
 
     def postpone_event_time_timer(self, timestamp: int, namespace: Any) -> None:
-        """Let the timer that is firing, of the current key and `namespace`, fire at a later time instead."""
+        """Postpone the firing timer of the current key and `namespace` to a later time."""
         self.event_timers.postpone(timestamp, (self.backend.key, namespace))
 
     def delete_event_time_timer(self, timestamp: int, namespace: Any) -> None:
@@ -192,7 +194,7 @@ class KeyedOperator(Operator):
             self._flush_if_many()
 
     def _flush_if_many(self) -> None:
-        """Let results of several timers, or of many small keys in BATCH mode, go out together."""
+        """Emit results of several timers, or of many small keys in BATCH mode, together."""
         if self.results.count() >= _RESULTS_AT_ONCE:
             self.results.flush()
 
@@ -203,7 +205,7 @@ class KeyedOperator(Operator):
             self.backend.load(keys)
 
     def keys_of(self, number: int, values: Values) -> list[Any]:
-        """The keys of records of input `number`, from 1, as its selector gives them."""
+        """Return the keys of records of input `number`, from 1, by its selector."""
         return keys_of_records(self.key_selectors[number - 1], values, self._key_failed)
 
     def _key_failed(self, error: BaseException, record: Any) -> NoReturn:

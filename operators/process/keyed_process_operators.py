@@ -36,13 +36,13 @@ class KeyedFunctionOperator(KeyedOperator):
         self.function = function
 
     def open(self) -> None:
-        """Make state and timers, open the function."""
+        """Create state and timers; open the function."""
         super().open()
         if has_method(self.function, "open"):
             self.function.open(RuntimeContext(self.context, self.backend))
 
     def close(self) -> None:
-        """Close the function, release state and timers."""
+        """Close the function; release state and timers."""
         try:
             close_function(self.function)
         finally:
@@ -56,7 +56,7 @@ class KeyedFunctionOperator(KeyedOperator):
         timestamps: Timestamps,
         keys: Iterable[Any],
     ) -> None:
-        """Call `function` with each value and `context`, which know its timestamp and key."""
+        """Call `function` with each value and `context`, which has the value's timestamp and key."""
         call_function(
             function,
             values,
@@ -70,7 +70,7 @@ class KeyedFunctionOperator(KeyedOperator):
 
 
 class TimedFunctionOperator(KeyedFunctionOperator):
-    """A keyed operator whose function has `on_timer`. Subclasses make `_timer_context` when opened."""
+    """A keyed operator whose function has `on_timer`. Subclasses set `_timer_context` in `open`."""
 
     _timer_context: Any
 
@@ -88,13 +88,13 @@ class TimedFunctionOperator(KeyedFunctionOperator):
 
 
 class KeyedProcessOperator(TimedFunctionOperator):
-    """A KeyedProcessFunction."""
+    """Runs a KeyedProcessFunction."""
 
     def __init__(self, function: Any, key_selector: Callable[[Any], Any]) -> None:
         super().__init__(function, key_selector)
 
     def open(self) -> None:
-        """Make the context, open the function."""
+        """Create the context; open the function."""
         super().open()
         self._timer_context = self._context = KeyedContext(self)
 
@@ -103,7 +103,7 @@ class KeyedProcessOperator(TimedFunctionOperator):
 
 
 class KeyedCoProcessOperator(TimedFunctionOperator):
-    """A KeyedCoProcessFunction."""
+    """Runs a KeyedCoProcessFunction."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class KeyedCoProcessOperator(TimedFunctionOperator):
         super().__init__(function, key_selector1, key_selector2)
 
     def open(self) -> None:
-        """Make the context, open the function."""
+        """Create the context; open the function."""
         super().open()
         self._timer_context = self._context = KeyedContext(self)
 
@@ -124,14 +124,14 @@ class KeyedCoProcessOperator(TimedFunctionOperator):
         self.handle_with(function, self._context, values, timestamps, keys)
 
 
-# Reduce on a keyed stream: every update in STREAMING mode, the final value in BATCH mode.
+# Reduce on a keyed stream: emits every update in STREAMING mode, the final value in BATCH mode
 #
 # Source: org.apache.flink.streaming.api.operators.{StreamGroupedReduceOperator,BatchGroupedReduceOperator};
 # pyflink.datastream.data_stream.KeyedStream.reduce.
 
 
 class ReduceOperator(KeyedFunctionOperator):
-    """A ReduceFunction or a callable of two values."""
+    """Runs a ReduceFunction or a callable of two values."""
 
     def __init__(
         self, function: Any, key_selector: Callable[[Any], Any], output_type: TypeInformation | None = None
@@ -140,7 +140,7 @@ class ReduceOperator(KeyedFunctionOperator):
         self._output_type = output_type
 
     def open(self) -> None:
-        """Make the state, open the function."""
+        """Create the state; open the function."""
         super().open()
         self._reduce = method(self.function, "reduce")
         self._piece = PieceSize()
@@ -174,7 +174,7 @@ class ReduceOperator(KeyedFunctionOperator):
                 if kind in unchanging or (kind is tuple and unchanging.issuperset(map(type, after))):
                     updates.append(after)
                 else:
-                    # The function may change what it is given the next time.
+                    # the function may change its argument next time
                     updates.append(frozen(after))
                 if len(updates) >= limit:
                     if piece.is_full(updates):
@@ -200,13 +200,13 @@ class ReduceOperator(KeyedFunctionOperator):
             raise self.failed(error, current(values, rest)) from error
 
     def on_end_of_key(self) -> None:
-        """Put out the final value; its timestamp is the last there is, as that of the timer in PyFlink."""
+        """Emit the final value; its timestamp is the maximum, like the timestamp of PyFlink's timer."""
         value = self._table.entries.get(self.backend.key)
         if value is not None:
             self.results.add((value,), MAX_WATERMARK)
 
 
-# Map, flat map and filter functions on keyed streams: rich functions there may use keyed state.
+# Map, flat map and filter functions on keyed streams, where rich functions may use keyed state
 #
 # Source: pyflink.datastream.data_stream.{KeyedStream,ConnectedStreams}, which run them as process functions.
 
@@ -252,10 +252,10 @@ class KeyedFlatMapOperator(_OneInput):
 
 
 class KeyedFilterOperator(_OneInput):
-    """Keeps the records for which the function is true."""
+    """Passes on the records for which the function is true."""
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
-        """Keep what passes."""
+        """Emit the records for which the function is true."""
         function = method(self.function, "filter")
         self.handle_with(
             lambda value, _: (value,) if function(value) else None, _NO_CONTEXT, values, timestamps, keys
@@ -263,7 +263,7 @@ class KeyedFilterOperator(_OneInput):
 
 
 class KeyedCoMapOperator(_TwoInputs):
-    """At most one result per record of either stream: as in PyFlink None is no result here."""
+    """At most one result per record of either stream, since None is not a result, as in PyFlink."""
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         function = self.function.map1 if number == 1 else self.function.map2
@@ -284,21 +284,21 @@ class KeyedCoFlatMapOperator(_TwoInputs):
         self.handle_with(lambda value, _: function(value), _NO_CONTEXT, values, timestamps, keys)
 
 
-# Functions on a stream and a broadcast stream, without and with keys. The second input is the broadcast one.
+# Functions on a stream and a broadcast stream (the second input), without and with keys
 #
 # Source: org.apache.flink.streaming.api.operators.co.{CoBroadcastWithNonKeyedOperator,
 # CoBroadcastWithKeyedOperator}.
 
 
 class BroadcastProcessOperator(UnkeyedOperator):
-    """A BroadcastProcessFunction."""
+    """Runs a BroadcastProcessFunction."""
 
     def __init__(self, function: Any, descriptors: Sequence[MapStateDescriptor]) -> None:
         super().__init__(function)
         self.descriptors = descriptors
 
     def open(self) -> None:
-        """Make state and contexts, open the function."""
+        """Create state and contexts; open the function."""
         super().open()
         states, times = BroadcastStates(), UnkeyedTimerService(self)
         self._writable = WritableBroadcastContext(times, states)
@@ -314,7 +314,7 @@ class BroadcastProcessOperator(UnkeyedOperator):
 
 
 class KeyedBroadcastProcessOperator(TimedFunctionOperator):
-    """A KeyedBroadcastProcessFunction."""
+    """Runs a KeyedBroadcastProcessFunction."""
 
     def __init__(
         self,
@@ -326,7 +326,7 @@ class KeyedBroadcastProcessOperator(TimedFunctionOperator):
         self.descriptors = descriptors
 
     def open(self) -> None:
-        """Make state and contexts, open the function."""
+        """Create state and contexts; open the function."""
         super().open()
         states = BroadcastStates()
         self._writable = WritableBroadcastContext(UnkeyedTimerService(self), states)

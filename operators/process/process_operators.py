@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from penstock.operators.process.keyed_operator import KeyedOperator
 
 
-# The contexts and timer services that process operators hand to functions.
+# The contexts and timer services that process operators pass to functions
 #
-# One object serves all calls of a subtask. `stamp` is the timestamp of the record or timer at hand.
+# One object serves all calls of a subtask. `stamp` is the timestamp of the current record or timer.
 #
 # Source: pyflink.fn_execution.datastream.process.{process_function,timerservice_impl}.
 
@@ -54,35 +54,38 @@ class KeyedTimerService(TimerService):
         return self._operator.context.processing_time()
 
     def current_watermark(self) -> int:
-        """The event time reached."""
+        """Return the current event time."""
         return self._operator.watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Register for the current key."""
+        """Register a timer for the current key."""
         self._processing.add(as_long(timestamp), self._backend.key)
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Register for the current key."""
+        """Register a timer for the current key."""
         self._event.add(as_long(timestamp), self._backend.key)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Delete the current key's."""
+        """Delete a timer of the current key."""
         self._processing.remove(as_long(timestamp), self._backend.key)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Delete the current key's."""
+        """Delete a timer of the current key."""
         self._event.remove(as_long(timestamp), self._backend.key)
 
 
 def as_long(timestamp: Any) -> int:
-    """A timer's timestamp; of floats the whole part, as in PyFlink. TypeError for other types."""
+    """Return a timer's timestamp as an int; floats are truncated, as in PyFlink.
+
+    Raises TypeError for other types.
+    """
     if isinstance(timestamp, (int, float)):
         return int(timestamp)
-    raise TypeError(f"timer at {timestamp!r}: an integer is required")
+    raise TypeError(f"a timer's timestamp must be an integer, got {timestamp!r}")
 
 
 class UnkeyedTimerService(TimerService):
-    """Times of an operator without keys. Its timers raise Exception."""
+    """Times of an operator without keys. Its timer methods raise Exception."""
 
     def __init__(self, operator: "KeyedOperator | UnkeyedOperator") -> None:
         self._operator = operator
@@ -91,7 +94,7 @@ class UnkeyedTimerService(TimerService):
         return self._operator.context.processing_time()
 
     def current_watermark(self) -> int:
-        """The event time reached."""
+        """Return the current event time."""
         return self._operator.watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
@@ -108,18 +111,18 @@ class UnkeyedTimerService(TimerService):
 
 
 class _StampedContext:
-    """Timer service and timestamp."""
+    """A context with a timer service and a timestamp."""
 
     def __init__(self, timer_service: TimerService) -> None:
         self._timer_service = timer_service
         self.stamp: int | None = None
 
     def timer_service(self) -> TimerService:
-        """The timer service."""
+        """Return the timer service."""
         return self._timer_service
 
     def timestamp(self) -> int:
-        """The timestamp of the record or timer; the least 64-bit integer if it has none."""
+        """Return the timestamp of the record or timer; the least 64-bit integer if it has none."""
         return MIN_WATERMARK if self.stamp is None else self.stamp
 
 
@@ -138,17 +141,17 @@ class KeyedContext(
         self.domain: TimeDomain | None = None
 
     def get_current_key(self) -> Any:
-        """The key of the record or timer, as the key selector gave it."""
+        """Return the key of the record or timer, as the key selector returned it."""
         return self._backend.current_key()
 
     def time_domain(self) -> TimeDomain:
-        """The kind of timer that fires."""
+        """Return the time domain of the firing timer."""
         assert self.domain is not None, "only on_timer has a time domain"
         return self.domain
 
 
 class _BroadcastBaseContext(_StampedContext):
-    """Times, and the broadcast states."""
+    """A context with times and the broadcast states."""
 
     def __init__(self, timer_service: TimerService, states: BroadcastStates) -> None:
         super().__init__(timer_service)
@@ -158,7 +161,7 @@ class _BroadcastBaseContext(_StampedContext):
         return self._timer_service.current_processing_time()
 
     def current_watermark(self) -> int:
-        """The event time reached."""
+        """Return the current event time."""
         return self._timer_service.current_watermark()
 
 
@@ -168,7 +171,7 @@ class WritableBroadcastContext(
     """The context of the broadcast side."""
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-        """The state, to read and change."""
+        """Return the state, to read and change."""
         return self._states.writable(state_descriptor)
 
 
@@ -176,7 +179,7 @@ class ReadOnlyBroadcastContext(_BroadcastBaseContext, BroadcastProcessFunction.R
     """The context of the side that is not broadcast, without keys."""
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """A view of the state."""
+        """Return a view of the state."""
         return self._states.read_only(state_descriptor)
 
 
@@ -189,36 +192,36 @@ class KeyedReadOnlyBroadcastContext(_BroadcastBaseContext, KeyedBroadcastProcess
         self.domain: TimeDomain | None = None
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """A view of the state."""
+        """Return a view of the state."""
         return self._states.read_only(state_descriptor)
 
     def get_current_key(self) -> Any:
-        """The key of the record or timer, as the key selector gave it."""
+        """Return the key of the record or timer, as the key selector returned it."""
         return self._backend.current_key()
 
     def time_domain(self) -> TimeDomain:
-        """The kind of timer that fires."""
+        """Return the time domain of the firing timer."""
         assert self.domain is not None, "only on_timer has a time domain"
         return self.domain
 
 
-# The loop that process operators spend their time in.
+# The inner loop of process operators
 
 
-class Stamped(Protocol):
-    """A context that is told the timestamp of the record at hand."""
+class ContextWithStamp(Protocol):
+    """A context whose `stamp` is set to the timestamp of the current record."""
 
     stamp: int | None
 
 
-class Keyed(Protocol):
-    """A state backend, or what stands for it, that is told the key of the record at hand."""
+class KeyHolder(Protocol):
+    """A state backend, or its replacement, whose `key` is set to the key of the current record."""
 
     key: Any
 
 
 class NoKey:
-    """Takes the place of a state backend for operators without one."""
+    """Replaces the state backend of operators without one."""
 
     key: Any = None
 
@@ -229,14 +232,14 @@ def call_function(
     timestamps: Timestamps,
     keys: Iterable[Any],
     *,
-    context: Stamped,
-    backend: Keyed,
+    context: ContextWithStamp,
+    backend: KeyHolder,
     results: Results,
     operator: Operator,
 ) -> None:
     """Call `function(value, context)` for each value, with `context.stamp` and `backend.key` set before.
 
-    Its results go to `results`. Raises UserFunctionError with the record it failed at.
+    Adds its results to `results`. Raises UserFunctionError with the failing record.
     """
     append, append_stamp, add_other = results.values.append, results.stamps.append, results.add_other
     room = results.room()
@@ -249,7 +252,7 @@ def call_function(
             context.stamp = stamp
             outputs = function(value, context)
             if outputs:
-                # What most functions give is dealt with here, to spare a call.
+                # the results of most functions are handled here, to spare a call
                 for result in outputs:
                     kind = type(result)
                     if kind in unchanging or (kind is tuple and only_unchanging(map(type, result))):
@@ -267,7 +270,7 @@ def call_function(
         raise operator.failed(error, value) from error
 
 
-# The common base of process operators without keys.
+# The common base of process operators without keys
 #
 # Source: org.apache.flink.streaming.api.operators.AbstractUdfStreamOperator.
 
@@ -276,7 +279,7 @@ _NO_KEY = NoKey()
 
 
 class UnkeyedOperator(FunctionOperator):
-    """An operator around a process function, which knows the watermark and puts out through Results."""
+    """An operator around a process function; it tracks the watermark, and emits through Results."""
 
     def open(self) -> None:
         self.results = Results(self.output)
@@ -284,7 +287,7 @@ class UnkeyedOperator(FunctionOperator):
         super().open()
 
     def process_watermark(self, watermark: int) -> None:
-        """Remember the watermark and pass it on."""
+        """Store the watermark and pass it on."""
         self.watermark = watermark
         self.output.watermark(watermark)
 
@@ -295,7 +298,7 @@ class UnkeyedOperator(FunctionOperator):
         values: Values,
         timestamps: Timestamps,
     ) -> None:
-        """Call `function` with each value and `context`, whose `stamp` is set before; put the results out."""
+        """Call `function` with each value and `context`, whose `stamp` is set before; emit the results."""
         call_function(
             function,
             values,
@@ -310,10 +313,10 @@ class UnkeyedOperator(FunctionOperator):
 
 
 class ProcessOperator(UnkeyedOperator):
-    """A ProcessFunction."""
+    """Runs a ProcessFunction."""
 
     def open(self) -> None:
-        """Make the context, open the function."""
+        """Create the context; open the function."""
         super().open()
         self._context = UnkeyedContext(UnkeyedTimerService(self))
 
@@ -322,10 +325,10 @@ class ProcessOperator(UnkeyedOperator):
 
 
 class CoProcessOperator(UnkeyedOperator, OneKeyedInput):
-    """A CoProcessFunction."""
+    """Runs a CoProcessFunction."""
 
     def open(self) -> None:
-        """Make the context, open the function."""
+        """Create the context; open the function."""
         super().open()
         self._context = UnkeyedContext(UnkeyedTimerService(self))
 

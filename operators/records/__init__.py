@@ -1,1 +1,1 @@
-"""Operators without keys and state: map, filter, flat map, timestamps, vectorised functions."""
+"""Operators without keys and state, for map, filter, flat map, timestamps and vectorised functions."""

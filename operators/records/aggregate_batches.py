@@ -1,4 +1,4 @@
-"""Keyed aggregation over record batches: partial results before the exchange, final ones after it.
+"""Keyed aggregation over record batches, with partial results before the exchange, final ones after it.
 
 Source: Flink SQL's two-phase aggregation (TwoStageOptimizedAggregateRule), for the shape.
 """
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from penstock.operators.chain.operator import Operator
 from penstock.operators.common.row import Row
 
-# Sums, least and largest values of a field, as functions that make one record from two.
+# Sums, minima and maxima of a field, as functions that make one record from two
 #
 # Source: pyflink.datastream.data_stream.KeyedStream._accumulate;
 # org.apache.flink.streaming.api.functions.aggregation.{SumAggregator,ComparableAggregator}.
@@ -26,21 +26,21 @@ Reduce = Callable[[Any, Any], Any]
 
 
 class FieldAggregate:
-    """The aggregate of two records as one; of tuples, lists and rows by their `field`, of others themselves.
+    """Aggregates two records to one by a field of tuples, lists and rows, or by their values.
 
-    sum, min and max give the first record with the field replaced; min_by and max_by one of the two, the
-    first where their fields are equal. Records themselves are never changed. TypeError for a field that is
-    no number and no name, and, at the first record without fields, for any other than 0.
+    sum, min and max return the first record with the field replaced; min_by and max_by return one of the two,
+    the first if their fields are equal. Records are never changed in place. Raises TypeError for a field that
+    is neither a number nor a name, and, at the first record without fields, for any field except 0.
     """
 
     def __init__(self, kind: Kind, field: Field) -> None:
         if not isinstance(field, int | str):
-            raise TypeError(f"{kind} of field {field!r}: a number or a name is needed")
+            raise TypeError(f"{kind}: field must be a number or a name, got {field!r}")
         self.kind, self.field = kind, field
         self._reduce: Reduce | None = None
 
     def __call__(self, first: Any, second: Any) -> Any:
-        """One record of two."""
+        """Return one record for two."""
         if self._reduce is None:
             self._reduce = _reduce_for(self.kind, self.field, second)
         return self._reduce(first, second)
@@ -63,15 +63,14 @@ def _reduce_for(kind: Kind, field: Any, example: Any) -> Reduce:
         )
     if field != 0:
         raise TypeError(
-            f"{kind} of field {field!r} of {type(example).__name__} values, which have no fields but "
-            "themselves, field 0"
+            f"{kind}: field must be 0, since {type(example).__name__} values have no fields, got {field!r}"
         )
     if kind == "sum":
         return lambda first, second: first + second
     return lambda first, second: second if choose(first, second) else first
 
 
-#: Whether the second of two is to be taken.
+#: Whether to take the second of two records.
 _CHOOSE: dict[str, Callable[[Any, Any], Any]] = {
     "sum": lambda first, second: False,
     "min": lambda first, second: second < first,
@@ -82,7 +81,7 @@ _CHOOSE: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _replaced_in(example: Any, field: Any) -> Reduce:
-    """A function that gives a record with another value in `field`."""
+    """Return a function that returns a record with another value in `field`."""
     if isinstance(example, tuple):
 
         def in_tuple(record: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
@@ -100,19 +99,19 @@ def _replaced_in(example: Any, field: Any) -> Reduce:
     return in_copy
 
 
-#: Rows that are kept before they are aggregated, and partial results before they are merged.
+#: Rows that are collected before they are aggregated, and rows of partial results in one batch.
 _GROUPED_ROWS = 1 << 20
 _OUTPUT_ROWS = 1 << 16
 
-#: Function to what it keeps of a column, as (kept function, function that merges what was kept).
-_KEPT = {
+#: Function to its partial results of a column, as (partial function, function that merges its results).
+_PARTIALS = {
     "sum": (("sum", "sum"),),
     "min": (("min", "min"),),
     "max": (("max", "max"),),
     "count": (("count", "sum"),),
     "mean": (("sum", "sum"), ("count", "sum")),
 }
-FUNCTIONS = tuple(_KEPT)
+FUNCTIONS = tuple(_PARTIALS)
 
 
 class Aggregation(NamedTuple):
@@ -123,15 +122,15 @@ class Aggregation(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The column's name in the result."""
+        """Return the column's name in the result."""
         return f"{self.column}_{self.function}"
 
 
 class PartialAggregateOperator(Operator):
-    """One row with partial results for each key seen in this subtask, at the end of the input or earlier.
+    """Emits one row of partial results for each key of this subtask, at the end of the input or earlier.
 
-    In: record batches with the columns of `keys` and `aggregations`. Out: `keys`, and what
-    is kept for each aggregation (`_KEPT`), as columns `<column>$<function>`.
+    Takes record batches with the columns of `keys` and `aggregations`. Emits `keys`, and the partial results
+    of each aggregation (`_PARTIALS`) as columns `<column>$<function>`.
     """
 
     columnar = True
@@ -140,32 +139,32 @@ class PartialAggregateOperator(Operator):
         self.keys, self.aggregations = list(keys), list(aggregations)
 
     def open(self) -> None:
-        """Start with nothing."""
-        self._given: list[pa.RecordBatch] = []
-        self._given_rows = 0
+        """Start without rows."""
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
         self._partials: list[pa.RecordBatch] = []
         self._rows = 0
 
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Keep the batch; aggregate what is kept now and then."""
-        self._given.append(batch)
-        self._given_rows += batch.num_rows
-        if self._given_rows >= _GROUPED_ROWS:
-            self._aggregate_given()
+        """Store the batch; aggregate the stored batches once they have enough rows."""
+        self._waiting.append(batch)
+        self._waiting_rows += batch.num_rows
+        if self._waiting_rows >= _GROUPED_ROWS:
+            self._aggregate_waiting()
 
     def finish(self) -> None:
-        """Put the results out."""
-        self._aggregate_given()
+        """Emit the results."""
+        self._aggregate_waiting()
         if self._partials:
             self._emit(self._merged())
             self._partials = []
 
-    def _aggregate_given(self) -> None:
-        if self._given:
-            batches, self._given, self._given_rows = self._given, [], 0
-            self._keep(self._first(pa.Table.from_batches(batches)))
+    def _aggregate_waiting(self) -> None:
+        if self._waiting:
+            batches, self._waiting, self._waiting_rows = self._waiting, [], 0
+            self._add_partial(self._first(pa.Table.from_batches(batches)))
 
-    def _keep(self, partial: pa.Table) -> None:
+    def _add_partial(self, partial: pa.Table) -> None:
         self._partials.extend(partial.to_batches())
         self._rows += partial.num_rows
         if self._rows > _GROUPED_ROWS:
@@ -181,26 +180,29 @@ class PartialAggregateOperator(Operator):
         self._partials, self._rows = [], 0
 
     def _first(self, table: pa.Table) -> pa.Table:
-        kept = [
-            (aggregation.column, kept)
+        partial_functions = [
+            (aggregation.column, function)
             for aggregation in self.aggregations
-            for kept, _ in _KEPT[aggregation.function]
+            for function, _ in _PARTIALS[aggregation.function]
         ]
-        kept = list(dict.fromkeys(kept))
-        grouped = table.group_by(self.keys, use_threads=False).aggregate(kept)
+        partial_functions = list(dict.fromkeys(partial_functions))
+        grouped = table.group_by(self.keys, use_threads=False).aggregate(partial_functions)
         return pa.table(
             {
                 **{key: grouped[key] for key in self.keys},
-                **{f"{column}${function}": grouped[f"{column}_{function}"] for column, function in kept},
+                **{
+                    f"{column}${function}": grouped[f"{column}_{function}"]
+                    for column, function in partial_functions
+                },
             }
         )
 
     def _merged(self) -> pa.Table:
         table = pa.Table.from_batches(self._partials)
         merges = {
-            f"{aggregation.column}${kept}": merge
+            f"{aggregation.column}${partial_function}": merge
             for aggregation in self.aggregations
-            for kept, merge in _KEPT[aggregation.function]
+            for partial_function, merge in _PARTIALS[aggregation.function]
         }
         grouped = table.group_by(self.keys, use_threads=False).aggregate(list(merges.items()))
         return pa.table(
@@ -216,9 +218,9 @@ class PartialAggregateOperator(Operator):
 
 
 class FinalAggregateOperator(PartialAggregateOperator):
-    """One row for each key: `keys`, then one column per aggregation; at the end of the input.
+    """Emits one row for each key at the end of the input, with `keys`, then one column per aggregation.
 
-    In: what PartialAggregateOperator puts out, all rows of a key in one subtask.
+    Takes the output of PartialAggregateOperator, with all rows of a key in one subtask.
     """
 
     def _first(self, table: pa.Table) -> pa.Table:
@@ -228,8 +230,8 @@ class FinalAggregateOperator(PartialAggregateOperator):
         self._partials, self._rows = merged.to_batches(), 0
 
     def finish(self) -> None:
-        """Put the results out."""
-        self._aggregate_given()
+        """Emit the results."""
+        self._aggregate_waiting()
         if self._partials:
             self._emit(self._results(self._merged()))
             self._partials = []
@@ -246,12 +248,12 @@ class FinalAggregateOperator(PartialAggregateOperator):
 
 
 def partial_schema(schema: pa.Schema, keys: Sequence[str], aggregations: Sequence[Aggregation]) -> pa.Schema:
-    """Columns that PartialAggregateOperator gives for an input of `schema`."""
+    """Return the columns of PartialAggregateOperator's output for an input of `schema`."""
     return _schema_of(PartialAggregateOperator(keys, aggregations)._first, schema)
 
 
 def final_schema(schema: pa.Schema, keys: Sequence[str], aggregations: Sequence[Aggregation]) -> pa.Schema:
-    """Columns that FinalAggregateOperator gives where the partial one's input is of `schema`."""
+    """Return the columns of FinalAggregateOperator's output if the partial operator's input has `schema`."""
     first, last = PartialAggregateOperator(keys, aggregations), FinalAggregateOperator(keys, aggregations)
 
     def both(table: pa.Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Keys of records: by a function of the author's, or by columns.
+"""Keys of records, chosen by a function of the author or by columns.
 
 Source: pyflink.datastream.data_stream.DataStream.key_by, whose keys pass through the coder of their type.
 """
@@ -15,23 +15,29 @@ from penstock.operators.common.typeinfo import BasicTypeInfo, PickledBytesTypeIn
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.records.map_records import FunctionOperator, current
 
-#: What failed, in error messages.
+#: The failed step, in error messages.
 KEY_SELECTOR = "key selector"
 
 
 class TypedKeys:
-    """Keys as a trip through the coder of their declared type gives them back: Rows with names, say."""
+    """Keys as the coder of their declared type returns them, such as Rows with names."""
 
     def __init__(self, select: Callable[[Any], Any], key_type: TypeInformation) -> None:
         self.select, self.key_type = select, key_type
         self._unchanged, self._least, self._most = _unchanged(key_type)
 
     def __call__(self, value: Any) -> Any:
-        """The key of a record; TypeError, OverflowError or ValueError if it is not of the type."""
+        """Return the key of a record.
+
+        Raises TypeError, OverflowError or ValueError if the key is not of the declared type.
+        """
         return self.typed(self.select(value))
 
     def typed(self, key: Any) -> Any:
-        """One selected key as its type's; TypeError, OverflowError or ValueError if it is of another."""
+        """Return a selected key as the coder of the type returns it.
+
+        Raises TypeError, OverflowError or ValueError if the key is not of the type.
+        """
         if type(key) is self._unchanged and (self._least is None or self._least <= key <= self._most):
             return key
         return coerce([key], self.key_type)[0]
@@ -42,14 +48,14 @@ class TypedKeys:
         return self._unchanged is not None
 
     def unchanged(self, keys: Sequence[Any]) -> bool:
-        """Whether all of some selected keys of a basic type come back as they are."""
+        """Whether the coder would return all of these keys of a basic type unchanged."""
         if not {self._unchanged}.issuperset(map(type, keys)):
             return False
         return self._least is None or not keys or (self._least <= min(keys) and max(keys) <= self._most)
 
 
 def _unchanged(key_type: TypeInformation) -> tuple[Any, int | None, int]:
-    """The class of keys that come back as they are; of numbers the least and the largest that do, or None."""
+    """Return the class of keys that the coder leaves unchanged, and, for numbers, their limits or None."""
     basic = key_type._basic_type if isinstance(key_type, BasicTypeInfo) else None
     if basic in INTEGER_BITS:
         most = (1 << INTEGER_BITS[basic] - 1) - 1
@@ -69,8 +75,8 @@ class OpenedMethod:
     """A method of a function object that is opened before its first call in a subtask, and closed.
 
     Key selectors and partitioners are called where a record's subtask is chosen and where its key is needed,
-    which may be in one subtask: each caller opens and closes them, and they take the first `open` and
-    the first `close` of each subtask.
+    possibly in one subtask. Each caller opens and closes them; only the first `open` and the first `close` in
+    a subtask reach the function.
     """
 
     def __init__(self, function: Any, method: str) -> None:
@@ -89,18 +95,18 @@ class OpenedMethod:
             self.function.close()
 
     def __call__(self, *arguments: Any) -> Any:
-        """The method's result."""
+        """Return the method's result."""
         return self.call(*arguments)
 
 
 class ColumnKeys:
-    """Keys that are columns of a record: rows by field, record batches without making Python objects."""
+    """Keys that are fields of rows, or columns of record batches, without making Python objects."""
 
     def __init__(self, columns: Sequence[str], positions: Sequence[int]) -> None:
         self.columns, self.positions = tuple(columns), tuple(positions)
 
     def __call__(self, value: Any) -> Any:
-        """The key of a record that is a Row or a tuple."""
+        """Return the key of a record that is a Row or a tuple."""
         if len(self.positions) == 1:
             return value[self.positions[0]]
         return tuple(value[position] for position in self.positions)
@@ -116,7 +122,7 @@ class NestedKeys:
         self.paths = tuple(map(tuple, paths))
 
     def __call__(self, value: Any) -> Any:
-        """The field, or a tuple of the fields."""
+        """Return the field, or a tuple of the fields."""
         keys = tuple(_at_path(value, path) for path in self.paths)
         return keys[0] if len(keys) == 1 else keys
 
@@ -130,7 +136,7 @@ def _at_path(value: Any, path: Sequence[int]) -> Any:
 
 
 class KeyedRow:
-    """A Row of a record's key and the record, as a function."""
+    """A function that returns a Row of a record's key and the record."""
 
     def __init__(self, select: Callable[[Any], Any]) -> None:
         self.select = select
@@ -148,7 +154,7 @@ class KeyedRow:
 
 
 def typed_keys(select: Callable[[Any], Any], key_type: TypeInformation | None) -> Callable[[Any], Any]:
-    """`select`, with keys as their type's coder would give them back where that is not the same."""
+    """Return `select`, or TypedKeys around it if the coder of the declared type may change keys."""
     if key_type is None or isinstance(key_type, PickledBytesTypeInfo):
         return select
     return TypedKeys(select, key_type)
@@ -157,11 +163,11 @@ def typed_keys(select: Callable[[Any], Any], key_type: TypeInformation | None) -
 def keys_of_records(
     select: Callable[[Any], Any], values: Values, failed: Callable[[BaseException, Any], NoReturn]
 ) -> list[Any]:
-    """The key of each record, as `select` gives them one by one.
+    """Return the key of each record, selected one by one.
 
-    `failed` is called with what a record's key raised and the record; it raises what is to be raised.
+    If the key of a record raises, calls `failed` with the exception and the record; `failed` must raise.
     """
-    # a selector may return one Row or list that it changes each time: such keys are copied one by one
+    # a selector may return the same Row or list again and change it: such keys are copied one by one
     typed = select if isinstance(select, TypedKeys) and select.basic else None
     selected = select if typed is None else typed.select
     call = selected.call if isinstance(selected, OpenedMethod) else selected
@@ -181,18 +187,21 @@ def keys_of_records(
 
 
 def opened_functions(*functions: Any) -> list[OpenedMethod]:
-    """The key selectors and partitioners that have to be opened and closed."""
+    """Return the key selectors and partitioners that must be opened and closed."""
     inner = [function.select if isinstance(function, TypedKeys) else function for function in functions]
     return [function for function in inner if isinstance(function, OpenedMethod)]
 
 
-# Two streams of which one is keyed: its records reach a function as rows of key and record.
+# Two streams of which one is keyed: its records reach a function as rows of key and record
 #
 # Source: pyflink.datastream.data_stream.ConnectedStreams, whose keyed streams consist of such rows.
 
 
 class OneKeyedInput(FunctionOperator):
-    """An operator of two inputs without state by key. `rows`: for each input what makes a row of a record."""
+    """An operator of two inputs without keyed state.
+
+    `rows`: for each input, a function that makes a row of a record, or None.
+    """
 
     rows: tuple[KeyedRow | None, KeyedRow | None] = (None, None)
 
@@ -209,7 +218,7 @@ class OneKeyedInput(FunctionOperator):
             make_row.close()
 
     def records(self, number: int, values: Values) -> Values:
-        """The records of input `number`, from 1, as the function takes them."""
+        """Return the records of input `number`, from 1, in the form that the function takes."""
         make_row = self.rows[number - 1]
         if make_row is None:
             return values

@@ -22,9 +22,10 @@ from penstock.operators.common.row import Row
 from penstock.operators.functions.functions import Function
 from penstock.operators.functions.runtime_context import RuntimeContext
 
-# The loops that run map, filter and flat map functions over records, as Python source made for each run.
+# Loops that run map, filter and flat map functions over records, as generated Python source
 #
 # A record goes through all functions before the next one does, as in Flink's chains of operators.
+#
 # Source: org.apache.flink.streaming.runtime.tasks.ChainingOutput.
 
 
@@ -37,22 +38,22 @@ class LoopStep(StrEnum):
 
 
 class CopyPolicy(StrEnum):
-    """What happens to a result that its function could change before it goes on; read by `_loop_of`."""
+    """The results that are copied before they go on, since their function could change them."""
 
-    NOTHING = "nothing"  #: results are the records themselves, or the caller looks at them
-    PLAIN = "plain"  #: what is neither a plain value nor a tuple is copied
-    ALL = "all"  #: what can be changed, and is known to others, is copied
+    NOTHING = "nothing"  #: results are the records themselves, or the caller checks them
+    PLAIN = "plain"  #: results that are neither plain values nor tuples
+    ALL = "all"  #: results that can be changed, and to which others refer
 
 
 CONSTANT = UNCHANGING | {tuple}
-"""Types of results that go on as they are where single values or tuples of these are declared."""
+"""Types of results that go on uncopied if single values or tuples of these are declared."""
 
 MOST_FLAT_MAPS = 8
-"""In a run: Python nests at most 20 blocks."""
+"""Maximum in one loop: Python nests at most 20 blocks."""
 
 
 class Loop(NamedTuple):
-    """`run(of, rest, stamps)` for the functions of `of`; `steps`: line to step and to place among records."""
+    """`run(function_run, rest, stamps)`; `steps`: line of the loop to step and to place among its records."""
 
     run: Callable[[Any, Iterator[Any], Iterator[int | None] | None], None]
     steps: dict[int, tuple[int, int]]
@@ -71,32 +72,33 @@ _NAMES = {
     "frozen": frozen,
     "own": own,
     "getrefcount": getrefcount,
-    # How many references a result has that only the loop refers to: `value` of `_references` is one more.
+    # References to a result to which only the loop refers: `value` of `_references` is one more.
     "UNSHARED": _references(object()) - 1,
 }
 
 
 @lru_cache(256)
-def _loop_of(steps: tuple[LoopStep, ...], stamped: bool, settle: CopyPolicy) -> Loop:
-    """The loop over records for functions that do `steps`.
+def _loop_of(steps: tuple[LoopStep, ...], stamped: bool, copy_policy: CopyPolicy) -> Loop:
+    """Return the loop over records for functions that do `steps`.
 
-    `stamped`: each result gets its record's timestamp. The loop adds to `of.results` (and `of.stamps`), calls
-    `of.relieve` once they are `of.piece.limit` if a flat map is among the steps, and `of.failed` for what is
-    raised, which it raises.
+    `stamped`: each result gets its record's timestamp. The loop adds to `function_run.results` (and
+    `.stamps`). If a flat map is among the steps, it calls `function_run.relieve` once there are
+    `function_run.piece.limit` results. It calls `function_run.failed` for an exception, and raises its
+    result.
     """
-    writer = _Writer(steps, stamped, settle)
-    source = "\n".join(writer.lines())
+    loop_writer = _LoopWriter(steps, stamped, copy_policy)
+    source = "\n".join(loop_writer.lines())
     namespace = dict(_NAMES)
     exec(compile(source, f"<{', '.join(steps)}>", "exec"), namespace)
     run: Any = namespace["loop"]
-    return Loop(run, writer.steps)
+    return Loop(run, loop_writer.steps)
 
 
-class _Writer:
-    """The lines of a loop, while they are written."""
+class _LoopWriter:
+    """Writes the lines of a loop."""
 
-    def __init__(self, steps: Sequence[LoopStep], stamped: bool, settle: CopyPolicy) -> None:
-        self._kinds, self._stamped, self._settle = steps, stamped, settle
+    def __init__(self, steps: Sequence[LoopStep], stamped: bool, copy_policy: CopyPolicy) -> None:
+        self._kinds, self._stamped, self._copy_policy = steps, stamped, copy_policy
         self._flat = LoopStep.FLAT_MAP in steps
         self._lines: list[str] = []
         self._depth = 0
@@ -105,8 +107,8 @@ class _Writer:
 
     def lines(self) -> list[str]:
         functions = "".join(f"f{number}, " for number in range(len(self._kinds)))
-        self._add("def loop(of, rest, stamps):", 1)
-        self._add(f"{functions.strip()} = of.functions")
+        self._add("def loop(function_run, rest, stamps):", 1)
+        self._add(f"{functions.strip()} = function_run.functions")
         self._bind()
         levels = self._kinds.count(LoopStep.FLAT_MAP)
         names = ["value", "r0", *(f"{kind}{level}" for level in range(1, levels + 1) for kind in "rs")]
@@ -120,7 +122,7 @@ class _Writer:
         sources = "".join(f"s{level}, " for level in range(levels, 0, -1))
         records = ", ".join(self._records)
         line = "error.__traceback__.tb_lineno"
-        self._add(f"raise of.failed(error, {line}, ({records},), ({sources})) from error")
+        self._add(f"raise function_run.failed(error, {line}, ({records},), ({sources})) from error")
         return self._lines
 
     def _write_steps(self) -> None:
@@ -132,7 +134,7 @@ class _Writer:
             elif kind is LoopStep.MAP:
                 result = f"r{level}"
                 self._add(f"{result} = f{number}({record})", step=line)
-                record = self._known(result)
+                record = self._with_record(result)
             else:
                 level += 1
                 self._add(f"s{level} = f{number}({record})", step=line)
@@ -140,9 +142,9 @@ class _Writer:
                 if number == len(self._kinds) - 1:
                     self._take_list(f"s{level}")
                 self._add(f"for r{level} in s{level}:", 1, line)
-                record = self._known(f"r{level}")
-        if self._settle is not CopyPolicy.NOTHING:
-            self._write_settling(record)
+                record = self._with_record(f"r{level}")
+        if self._copy_policy is not CopyPolicy.NOTHING:
+            self._write_copying(record)
         self._add(f"append({record})")
         if self._stamped:
             self._add("append_stamp(stamp)")
@@ -150,21 +152,21 @@ class _Writer:
             self._relieve()
 
     def _take_list(self, variable: str) -> None:
-        """Results that are a list of constant values, as a whole: calls are quicker than a loop over many."""
-        test = "all_constant" if self._settle is CopyPolicy.PLAIN else "all_unchanging"
+        """Take results that are a list of constant values as a whole, which is quicker than a long loop."""
+        test = "all_constant" if self._copy_policy is CopyPolicy.PLAIN else "all_unchanging"
         self._add(
             f"if type({variable}) is list and len({variable}) > 4 and {test}(map(type, {variable})):", 1
         )
         self._add(f"results += {variable}")
         if self._stamped:
-            self._add(f"of.stamps += [stamp] * len({variable})")
+            self._add(f"function_run.stamps += [stamp] * len({variable})")
         self._add(f"{variable} = ()")
         self._relieve()
         self._add("continue")
         self._depth -= 1
 
-    def _write_settling(self, record: str) -> None:
-        if self._settle is CopyPolicy.PLAIN:
+    def _write_copying(self, record: str) -> None:
+        if self._copy_policy is CopyPolicy.PLAIN:
             self._add(f"if type({record}) not in CONSTANT: {record} = frozen({record})")
             return
         self._add(f"kind = type({record})")
@@ -180,8 +182,8 @@ class _Writer:
         self._depth -= 1
 
     def _copy_shared(self, record: str) -> None:
-        # An object that the function still refers to may be changed before it goes on. A record that goes
-        # through belongs to this loop alone, unless a flat map may have returned it twice.
+        # An object to which the function still refers may be changed before it goes on. An unchanged record
+        # belongs to this loop alone, unless a flat map may have returned it twice.
         same = "" if self._flat else f"{record} is not value and "
         self._add(f"if {same}getrefcount({record}) > UNSHARED: {record} = frozen({record})")
         self._add(f"elif kind is not list or not all_unchanging(map(type, {record})):", 1)
@@ -190,17 +192,17 @@ class _Writer:
 
     def _relieve(self) -> None:
         self._add("if len(results) >= limit:", 1)
-        self._add("of.relieve()")
+        self._add("function_run.relieve()")
         self._bind()
         self._depth -= 1
 
     def _bind(self) -> None:
-        self._add("results, limit = of.results, of.piece.limit")
+        self._add("results, limit = function_run.results, function_run.piece.limit")
         self._add("append = results.append")
         if self._stamped:
-            self._add("append_stamp = of.stamps.append")
+            self._add("append_stamp = function_run.stamps.append")
 
-    def _known(self, record: str) -> str:
+    def _with_record(self, record: str) -> str:
         if record not in self._records:
             self._records.append(record)
         return record
@@ -212,11 +214,11 @@ class _Writer:
             self.steps[len(self._lines)] = step
 
 
-# Functions of a job's author: objects with open and close, or plain callables.
+# Functions of a job's author: objects with open and close, or plain callables
 
 
 class FunctionOperator(Operator):
-    """An operator around one function, which it opens and closes if the function has that.
+    """An operator around one function, which it opens and closes if the function has these methods.
 
     Source: org.apache.flink.streaming.api.operators.AbstractUdfStreamOperator.
     """
@@ -245,12 +247,12 @@ def close_function(function: Any) -> None:
 
 
 def method(function: Any, name: str) -> Callable[..., Any]:
-    """`function.name` for a function object, `function` itself for a plain callable."""
+    """Return `function.name` of a function object, or a plain callable itself."""
     if has_method(function, name):
         bound: Callable[..., Any] = getattr(function, name)
         return bound
     if not callable(function):
-        raise TypeError(f"{type(function).__name__} is neither callable nor has it a method {name!r}")
+        raise TypeError(f"{type(function).__name__} must be callable or have a method {name!r}")
     plain: Callable[..., Any] = function
     return plain
 
@@ -265,37 +267,37 @@ def has_method(function: Any, name: str) -> TypeGuard[Any]:
     return not plain and hasattr(function, name)
 
 
-# Functions of the operators that PyFlink adds to a job.
+# Functions of the operators that PyFlink adds to a job
 #
 # Source: pyflink.datastream.data_stream.DataStream.{get_side_output,_align_output_type}, KeyedStream._values.
 
 
 def same_record(value: Any) -> Any:
-    """The record."""
+    """Return the record."""
     return value
 
 
 def object_text(value: Any) -> str | bytes:
-    """The text that `print` writes for an object without a declared type."""
+    """Return the text that `print` writes for an object without a declared type."""
     return value if isinstance(value, str | bytes) else str(value)
 
 
 def row_text(value: Row) -> str:
-    """The text that `print` writes for a row: its kind, and its fields as Python's text."""
+    """Return the text that `print` writes for a row, its kind and its fields as Python's text."""
     return f"{value.get_row_kind()}[{','.join(map(str, value))}]"
 
 
 class RecordFunctionOperator(FunctionOperator):
     """An operator that calls its function with one record after the other.
 
-    In a chain, several that follow one another run in one loop, which the first one leads.
+    Operators that follow one another in a chain run in one loop; the first one calls the others.
     """
 
     step: ClassVar[LoopStep]
     _followers: Sequence["RecordFunctionOperator"] = ()
 
     def lead(self, followers: Sequence["RecordFunctionOperator"]) -> None:
-        """Run the functions of those chained after this one, too; to be called before `open`."""
+        """Run the functions of the operators chained after this one as well; call it before `open`."""
         self._followers = followers
 
     def open(self) -> None:
@@ -303,7 +305,7 @@ class RecordFunctionOperator(FunctionOperator):
         self._run = FunctionRun((self, *self._followers))
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Call the functions with all values; put the results out together, or in pieces."""
+        """Call the functions with all values; emit the results together, or in pieces."""
         self._run.process(values, timestamps)
 
 
@@ -314,7 +316,7 @@ class MapOperator(RecordFunctionOperator):
 
 
 class FilterOperator(RecordFunctionOperator):
-    """Keeps the records for which the function is true.
+    """Passes on the records for which the function is true.
 
     Source: org.apache.flink.streaming.api.operators.StreamFilter.
     """
@@ -323,7 +325,7 @@ class FilterOperator(RecordFunctionOperator):
 
 
 class FlatMapOperator(RecordFunctionOperator):
-    """Any number of results per record: what the function returns or yields; None is no result.
+    """Any number of results per record, which the function returns or yields; it may return None for none.
 
     Source: org.apache.flink.streaming.api.operators.StreamFlatMap.
     """
@@ -332,9 +334,9 @@ class FlatMapOperator(RecordFunctionOperator):
 
 
 class FunctionRun:
-    """The functions of operators that follow one another, called in one loop; open operators.
+    """The functions of open operators that follow one another, called in one loop.
 
-    Results go to the output of the last one, in pieces where they are large or slow.
+    Results go to the output of the last one, in pieces if they are large or slow.
     """
 
     def __init__(self, operators: Sequence[RecordFunctionOperator]) -> None:
@@ -348,57 +350,59 @@ class FunctionRun:
         self._flat = LoopStep.FLAT_MAP in self._steps
         self._one_each = set(self._steps) == {LoopStep.MAP}
         if set(self._steps) == {LoopStep.FILTER}:
-            self._settle = CopyPolicy.NOTHING
-            self._looks = False
+            self._copy_policy = CopyPolicy.NOTHING
+            self._checks_results = False
         else:
-            # undeclared types say nothing of the next result
+            # undeclared types do not predict the next result
             plain = self._last.context.plain_results
-            self._looks = plain and not self._flat
-            self._settle = (
-                (CopyPolicy.NOTHING if self._looks else CopyPolicy.PLAIN) if plain else CopyPolicy.ALL
+            self._checks_results = plain and not self._flat
+            self._copy_policy = (
+                (CopyPolicy.NOTHING if self._checks_results else CopyPolicy.PLAIN)
+                if plain
+                else CopyPolicy.ALL
             )
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Call the functions with all values, and put all results out."""
+        """Call the functions with all values, and emit all results."""
         self._stamped = timestamps is not None and not self._one_each
         rest, stamps = iter(values), iter(timestamps or ()) if self._stamped else None
         self.piece.begin()
         remaining, waiting, done = len(values), 0, 0
         while remaining:
-            # how many results a flat map has for a record is not known: its loop looks at them itself
+            # the number of a flat map's results is not known beforehand: its loop checks them itself
             count = remaining if self._flat else min(remaining, max(1, self.piece.limit - waiting))
             self._call(rest if count == remaining else islice(rest, count), stamps)
             remaining, waiting = remaining - count, waiting + count
             if remaining and self.piece.is_full(self.results, waiting):
-                self._put_out(span(timestamps, done, waiting))
+                self._emit(span(timestamps, done, waiting))
                 done, waiting = done + waiting, 0
-        self._put_out(span(timestamps, done, waiting))
+        self._emit(span(timestamps, done, waiting))
 
     def relieve(self) -> None:
-        """Put the results out if they are enough; called by loops with a flat map."""
+        """Emit the results if they are enough; called by loops with a flat map."""
         if self.piece.is_full(self.results):
-            self._put_out(None)
+            self._emit(None)
 
     def failed(
         self, error: BaseException, line: int, records: Sequence[Any], iterators: Sequence[Any]
     ) -> BaseException:
-        """`error`, raised at a line of the loop, as that of its operator and record."""
+        """Return an `error` of a line of the loop as the failure of its operator and record."""
         for rest in iterators:
             close_iterator(rest)
         step, place = self._loop.steps.get(line, (-1, 0))
         return self._operators[step].failed(error, records[place])
 
     def _call(self, rest: Iterator[Any], stamps: Iterator[int | None] | None) -> None:
-        self._loop = _loop_of(self._steps, stamps is not None, self._settle)
+        self._loop = _loop_of(self._steps, stamps is not None, self._copy_policy)
         before = len(self.results)
         self._loop.run(self, rest, stamps)
-        if self._looks and not CONSTANT.issuperset(map(type, islice(self.results, before, None))):
-            # not the declared type: from here on each result is checked before the next call
+        if self._checks_results and not CONSTANT.issuperset(map(type, islice(self.results, before, None))):
+            # not of the declared type: from here on each result is checked before the next call
             self.results[before:] = map(frozen, self.results[before:])
-            self._looks, self._settle = False, CopyPolicy.ALL
+            self._checks_results, self._copy_policy = False, CopyPolicy.ALL
 
-    def _put_out(self, timestamps: Timestamps) -> None:
-        """Hand on all results; `timestamps`: theirs, where each record has one result."""
+    def _emit(self, timestamps: Timestamps) -> None:
+        """Emit all results; `timestamps` are theirs if each record has one result."""
         results, stamps = self.results, self.stamps
         self.results, self.stamps = [], []
         if results:
@@ -407,7 +411,7 @@ class FunctionRun:
 
 
 class FlatMapResults:
-    """The results of an operator's flat map functions on their way out: in pieces, as soon as one is full."""
+    """Emits the results of an operator's flat map functions in pieces, as soon as one is full."""
 
     def __init__(self, operator: Operator) -> None:
         self._operator, self._piece = operator, PieceSize()
@@ -415,9 +419,9 @@ class FlatMapResults:
         self._stamps: list[int | None] = []
 
     def call(self, function: Callable[[Any], Any], values: Values, timestamps: Timestamps) -> None:
-        """Put out all results of `function` over `values`, with the timestamps of the records they come from.
+        """Emit all results of `function` over `values`, with the timestamps of their records.
 
-        What can be changed before it goes on is copied.
+        Results that could be changed before they go on are copied.
         """
         rest = iter(values)
         outputs: Any = None
@@ -438,7 +442,7 @@ class FlatMapResults:
                     outputs = ()
                     if len(results) >= limit:
                         results, limit = self._relieved(stamp, stamped)
-                # a loop checks few items faster than calls would
+                # a loop checks a few items faster than calls would
                 for result in outputs:
                     kind = type(result)
                     if kind not in constant:
@@ -457,17 +461,17 @@ class FlatMapResults:
         except BaseException as error:
             close_iterator(outputs)
             raise self._operator.failed(error, current(values, rest)) from error
-        self._put_out(stamped)
+        self._emit(stamped)
 
     def _relieved(self, stamp: int | None, stamped: bool) -> tuple[Values, int]:
-        """Put out what waits if it is enough; `stamp` is the timestamp of the record at hand."""
+        """Emit the waiting results if they are enough; `stamp` is the timestamp of the current record."""
         if self._piece.is_full(self._results):
             if stamped:
                 self._stamps += [stamp] * (len(self._results) - len(self._stamps))
-            self._put_out(stamped)
+            self._emit(stamped)
         return self._results, self._piece.limit
 
-    def _put_out(self, stamped: bool) -> None:
+    def _emit(self, stamped: bool) -> None:
         results, stamps = self._results, self._stamps
         self._results, self._stamps = [], []
         if results:
@@ -476,18 +480,18 @@ class FlatMapResults:
 
 
 def span(timestamps: Timestamps, start: int, count: int) -> Timestamps:
-    """The timestamps of `count` records from number `start` on; the very list where that is all of them."""
+    """Return the timestamps of `count` records from number `start` on; if these are all, the list itself."""
     if timestamps is None or count == len(timestamps):
         return timestamps
     return timestamps[start : start + count]
 
 
-#: Results up to which a loop over them is quicker than calls for all of them.
+#: Up to this number of results, a loop over them is quicker than calls for all of them.
 _FEW = 4
 
 
 def current(values: Values, rest: object) -> object:
-    """The value that a loop over `rest`, an iterator over the list `values`, is at."""
+    """Return the current value of a loop over `rest`, an iterator over the list `values`."""
     if not values:
         return None
     remaining: int = rest.__length_hint__()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Vectorised operators: pyarrow record batches in, record batches out, no Python object per record."""
+"""Vectorised operators from record batches to record batches, without a Python object per record."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,24 +14,24 @@ from penstock.operators.common.adapt_columns import as_arrow_type, require_value
 from penstock.operators.records.key_selection import OneKeyedInput
 from penstock.operators.records.map_records import FlatMapResults, FunctionOperator, current
 
-# Records as they are.
+# Unchanged records
 
 
 class PassOperator(Operator):
-    """Puts its records out as they are, in place of an operator that only prepares an exchange."""
+    """Emits its records unchanged; it replaces an operator that only prepares an exchange."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Hand on the values."""
+        """Pass on the values."""
         self.output.collect(values, timestamps)
 
 
-# Tuples of some of the fields of tuples.
+# Projections of tuples
 #
 # Source: org.apache.flink.streaming.api.operators.StreamProject.
 
 
 class Projection:
-    """The fields `indexes` of a tuple, in that order, as a function."""
+    """A function that returns the fields `indexes` of a tuple, in that order."""
 
     def __init__(self, indexes: Sequence[int]) -> None:
         self.indexes = tuple(indexes)
@@ -43,11 +43,11 @@ class Projection:
         return fields if len(self.indexes) > 1 else (fields,)
 
 
-# Map and flat map of two connected streams: one function for each stream.
+# Map and flat map of two connected streams, with one function for each stream
 
 
 class CoMapOperator(OneKeyedInput):
-    """One result per record, by `map1` or `map2`; as in PyFlink, None is no result.
+    """One result per record, by `map1` or `map2`; as in PyFlink, None is not a result.
 
     Source: org.apache.flink.streaming.api.operators.co.CoStreamMap.
     """
@@ -57,11 +57,11 @@ class CoMapOperator(OneKeyedInput):
         self._results = FlatMapResults(self)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Records of the first stream."""
+        """Handle records of the first stream."""
         self._map(self.function.map1, self.records(1, values), timestamps)
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
-        """Records of the second stream."""
+        """Handle records of the second stream."""
         self._map(self.function.map2, self.records(2, values), timestamps)
 
     def _map(self, function: Callable[[Any], Any], values: Values, timestamps: Timestamps) -> None:
@@ -81,40 +81,40 @@ class CoFlatMapOperator(OneKeyedInput):
         self._results = FlatMapResults(self)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Records of the first stream."""
+        """Handle records of the first stream."""
         self._results.call(self.function.flat_map1, self.records(1, values), timestamps)
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
-        """Records of the second stream."""
+        """Handle records of the second stream."""
         self._results.call(self.function.flat_map2, self.records(2, values), timestamps)
 
 
-# Gives records their event time, and says how far event time has come.
+# Event time of records, and watermarks
 
 
 class ExtractTimestampsOperator(Operator):
-    """Records get the timestamps that `assigner` extracts.
+    """Gives records the timestamps that `assigner` extracts.
 
-    Source: pyflink.datastream.data_stream.DataStream.assign_timestamps_and_watermarks, whose operator puts
-    out pairs of record and timestamp.
+    Source: pyflink.datastream.data_stream.DataStream.assign_timestamps_and_watermarks, whose operator emits
+    pairs of record and timestamp.
     """
 
     def __init__(self, assigner: Any) -> None:
         self.assigner = assigner
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Put the values out with their new timestamps."""
+        """Emit the values with their new timestamps."""
         self.output.collect(values, extracted(self, self.assigner, values, timestamps))
 
 
 class TimestampsAndWatermarksOperator(Operator):
-    """Timestamps by the strategy's assigner; watermarks that follow the largest one.
+    """Gives records timestamps by the strategy's assigner, and emits watermarks after the largest one.
 
-    `strategy` has `timestamp_assigner` (None: records keep the timestamp they have) and
-    `out_of_orderness_milliseconds` (None: no watermarks but the last). In STREAMING mode a watermark comes
-    every `auto_watermark_interval_milliseconds` of the subtask's own processor time, which for a short input
-    is never: results of small jobs then do not depend on how busy the machine is. BATCH mode has none before
-    the end. Watermarks from upstream end here, except the last.
+    `strategy` has `timestamp_assigner` (None: records retain their timestamps) and
+    `out_of_orderness_milliseconds` (None: only the last watermark). In STREAMING mode a watermark comes every
+    `auto_watermark_interval_milliseconds` of the subtask's own processor time, which for a short input is
+    never: results of small jobs then do not depend on the load of the machine. BATCH mode has none before the
+    end. Watermarks from upstream end here, except the last.
 
     Source: org.apache.flink.streaming.runtime.operators.TimestampsAndWatermarksOperator,
     BoundedOutOfOrdernessWatermarks.
@@ -124,7 +124,7 @@ class TimestampsAndWatermarksOperator(Operator):
         self.strategy = strategy
 
     def open(self) -> None:
-        """Look up what every list needs."""
+        """Look up the settings that every list needs."""
         self._lag = self.strategy.out_of_orderness_milliseconds
         self._largest = MIN_WATERMARK
         self._emitted = MIN_WATERMARK
@@ -134,7 +134,7 @@ class TimestampsAndWatermarksOperator(Operator):
         self._last_watermark_at = time.thread_time()
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Put the values out with their new timestamps, then perhaps a watermark."""
+        """Emit the values with their new timestamps, then perhaps a watermark."""
         if self.strategy.timestamp_assigner is not None:
             timestamps = extracted(self, self.strategy.timestamp_assigner, values, timestamps)
         if self._interval_seconds is None:
@@ -150,7 +150,7 @@ class TimestampsAndWatermarksOperator(Operator):
             self._emit()
 
     def process_watermark(self, watermark: int) -> None:
-        """Only the end of the input passes."""
+        """Pass on only the watermark at the end of the input."""
         if watermark == MAX_WATERMARK:
             self.output.watermark(watermark)
 
@@ -163,7 +163,7 @@ class TimestampsAndWatermarksOperator(Operator):
 
 
 def extracted(operator: Operator, assigner: Any, values: Values, timestamps: Timestamps) -> Timestamps:
-    """The timestamps that an assigner gives the values, which an operator has with `timestamps`."""
+    """Return the timestamps that an assigner extracts from values, whose current ones are `timestamps`."""
     extract, rest = assigner.extract_timestamp, iter(values)
     try:
         if timestamps is None:
@@ -175,12 +175,15 @@ def extracted(operator: Operator, assigner: Any, values: Values, timestamps: Tim
 
 
 def _as_longs(stamps: list[Any]) -> Timestamps:
-    """Timestamps, each an int; floats lose their fraction, as in PyFlink. TypeError for anything else."""
+    """Return timestamps as ints; floats lose their fraction, as in PyFlink.
+
+    Raises TypeError for any other type.
+    """
     if {int}.issuperset(map(type, stamps)):
         return stamps
     for stamp in stamps:
         if not isinstance(stamp, (int, float)):
-            raise TypeError(f"the timestamp assigner gave {stamp!r}: an integer is required")
+            raise TypeError(f"the timestamp assigner must return an integer, got {stamp!r}")
     return list(map(int, stamps))
 
 
@@ -188,11 +191,11 @@ _STAMPS = "$timestamp"
 
 
 class MapBatchesOperator(FunctionOperator):
-    """Whatever batches the function gives for a batch.
+    """Emits the batches that the function returns for a batch.
 
     The function maps a RecordBatch of `input_schema` to a RecordBatch (or several, as an iterable) of
-    `output_schema`, whose columns it calls `names` if that is given. Timestamps stay where the number of rows
-    does, and are dropped otherwise.
+    `output_schema`; if `names` is given, its columns have these names instead. Timestamps are retained if the
+    number of rows is, and dropped otherwise.
     """
 
     columnar = True
@@ -209,7 +212,7 @@ class MapBatchesOperator(FunctionOperator):
         self.names = output_schema.names if names is None else names
 
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Put out what the function makes of `batch`."""
+        """Emit the result of the function for `batch`."""
         try:
             # inputs of a union may have their columns in other types
             for result in _batches(self.function(_of_schema(batch, self.input_schema))):
@@ -223,7 +226,7 @@ class MapBatchesOperator(FunctionOperator):
 
     def _as_declared(self, batch: Any) -> pa.RecordBatch:
         if not isinstance(batch, pa.RecordBatch):
-            raise TypeError(f"the function must give a pyarrow RecordBatch, got {type(batch).__name__}")
+            raise TypeError(f"the function must return a pyarrow RecordBatch, got {type(batch).__name__}")
         if batch.schema.names != self.names:
             raise TypeError(
                 f"the columns must be {', '.join(self.names)}, got {', '.join(batch.schema.names)}"
@@ -243,7 +246,7 @@ def _batches(results: Any) -> Iterable[Any]:
 
 
 def _of_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch` with the columns of `schema`. TypeError names one that cannot become what is declared."""
+    """Return `batch` with the columns of `schema`. Raises TypeError that names a column of another type."""
     if batch.schema.equals(schema):
         return batch
     columns = []
@@ -272,7 +275,7 @@ def _first_row(batch: pa.RecordBatch) -> Any:
 
 
 class FilterBatchesOperator(Operator):
-    """Keeps the rows for which a pyarrow compute expression is true; null is not true."""
+    """Passes on the rows for which a pyarrow compute expression is true; null is not true."""
 
     columnar = True
 
@@ -280,16 +283,16 @@ class FilterBatchesOperator(Operator):
         self.expression = expression
 
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Put out the rows that pass."""
+        """Emit the rows for which the expression is true."""
         rows = batch if timestamps is None else batch.append_column(_STAMPS, timestamps)
         try:
-            kept = rows.filter(self.expression)
+            passing = rows.filter(self.expression)
         except BaseException as error:
             raise self.failed(error, _first_row(batch)) from error
-        if not kept.num_rows:
+        if not passing.num_rows:
             return
         if timestamps is None:
-            self.output.collect_batch(kept, None)
+            self.output.collect_batch(passing, None)
         else:
-            last = kept.num_columns - 1
-            self.output.collect_batch(kept.select(list(range(last))), kept.column(last))
+            last = passing.num_columns - 1
+            self.output.collect_batch(passing.select(list(range(last))), passing.column(last))

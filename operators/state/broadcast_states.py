@@ -1,4 +1,4 @@
-"""Broadcast state of one subtask: dictionaries that belong to no key.
+"""The broadcast state of one subtask in dictionaries that belong to no key.
 
 Source: pyflink.fn_execution.state_impl; org.apache.flink.runtime.state.HeapBroadcastState.
 """
@@ -9,17 +9,17 @@ from typing import Any
 from penstock.operators.state.interfaces import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState
 from penstock.operators.state.value_check import entry_check, no_check, value_check
 
-# Iterates over the entries of a map state, which may be removed on the way.
+# Iteration over the entries of a map state, which may be removed meanwhile
 
 
 class RemovingIterator(Iterator[Any]):
-    """Pairs of a key and what is given for it; `remove` forgets the last key.
+    """Iterates over the second items of `entries`; `remove` removes the last entry by its first item.
 
     Source: pyflink.fn_execution.state_impl.RemovableConcatIterator.
     """
 
-    def __init__(self, entries: Iterable[tuple[Any, Any]], forget: Callable[[Any], None]) -> None:
-        self._entries, self._forget = iter(entries), forget
+    def __init__(self, entries: Iterable[tuple[Any, Any]], remove_key: Callable[[Any], None]) -> None:
+        self._entries, self._remove_key = iter(entries), remove_key
         self._last: list[Any] = []
 
     def __next__(self) -> Any:
@@ -30,23 +30,25 @@ class RemovingIterator(Iterator[Any]):
     def remove(self) -> None:
         """Remove the entry that was returned last. Raises RuntimeError if there is none."""
         if not self._last:
-            raise RuntimeError("remove(): found no entry; it takes the one that next() gave last, once")
-        self._forget(self._last.pop())
+            raise RuntimeError("remove() must follow next(), once for each entry")
+        self._remove_key(self._last.pop())
 
 
-def removing_items(entries: Iterable[tuple[Any, Any]], forget: Callable[[Any], None]) -> RemovingIterator:
-    """The entries."""
-    return RemovingIterator([(entry[0], entry) for entry in entries], forget)
+def removing_items(entries: Iterable[tuple[Any, Any]], remove_key: Callable[[Any], None]) -> RemovingIterator:
+    """Return an iterator over the entries."""
+    return RemovingIterator([(entry[0], entry) for entry in entries], remove_key)
 
 
-def removing_keys(keys: Iterable[Any], forget: Callable[[Any], None]) -> RemovingIterator:
-    """The keys."""
-    return RemovingIterator([(key, key) for key in keys], forget)
+def removing_keys(keys: Iterable[Any], remove_key: Callable[[Any], None]) -> RemovingIterator:
+    """Return an iterator over the keys."""
+    return RemovingIterator([(key, key) for key in keys], remove_key)
 
 
-def removing_values(entries: Iterable[tuple[Any, Any]], forget: Callable[[Any], None]) -> RemovingIterator:
-    """The values."""
-    return RemovingIterator(list(entries), forget)
+def removing_values(
+    entries: Iterable[tuple[Any, Any]], remove_key: Callable[[Any], None]
+) -> RemovingIterator:
+    """Return an iterator over the values."""
+    return RemovingIterator(list(entries), remove_key)
 
 
 class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
@@ -56,36 +58,36 @@ class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):
         self._entries = entries
 
     def get(self, key: Any) -> Any:
-        """The value of `key`, or None."""
+        """Return the value of `key`, or None."""
         return self._entries.get(key)
 
     def contains(self, key: Any) -> bool:
-        """Whether `key` has a value other than None (as PyFlink has it)."""
+        """Whether `key` has a value other than None (as in PyFlink)."""
         return self._entries.get(key) is not None
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """All entries as they are now."""
+        """Iterate over a copy of the entries."""
         return iter(list(self._entries.items()))
 
     def keys(self) -> Iterator[Any]:
-        """All keys as they are now."""
+        """Iterate over a copy of the keys."""
         return iter(list(self._entries))
 
     def values(self) -> Iterator[Any]:
-        """All values as they are now."""
+        """Iterate over a copy of the values."""
         return iter(list(self._entries.values()))
 
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Whether the state is empty."""
         return not self._entries
 
     def clear(self) -> None:
-        """Forget all entries."""
+        """Remove all entries."""
         self._entries.clear()
 
 
 class WritableBroadcastState(ReadOnlyBroadcastView, BroadcastState[Any, Any]):
-    """A broadcast state. Raises where a key or value is not of the declared type."""
+    """A broadcast state. Raises if a key or value is not of the declared type."""
 
     def __init__(self, entries: dict[Any, Any], descriptor: MapStateDescriptor) -> None:
         super().__init__(entries)
@@ -95,12 +97,12 @@ class WritableBroadcastState(ReadOnlyBroadcastView, BroadcastState[Any, Any]):
         self._check_entry = entry_check(check_key, value_check(type_info._value_type_info))
 
     def get(self, key: Any) -> Any:
-        """The value of `key`, or None."""
+        """Return the value of `key`, or None."""
         self._check_key(key)
         return super().get(key)
 
     def contains(self, key: Any) -> bool:
-        """Whether `key` has a value other than None (as PyFlink has it)."""
+        """Whether `key` has a value other than None (as in PyFlink)."""
         self._check_key(key)
         return super().contains(key)
 
@@ -116,46 +118,46 @@ class WritableBroadcastState(ReadOnlyBroadcastView, BroadcastState[Any, Any]):
         self._entries.update(entries)
 
     def remove(self, key: Any) -> None:
-        """Forget `key`, if it is there."""
+        """Remove `key` if it exists."""
         self._check_key(key)
         self._entries.pop(key, None)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """All entries as they are now."""
+        """Iterate over a copy of the entries."""
         return removing_items(self._entries.items(), self.remove)
 
     def keys(self) -> Iterator[Any]:
-        """All keys as they are now."""
+        """Iterate over a copy of the keys."""
         return removing_keys(self._entries, self.remove)
 
     def values(self) -> Iterator[Any]:
-        """All values as they are now."""
+        """Iterate over a copy of the values."""
         return removing_values(self._entries.items(), self.remove)
 
 
 class BroadcastStates:
-    """The broadcast states of an operator by name, made on first use."""
+    """The broadcast states of an operator by name, created on first use."""
 
     def __init__(self) -> None:
         self._states: dict[str, tuple[MapStateDescriptor, WritableBroadcastState, ReadOnlyBroadcastView]] = {}
 
     def writable(self, descriptor: MapStateDescriptor) -> WritableBroadcastState:
-        """The state. Raises Exception: the name is in use for other types."""
+        """Return the state. Raises Exception if the name is in use for other types."""
         return self._state(descriptor)[1]
 
     def read_only(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastView:
-        """A view of the state. Raises Exception: the name is in use for other types."""
+        """Return a view of the state. Raises Exception if the name is in use for other types."""
         return self._state(descriptor)[2]
 
     def _state(
         self, descriptor: MapStateDescriptor
     ) -> tuple[MapStateDescriptor, WritableBroadcastState, ReadOnlyBroadcastView]:
-        known = self._states.get(descriptor.name)
-        if known is None:
+        entry = self._states.get(descriptor.name)
+        if entry is None:
             entries: dict[Any, Any] = {}
             writable = WritableBroadcastState(entries, descriptor)
-            known = descriptor, writable, ReadOnlyBroadcastView(entries)
-            self._states[descriptor.name] = known
-        elif known[0] is not descriptor and known[0].type_info != descriptor.type_info:
+            entry = descriptor, writable, ReadOnlyBroadcastView(entries)
+            self._states[descriptor.name] = entry
+        elif entry[0] is not descriptor and entry[0].type_info != descriptor.type_info:
             raise Exception(f"State name corrupted: {descriptor.name}")
-        return known
+        return entry

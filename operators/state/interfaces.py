@@ -1,4 +1,4 @@
-"""The kinds of state as a function sees them.
+"""The interfaces of state for functions.
 
 Source: pyflink.datastream.state; org.apache.flink.api.common.state.
 """
@@ -12,37 +12,37 @@ from penstock.operators.common.declared_types import declared_type
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.state.ttl_config import StateTtlConfig
 
-# The calls of reduce and aggregate functions by state, which never opens or closes them (as in Flink).
+# The calls of reduce and aggregate functions by state, which never opens or closes them (as in Flink)
 #
 # Source: org.apache.flink.api.common.functions.{ReduceFunction,AggregateFunction}.
 
 
 class Reducer(ABC):
-    """Combines two values of one type into one; called again and again until one is left."""
+    """Combines two values of one type into one, again and again until one is left."""
 
     @abstractmethod
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The combined value. `value1` may be changed and returned."""
+        """Return the combined value. `value1` may be changed and returned."""
 
 
 class Aggregator(ABC):
-    """Adds values to an accumulator, whose type may be another than that of values and result."""
+    """Adds values to an accumulator, whose type may differ from the types of values and result."""
 
     @abstractmethod
     def create_accumulator(self) -> Any:
-        """An accumulator that nothing was added to."""
+        """Return an empty accumulator."""
 
     @abstractmethod
     def add(self, value: Any, accumulator: Any) -> Any:
-        """The accumulator with `value` added; it may be the one given, changed."""
+        """Return the accumulator with `value` added; it may be the argument, changed."""
 
     @abstractmethod
     def get_result(self, accumulator: Any) -> Any:
-        """The result for what was added."""
+        """Return the result of an accumulator."""
 
     @abstractmethod
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        """One accumulator of two; either may be changed and returned."""
+        """Return one accumulator for two; either may be changed and returned."""
 
 
 class ReduceFunctionWrapper(Reducer):
@@ -56,7 +56,7 @@ class ReduceFunctionWrapper(Reducer):
         return self._func(value1, value2)
 
 
-# Descriptions of a function's state: its name, types and lifetime. Source: pyflink.datastream.state.
+# Descriptors of a function's state: its name, types and lifetime. Source: pyflink.datastream.state
 
 
 class StateDescriptor:
@@ -325,7 +325,7 @@ class OperatorStateStore(ABC):
         """The broadcast state of this name, made on first use."""
 
 
-# The interface that hands out keyed state. Source: pyflink.datastream.functions.KeyedStateStore.
+# Access to keyed state. Source: pyflink.datastream.functions.KeyedStateStore
 
 
 class KeyedStateStore(ABC):

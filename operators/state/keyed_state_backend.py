@@ -1,6 +1,7 @@
 """All keyed state of one operator in one subtask.
 
-Source: org.apache.flink.runtime.state.heap.HeapKeyedStateBackend for what state means; spilling is our own.
+Source: org.apache.flink.runtime.state.heap.HeapKeyedStateBackend for the meaning of state; spilling is
+Penstock's addition.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -30,37 +31,34 @@ from penstock.operators.state.state_table import SpilledEntries, StateTable
 from penstock.operators.state.ttl_config import StateTtlConfig
 from penstock.operators.state.value_check import Check, entry_check, no_check, value_check
 
-# Keyed state over plain dictionaries, which may expire and takes only what its declared types can hold.
+# Keyed state over plain dictionaries, with lifetimes and checks of declared types
 #
-# A handle finds its value under the key of its scope: the backend (whose key is that of the record at hand),
-# or
-# the backend's namespace scope (whose key is that and a window).
+# A handle finds its value under the key of its scope: the backend (the key of the current record), or the
+# backend's namespace scope (that key and a window).
 #
-# PyFlink encodes what a function has put into state at the end of a bundle, and fails where a value is not of
-# the declared type. Here state mostly stays in memory as Python objects. Elements of lists and entries of
-# maps
-# are checked when they are put in. Of a single value (value, reducing and aggregating state) the last one
-# counts: the table checks it about as often as PyFlink ends a bundle, so that `update(None)` is an error
-# unless
-# another value or `clear` follows.
+# PyFlink encodes the state of a function at the end of a bundle, and fails if a value is not of the declared
+# type. Here state mostly stays in memory as Python objects. Elements of lists and entries of maps are checked
+# when they are added. For a single value (value, reducing and aggregating state) only the last one counts:
+# the table checks it about as often as PyFlink ends a bundle, so `update(None)` is an error unless another
+# value or `clear` follows.
 #
 # Source: pyflink.fn_execution.state_impl; org.apache.flink.runtime.state.{heap,ttl}.
 
 
-# Lifetime of state entries: each value is stored with the time of the write (or access) that it counts from.
+# Lifetime of state entries: each value is stored with the time of its write (or last access)
 #
-# A value written at w with time to live t has expired at w + t. Lists and maps expire element by element.
+# A value written at w with time to live t expires at w + t. Lists and maps expire element by element.
 #
 # Source: org.apache.flink.runtime.state.ttl.{TtlUtils,AbstractTtlDecorator}.
 
 
-#: A value and the time (milliseconds) it lives from.
-Stamped = tuple[Any, int]
+#: A value and the time (milliseconds) at which its life began.
+StampedValue = tuple[Any, int]
 Merge = Callable[[Any, Any], Any]
 
 
 class Lifetime:
-    """Stamps values with the time of a clock (milliseconds), and tells those that have expired."""
+    """Stamps values with the time of a clock (milliseconds), and drops values that have expired."""
 
     def __init__(self, config: StateTtlConfig, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -69,13 +67,13 @@ class Lifetime:
         visibility = config.get_state_visibility()
         self._shows_expired = visibility is StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp
 
-    def stamp(self, value: Any) -> Stamped:
-        """The value, which lives from now on."""
+    def stamp(self, value: Any) -> StampedValue:
+        """Return the value with the current time, at which its life begins."""
         return value, self._clock()
 
     def read(self, entries: dict[Any, Any], key: Any) -> Any:
-        """The value of `key`, None if there is none; drops it if it has expired."""
-        stamped: Stamped | None = entries.get(key)
+        """Return the value of `key`, or None; delete it if it has expired."""
+        stamped: StampedValue | None = entries.get(key)
         if stamped is None:
             return None
         now = self._clock()
@@ -87,8 +85,8 @@ class Lifetime:
         return stamped[0]
 
     def read_list(self, entries: dict[Any, Any], key: Any) -> list[Any]:
-        """The elements of the list of `key` that may be seen; drops the list once all have expired."""
-        stamped: list[Stamped] = entries.get(key, [])
+        """Return the visible elements of the list of `key`; delete the list once all have expired."""
+        stamped: list[StampedValue] = entries.get(key, [])
         now = self._clock()
         alive = [element for element, since in stamped if since + self._milliseconds > now]
         if stamped and not alive:
@@ -98,7 +96,7 @@ class Lifetime:
         return [element for element, _ in stamped] if self._shows_expired else alive
 
     def read_items(self, entries: dict[Any, Any]) -> list[tuple[Any, Any]]:
-        """The items of a map that may be seen; drops those that have expired."""
+        """Return the visible items of a map; delete expired ones."""
         now = self._clock()
         seen = []
         for key, (value, since) in list(entries.items()):
@@ -113,10 +111,10 @@ class Lifetime:
         return seen
 
     def merge(self, merge: Merge) -> Merge:
-        """`merge`, of two values, for stamped ones: what has expired has no part in it."""
+        """Return a merge function for stamped values that leaves out expired ones."""
         now = self._clock()
 
-        def merge_stamped(first: Stamped, second: Stamped) -> Stamped:
+        def merge_stamped(first: StampedValue, second: StampedValue) -> StampedValue:
             alive = [
                 value
                 for value, since in (first, second)
@@ -130,45 +128,48 @@ class Lifetime:
 
 
 class Scope(Protocol):
-    """Knows the key, and perhaps the namespace, whose state is meant."""
+    """Provides the current key, and perhaps namespace, of the state."""
 
     key: Any
 
     def key_of(self, namespace: Any) -> Any:
-        """The key of another namespace of the same stream key, its state loaded."""
+        """Load the state of another namespace of the same stream key, and return its key."""
 
 
 class _KeyedState:
-    """Table, scope and lifetime (None: for ever) of a state."""
+    """A state with its table, scope and lifetime, if it expires."""
 
     def __init__(self, table: StateTable, scope: Scope, lifetime: Lifetime | None = None) -> None:
         self._table, self._scope, self._lifetime = table, scope, lifetime
 
     def clear(self) -> None:
-        """Forget what is kept for the current key."""
+        """Delete the value of the current key."""
         self._table.entries.pop(self._scope.key, None)
 
     def _read(self) -> Any:
-        """The current key's value, or None."""
+        """Return the current key's value, or None."""
         if self._lifetime is None:
             return self._table.entries.get(self._scope.key)
         return self._lifetime.read(self._table.entries, self._scope.key)
 
     def _read_checked(self) -> Any:
-        """As `_read`. Values of windows are checked before, as most are cleared before the next commit."""
+        """Return the value as `_read` does, but check values of windows first.
+
+        Most of them are cleared before the next commit.
+        """
         if self._table.namespaced and self._table.check is not None:
             self._table.commit()
         return self._read()
 
     def _write(self, value: Any) -> None:
-        """Keep `value` for the current key, and have the table check it where it checks values."""
+        """Set the value of the current key, and mark it for the table's check."""
         table, key = self._table, self._scope.key
         table.entries[key] = value if self._lifetime is None else self._lifetime.stamp(value)
         if table.check is not None:
             table.written.add(key)
 
     def _merge(self, target: Any, sources: Iterable[Any], merge: Callable[[Any, Any], Any]) -> None:
-        """Move what is kept in the namespaces `sources` of the current key into the namespace `target`.
+        """Move the values of the namespaces `sources` of the current key into the namespace `target`.
 
         `merge` makes one value of two. The sources are merged with one another first, as in Flink.
         """
@@ -194,13 +195,13 @@ class KeyedValueState(_KeyedState, ValueState[Any]):
     """One value. Source: HeapValueState, TtlValueState."""
 
     def value(self) -> Any:
-        """The current key's value, or None."""
-        if self._lifetime is None:  # `_read` in one call: it is made for each record
+        """Return the current key's value, or None."""
+        if self._lifetime is None:  # `_read` inlined: called for each record
             return self._table.entries.get(self._scope.key)
         return self._lifetime.read(self._table.entries, self._scope.key)
 
     def update(self, value: Any) -> None:
-        """Keep `value`; None forgets, unless None is to be checked as other values are."""
+        """Set the value. None deletes it, unless values are checked: then None is checked as well."""
         table, key = self._table, self._scope.key
         if table.check is not None:
             table.written.add(key)
@@ -220,14 +221,14 @@ class KeyedListState(_KeyedState, ListState[Any]):
         self._check = check
 
     def get(self) -> Iterable[Any]:
-        """A copy of the current key's list."""
+        """Return a copy of the current key's list."""
         if self._lifetime is not None:
             return self._lifetime.read_list(self._table.entries, self._scope.key)
         elements = self._table.entries.get(self._scope.key)
         return elements.copy() if elements else []
 
     def add(self, value: Any) -> None:
-        """Append one element. Raises where it is not of the declared type."""
+        """Append one element. Raises if it is not of the declared type."""
         if self._check is not None:
             self._check(value)
         entry = value if self._lifetime is None else self._lifetime.stamp(value)
@@ -238,13 +239,13 @@ class KeyedListState(_KeyedState, ListState[Any]):
             elements.append(entry)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append all elements. Raises where one is not of the declared type."""
+        """Append all elements. Raises if one is not of the declared type."""
         new = self._checked(values)
         if new:
             self._table.entries.setdefault(self._scope.key, []).extend(new)
 
     def update(self, values: Iterable[Any]) -> None:
-        """Replace the list. Raises where an element is not of the declared type."""
+        """Replace the list. Raises if an element is not of the declared type."""
         new = self._checked(values)
         if new:
             self._table.entries[self._scope.key] = new
@@ -252,7 +253,7 @@ class KeyedListState(_KeyedState, ListState[Any]):
             self.clear()
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
-        """Append the lists of the namespaces `sources`, which lose them, to that of `target`."""
+        """Move the lists of the namespaces `sources` to the end of the list of `target`."""
         self._merge(target, sources, concat)
 
     def _checked(self, values: Iterable[Any]) -> list[Any]:
@@ -280,7 +281,7 @@ class KeyedReducingState(_KeyedState, ReducingState[Any]):
         self._write(value if current is None else self._reduce(current, value))
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
-        """Reduce the values of the namespaces `sources`, which lose them, into that of `target`."""
+        """Reduce the values of the namespaces `sources`, which lose them, into the value of `target`."""
         self._merge_values(target, sources, self._reduce)
 
 
@@ -294,12 +295,12 @@ class KeyedAggregatingState(_KeyedState, AggregatingState[Any, Any]):
         self._function = agg_function
 
     def get(self) -> Any:
-        """The function's result, or None if nothing was added."""
+        """Return the function's result, or None if nothing was added."""
         accumulator = self._read_checked()
         return None if accumulator is None else self._function.get_result(accumulator)
 
     def add(self, value: Any) -> None:
-        """Add `value`; None forgets what was added."""
+        """Add `value`; None deletes the accumulator."""
         if value is None:
             self.clear()
             return
@@ -329,7 +330,7 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
         self._check_entry = entry_check(check_key, check_item)
 
     def get(self, key: Any) -> Any:
-        """The value of `key`, or None. Raises where the key is not of the declared type."""
+        """Return the value of `key`, or None. Raises if the key is not of the declared type."""
         self._check_key(key)
         entries = self._table.entries.get(self._scope.key)
         if entries is None:
@@ -342,7 +343,7 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
         return value
 
     def put(self, key: Any, value: Any) -> None:
-        """Set the value of `key`. Raises where one of them is not of the declared type."""
+        """Set the value of `key`. Raises if key or value is not of the declared type."""
         self._check_entry(key, value)
         entry = value if self._lifetime is None else self._lifetime.stamp(value)
         entries = self._table.entries.get(self._scope.key)
@@ -352,7 +353,7 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
             entries[key] = entry
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        """Set several values. Raises where one is not of the declared type."""
+        """Set several values. Raises if one is not of the declared type."""
         new = dict(dict_value)
         for key, value in new.items():
             self._check_entry(key, value)
@@ -362,7 +363,7 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
             self._table.entries.setdefault(self._scope.key, {}).update(new)
 
     def remove(self, key: Any) -> None:
-        """Forget `key`, if it is there. Raises where it is not of the declared type."""
+        """Remove `key` if it exists. Raises if it is not of the declared type."""
         self._check_key(key)
         entries = self._table.entries.get(self._scope.key)
         if entries is not None and key in entries:
@@ -371,23 +372,23 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
                 self.clear()
 
     def contains(self, key: Any) -> bool:
-        """Whether `key` has a value other than None (as PyFlink has it)."""
+        """Whether `key` has a value other than None (as in PyFlink)."""
         return self.get(key) is not None
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        return removing_items(self._seen(), self.remove)
+        return removing_items(self._visible_items(), self.remove)
 
     def keys(self) -> Iterator[Any]:
-        return removing_keys([key for key, _ in self._seen()], self.remove)
+        return removing_keys([key for key, _ in self._visible_items()], self.remove)
 
     def values(self) -> Iterator[Any]:
-        return removing_values(self._seen(), self.remove)
+        return removing_values(self._visible_items(), self.remove)
 
     def is_empty(self) -> bool:
-        """Whether there is no entry, expired ones that nobody has read included (as in Flink)."""
+        """Whether the map is empty; expired entries that were not read since count, as in Flink."""
         return self._scope.key not in self._table.entries
 
-    def _seen(self) -> Iterable[tuple[Any, Any]]:
+    def _visible_items(self) -> Iterable[tuple[Any, Any]]:
         entries: dict[Any, Any] | None = self._table.entries.get(self._scope.key)
         if entries is None:
             return ()
@@ -399,10 +400,10 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
         return seen
 
 
-#: Records handled before the size of state is first measured, and at most between later measurements.
-_RECORDS_FIRST, _RECORDS_A_CHECK = 1 << 7, 1 << 16
-#: After how many records PyFlink ends a bundle and encodes state (python.fn-execution.bundle.size).
-_RECORDS_A_BUNDLE = 1000
+#: Records before the size of state is first measured, and maximum between later measurements.
+_RECORDS_BEFORE_FIRST_CHECK, _RECORDS_PER_CHECK = 1 << 7, 1 << 16
+#: Records after which PyFlink ends a bundle and encodes state (python.fn-execution.bundle.size).
+_RECORDS_PER_BUNDLE = 1000
 
 
 class NamespaceScope:
@@ -417,7 +418,7 @@ class NamespaceScope:
         self.key = self.key_of(namespace)
 
     def key_of(self, namespace: Any) -> Any:
-        """The key of the current stream key's `namespace`."""
+        """Return the key of the current stream key's `namespace`, with its state loaded."""
         key = (self._backend.key, namespace)
         if self._backend.cold:
             self._backend.load_namespaced(key)
@@ -425,9 +426,10 @@ class NamespaceScope:
 
 
 class KeyedStateBackend:
-    """Tables of state, the current key, and what to do when they grow too large.
+    """Tables of state, the current key, and spilling to disk.
 
-    Set `key` (a dictionary_key) before a record of it is handled. If `cold`, `load` the keys first.
+    Set `key` (a dictionary_key) before a record with it is handled. If `cold`, call `load` with the keys
+    first.
     """
 
     def __init__(self, context: OperatorContext) -> None:
@@ -439,19 +441,19 @@ class KeyedStateBackend:
         self._tables: dict[tuple[str, bool], StateTable] = {}
         self._states: dict[tuple[str, bool], tuple[StateDescriptor, State]] = {}
         self._memory = context.state_memory_bytes
-        self._check_after = min(_RECORDS_FIRST, self._memory >> 8)
+        self._check_after = min(_RECORDS_BEFORE_FIRST_CHECK, self._memory >> 8)
         self._unchecked = self._uncommitted = 0
 
     def current_key(self) -> Any:
-        """The current key as the key selector gave it."""
+        """Return the current key as the key selector returned it."""
         return original_key(self.key)
 
     def key_of(self, namespace: Any) -> Any:
-        """Without namespaces: the current key."""
+        """Return the current key, since this scope has no namespaces."""
         return self.key
 
     def table(self, name: str, namespaced: bool = False) -> StateTable:
-        """The table of this name, made on first use; an operator may keep what it likes in it by key."""
+        """Return the table of this name, created on first use; its entries by key are the operator's own."""
         table = self._tables.get((name, namespaced))
         if table is None:
             table = StateTable(name, len(self._tables), self._spilled, namespaced=namespaced)
@@ -459,15 +461,15 @@ class KeyedStateBackend:
         return table
 
     def state(self, descriptor: StateDescriptor, namespaced: bool = False) -> Any:
-        """The state of this description; of the current key, or of key and namespace.
+        """Return the state of a descriptor, for the current key, or for key and namespace.
 
-        Raises Exception: the name is in use for another kind or type of state.
+        Raises Exception if the name is in use for another kind or type of state.
         """
-        known = self._states.get((descriptor.name, namespaced))
-        if known is None:
+        entry = self._states.get((descriptor.name, namespaced))
+        if entry is None:
             table = self.table(descriptor.name, namespaced)
             scope = self.namespace if namespaced else self
-            # not the records that a window keeps: they are of the stream's type
+            # not the records in a window: they have the stream's type
             checked = not namespaced or isinstance(
                 descriptor, ReducingStateDescriptor | AggregatingStateDescriptor
             )
@@ -475,7 +477,7 @@ class KeyedStateBackend:
             new_state = make_state(descriptor, table, scope, clock, checked=checked)
             self._states[descriptor.name, namespaced] = descriptor, new_state
             return new_state
-        first, state = known
+        first, state = entry
         if type(first) is not type(descriptor):
             kind = type(descriptor).__name__.removesuffix("Descriptor")
             raise Exception(f"The state name '{descriptor.name}' is already in use and not a {kind}.")
@@ -484,34 +486,34 @@ class KeyedStateBackend:
         return state
 
     def load(self, keys: Collection[Any]) -> None:
-        """Bring the state of these distinct keys into memory; until the next `relieve` it stays there."""
+        """Load the state of these distinct keys into memory, where it stays until the next `relieve`."""
         for (_, namespaced), table in self._tables.items():
             if not namespaced:
                 table.load(keys)
 
     def load_namespaced(self, key: tuple[Any, Any]) -> None:
-        """Bring the state of a key and namespace into memory."""
+        """Load the state of a key and namespace into memory."""
         for (_, namespaced), table in self._tables.items():
             if namespaced:
                 table.load((key,))
 
     def relieve(self, records: int, hot: Collection[Any] = ()) -> None:
-        """Look now and then whether the state has outgrown its memory, and send what is not used to disk.
+        """Check regularly whether the state has outgrown its memory, and spill unused entries to disk.
 
-        `records` have been handled since the last call; `hot` are some keys of them. Only between two lists
-        of records: tables' `entries` are replaced. Raises as `commit` does.
+        `records` have been handled since the last call; `hot` are some keys of them. Call it only between two
+        lists of records, since it replaces `entries` of the tables. Raises as `commit` does.
         """
         self._uncommitted += records
-        if self._uncommitted >= _RECORDS_A_BUNDLE:
+        if self._uncommitted >= _RECORDS_PER_BUNDLE:
             self.commit()
         self._unchecked += records
         if self._unchecked < self._check_after:
             return
         self._unchecked = 0
         size = sum(table.estimated_bytes(hot) for table in self._tables.values())
-        # Should every record add an entry, the memory for them is to be a fraction of all.
-        an_entry = size // max(1, sum(len(table.entries) for table in self._tables.values())) + 1
-        self._check_after = min(_RECORDS_A_CHECK, self._memory // 8 // an_entry)
+        # if every record adds an entry, the new ones should take only a fraction of the memory
+        bytes_per_entry = size // max(1, sum(len(table.entries) for table in self._tables.values())) + 1
+        self._check_after = min(_RECORDS_PER_CHECK, self._memory // 8 // bytes_per_entry)
         if size > self._memory // 2:
             self.commit()
             for table in self._tables.values():
@@ -519,7 +521,7 @@ class KeyedStateBackend:
             self.cold = True
 
     def commit(self) -> None:
-        """Check the values that are left in state against its declared types.
+        """Check the current values of state against its declared types.
 
         Raises TypeError, OverflowError or ValueError that name the state and the key.
         """
@@ -528,61 +530,61 @@ class KeyedStateBackend:
             table.commit()
 
     def clear(self) -> None:
-        """Forget all state (BATCH mode, at the end of a key)."""
+        """Delete all state (BATCH mode, at the end of a key)."""
         for table in self._tables.values():
             table.clear()
 
     def close(self) -> None:
-        """Let go of memory and disk."""
+        """Release memory and disk."""
         self._tables.clear()
         self._states.clear()
         self._spilled.close()
 
 
 class BackendStateStore(KeyedStateStore):
-    """A backend's state by kind: of the current key, or of key and namespace."""
+    """A backend's state by kind, for the current key, or for key and namespace."""
 
     def __init__(self, backend: KeyedStateBackend, namespaced: bool) -> None:
         self._backend, self._namespaced = backend, namespaced
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """One value."""
+        """Return a state of one value."""
         state: ValueState[Any] = self._backend.state(state_descriptor, self._namespaced)
         return state
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list."""
+        """Return a list state."""
         state: ListState[Any] = self._backend.state(state_descriptor, self._namespaced)
         return state
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """A dictionary."""
+        """Return a map state."""
         state: MapState[Any, Any] = self._backend.state(state_descriptor, self._namespaced)
         return state
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """One value, into which a reduce function folds added values."""
+        """Return a state of one value, into which a reduce function folds added values."""
         state: ReducingState[Any] = self._backend.state(state_descriptor, self._namespaced)
         return state
 
     def get_aggregating_state(
         self, state_descriptor: AggregatingStateDescriptor
     ) -> AggregatingState[Any, Any]:
-        """One accumulator, to which an aggregate function adds values."""
+        """Return a state of one accumulator, to which an aggregate function adds values."""
         state: AggregatingState[Any, Any] = self._backend.state(state_descriptor, self._namespaced)
         return state
 
 
-# Makes the state that a descriptor describes.
+# State from a descriptor
 
 
 def make_state(
     descriptor: StateDescriptor, table: StateTable, scope: Scope, clock: Callable[[], int], *, checked: bool
 ) -> State:
-    """State over `table`, expiring by `clock` if the descriptor says so; TypeError for an unknown descriptor.
+    """Return state over `table`; it expires by `clock` if the descriptor has a lifetime.
 
-    `checked`: it raises where it is given a value that is not of the descriptor's type. Values of
-    single-valued state are checked by `table.commit`.
+    `checked`: it raises for a value that is not of the descriptor's type; `table.commit` checks single-valued
+    state. Raises TypeError for an unknown descriptor.
     """
     config = descriptor._ttl_config
     lifetime = Lifetime(config, clock) if config is not None and config.is_enabled() else None
@@ -595,8 +597,8 @@ def make_state(
         case ListStateDescriptor():
             return KeyedListState(table, scope, lifetime, check(type_info.elem_type))
         case MapStateDescriptor():
-            of_key, of_item = check(type_info._key_type_info), check(type_info._value_type_info)
-            return KeyedMapState(table, scope, lifetime, of_key, of_item)
+            check_key, check_item = check(type_info._key_type_info), check(type_info._value_type_info)
+            return KeyedMapState(table, scope, lifetime, check_key, check_item)
     table.check = _check_entries(check(type_info), stamped=lifetime is not None)
     match descriptor:
         case ValueStateDescriptor():
@@ -605,7 +607,7 @@ def make_state(
             return KeyedReducingState(table, scope, lifetime, descriptor.get_reduce_function())
         case AggregatingStateDescriptor():
             return KeyedAggregatingState(table, scope, lifetime, descriptor.get_agg_function())
-    raise TypeError(f"{type(descriptor).__name__} describes no state")
+    raise TypeError(f"descriptor must be a StateDescriptor of Penstock, got {type(descriptor).__name__}")
 
 
 def _check_entries(check: Check | None, *, stamped: bool) -> Check | None:

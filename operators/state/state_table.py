@@ -1,8 +1,8 @@
-"""The values of one state by key: in memory in two generations, the rest on disk.
+"""The values of one state by key, in memory in two generations, and the rest on disk.
 
-All access is to `entries`, a plain dictionary. Keys are loaded into it before they are worked on, so that
-the operators need not know of the rest. When memory is short the generations shift: what has not been loaded
-since the last shift goes to disk. That comes close to "least recently used" and costs nothing per access.
+All access is to `entries`, a plain dictionary. Keys are loaded into it before they are used, so that the
+operators can ignore the rest. When memory is short, the generations shift: entries that have not been loaded
+since the last shift go to disk. That comes close to "least recently used" and costs nothing per access.
 """
 
 import json
@@ -19,18 +19,18 @@ from penstock.operators.common.entry_size import entry_bytes
 from penstock.operators.common.serialized_keys import original_key
 from penstock.operators.state.value_check import Check
 
-# State as bytes that only this process reads again.
+# State as bytes that only this process reads again
 #
-# So classes and functions that no other process could import (a script's own, sent here by value) are no
-# obstacle: they stay in memory, and their number stands for them.
+# So classes and functions that no other process could import (such as a script's own, sent here by value)
+# need not be picklable: they stay in memory, and their number represents them.
 
 
-_kept: list[Any] = []
+_live_objects: list[Any] = []
 _numbers: dict[int, int] = {}
 
 
 def dump_state(value: Any) -> bytes:
-    """Pickle `value`. Raises TypeError: it holds something that cannot be pickled."""
+    """Pickle `value`. Raises TypeError if a part of it cannot be pickled."""
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except Exception:
@@ -45,7 +45,7 @@ def dump_state(value: Any) -> bytes:
 
 
 def load_states(file: IO[bytes]) -> Iterator[Any]:
-    """The values whose pickles follow one another in `file`."""
+    """Yield the values whose pickles follow one another in `file`."""
     while True:
         try:
             yield pickle.load(file)
@@ -55,32 +55,32 @@ def load_states(file: IO[bytes]) -> Iterator[Any]:
 
 class _InProcessPickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, (type, FunctionType, BuiltinFunctionType)) and obj is not _kept_object:
-            return _kept_object, (_number_of(obj),)
+        if isinstance(obj, (type, FunctionType, BuiltinFunctionType)) and obj is not _live_object:
+            return _live_object, (_number_of(obj),)
         return NotImplemented
 
 
 def _number_of(obj: Any) -> int:
     number = _numbers.get(id(obj))
     if number is None:
-        number = _numbers[id(obj)] = len(_kept)
-        _kept.append(obj)
+        number = _numbers[id(obj)] = len(_live_objects)
+        _live_objects.append(obj)
     return number
 
 
-def _kept_object(number: int) -> Any:
-    return _kept[number]
+def _live_object(number: int) -> Any:
+    return _live_objects[number]
 
 
-# A SQLite database for what does not fit into memory; it disappears with its connection.
+# A SQLite database for entries that do not fit into memory; it disappears with its connection
 
 
 _CACHE_KIBIBYTES = 16 << 10
 
 
 def open_temporary_database() -> sqlite3.Connection:
-    """An empty database in one long transaction, without safe writes: it is not read after a crash."""
-    # The empty name is a temporary file that the system deletes, however the process ends.
+    """Return an empty database in one long transaction, without safe writes: it is not read after a crash."""
+    # the empty name means a temporary file that the system deletes, however the process ends
     connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA synchronous = OFF")
@@ -89,7 +89,7 @@ def open_temporary_database() -> sqlite3.Connection:
     return connection
 
 
-# Entries of state on disk.
+# Entries of state on disk
 #
 # An entry is either in memory or here. Rows are found by the key's hash; keys of equal hash share a row, in
 # which their pickles follow one another.
@@ -106,13 +106,13 @@ class SpilledEntries:
         self._tables: set[int] = set()
 
     def has(self, table: int) -> bool:
-        """Whether anything of this table was ever put here."""
+        """Whether an entry of this table was ever spilled."""
         return table in self._tables
 
     def put(self, table: int, entries: Mapping[Any, Any]) -> None:
-        """Add entries, none of whose keys may be here. Raises TypeError: state that cannot be pickled."""
+        """Add entries, whose keys must not be here yet. Raises TypeError for state that cannot be pickled."""
         connection = self._opened(table)
-        # In order of the hash: neighbouring rows share pages.
+        # in order of the hash: neighbouring rows share pages
         ordered = sorted(entries.items(), key=_key_hash)
         connection.executemany(
             f"INSERT INTO state{table} VALUES (?, ?) "
@@ -121,7 +121,7 @@ class SpilledEntries:
         )
 
     def take(self, table: int, keys: Collection[Any]) -> dict[Any, Any]:
-        """Remove and return the entries of those of the distinct `keys` that are here."""
+        """Remove and return the entries of the distinct `keys` that are here."""
         connection = self._opened(table)
         entries: dict[Any, Any] = {}
         wanted = list(keys)
@@ -132,12 +132,12 @@ class SpilledEntries:
             rows = connection.execute(f"SELECT pickles {matching}", (hashes,)).fetchall()
             if rows:
                 connection.execute(f"DELETE {matching}", (hashes,))
-            strangers: dict[Any, Any] = {}
+            other_entries: dict[Any, Any] = {}
             for (pickles,) in rows:
                 for key, value in load_states(BytesIO(pickles)):
-                    (entries if key in portion else strangers)[key] = value
-            if strangers:
-                self.put(table, strangers)
+                    (entries if key in portion else other_entries)[key] = value
+            if other_entries:
+                self.put(table, other_entries)
         return entries
 
     def close(self) -> None:
@@ -162,7 +162,7 @@ def _key_hash(item: tuple[Any, Any]) -> int:
 _SAMPLE = 16
 
 
-# The table: what is in memory, before what is on disk.
+# The table: entries in memory, before entries on disk
 
 
 class StateTable:
@@ -174,31 +174,31 @@ class StateTable:
         self.name, self.namespaced = name, namespaced
         self.entries: dict[
             Any, Any
-        ] = {}  #: replaced between two calls of `process`, so do not keep it longer
+        ] = {}  #: replaced between two calls of `process`: hold no reference for longer
         self._older: dict[Any, Any] = {}
         self._number, self._spilled = number, spilled
-        self.check: Check | None = None  #: raises where an entry is not of the declared type
+        self.check: Check | None = None  #: raises if an entry is not of the declared type
         self.written: set[Any] = set()  #: keys whose entries `commit` checks
 
     def load(self, keys: Collection[Any]) -> None:
-        """Load what is kept for these distinct keys into `entries`."""
+        """Load the values of these distinct keys into `entries`."""
         entries, older = self.entries, self._older
         missing = [key for key in keys if key not in entries]
         if not missing:
             return
         if older:
-            unfound = []
+            remaining = []
             for key in missing:
                 if key in older:
                     entries[key] = older.pop(key)
                 else:
-                    unfound.append(key)
-            missing = unfound
+                    remaining.append(key)
+            missing = remaining
         if self._spilled.has(self._number) and missing:
             entries.update(self._spilled.take(self._number, missing))
 
     def commit(self) -> None:
-        """Check what is left of the entries that were written since the last time.
+        """Check the entries that were written since the last commit and still exist.
 
         Raises TypeError, OverflowError or ValueError that name the state and the key.
         """
@@ -217,13 +217,13 @@ class StateTable:
         return f"state {self.name!r} of key {describe_record(original_key(stream_key))}"
 
     def shift(self) -> None:
-        """Send the older generation to disk; the younger one takes its place."""
+        """Spill the older generation to disk; the younger one becomes the older."""
         if self._older:
             self._spilled.put(self._number, self._older)
         self._older, self.entries = self.entries, {}
 
     def estimated_bytes(self, hot: Collection[Any]) -> int:
-        """Roughly what the younger generation takes, judged by its first, its last and the `hot` keys."""
+        """Estimate the bytes of the younger generation from its first, its last and the `hot` keys."""
         entries = self.entries
         if not entries:
             return 0
@@ -232,6 +232,6 @@ class StateTable:
         return len(entries) * sum(sizes) // len(sizes)
 
     def clear(self) -> None:
-        """Forget everything. Only for tables of which nothing has been spilled (BATCH mode)."""
+        """Delete all values. Only for tables without spilled entries (BATCH mode)."""
         self.written.clear()
         self.entries.clear()

@@ -19,17 +19,17 @@ from typing import Any
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
 from penstock.operators.state.state_table import dump_state, load_states, open_temporary_database
 
-#: How many times, or entries of one time, are taken out at once.
-_AHEAD = 1024
+#: Number of times, or entries of one time, that are removed together.
+_TIMES_AT_ONCE = 1024
 _NEVER = MIN_WATERMARK - 1
 _order = count()
 
-#: Told some entries before they come.
+#: Called with some entries before they are yielded.
 Prepare = Callable[[list[Any]], None]
 
 
 class TimerQueue:
-    """Timers of one time domain: a time (milliseconds) and an entry that says whose timer it is."""
+    """Timers of one time domain, each with a time (milliseconds) and an entry that identifies its owner."""
 
     __slots__ = (
         "_added",
@@ -45,25 +45,25 @@ class TimerQueue:
 
     def __init__(self) -> None:
         self._heap: list[int] = []
-        # A lone entry is a tuple of one, which is a third of the size of a dictionary.
+        # a lone entry is a tuple of one, which has a third of the size of a dictionary
         self._entries: dict[int, tuple[Any] | dict[Any, None]] = {}
-        self.accepting = True  #: False: what is registered is ignored
-        self.count = 0  #: how many timers are in memory
-        self._firing_until = _NEVER  #: the limit of the round under way
-        self._added: dict[tuple[int, Any], None] = {}  #: registered for a time within the round under way
-        self._postponed: list[tuple[int, int, Any]] = []  #: a heap: they fire later in the round under way
+        self.accepting = True  #: if False, new timers are ignored
+        self.count = 0  #: the number of timers in memory
+        self._firing_until = _NEVER  #: the limit of the current round
+        self._added: dict[tuple[int, Any], None] = {}  #: registered for a time within the current round
+        self._postponed: list[tuple[int, int, Any]] = []  #: a heap: they fire later in the current round
         self._spilled: SpilledTimers | None = None
-        self._spilled_from: int | None = None  #: the first time of which timers are on disk
+        self._spilled_from: int | None = None  #: the first time that has timers on disk
 
     def add(self, timestamp: int, entry: Any) -> None:
-        """Register; nothing happens if it is there already.
+        """Register a timer, unless it exists.
 
-        Raises TypeError: not an integer; OverflowError: not one of 64 bits.
+        Raises TypeError if `timestamp` is not an integer, OverflowError if it exceeds 64 bits.
         """
         if type(timestamp) is not int:
             timestamp = index(timestamp)
         if not MIN_WATERMARK <= timestamp <= MAX_WATERMARK:
-            raise OverflowError(f"a timer's time has 64 bits: {timestamp}")
+            raise OverflowError(f"a timer's time must fit 64 bits, got {timestamp}")
         if timestamp <= self._firing_until:
             self._added[timestamp, entry] = None
         elif self.accepting:
@@ -83,14 +83,14 @@ class TimerQueue:
         self.count += 1
 
     def postpone(self, timestamp: int, entry: Any) -> None:
-        """Let a timer that `due` has just given fire at a later time instead, maybe in the same round."""
+        """Let a timer that `due` has just yielded fire at a later time instead, maybe in the same round."""
         if timestamp <= self._firing_until:
             heappush(self._postponed, (timestamp, next(_order), entry))
         else:
             self._insert(timestamp, entry)
 
     def remove(self, timestamp: int, entry: Any) -> None:
-        """Delete, if it is there and not part of the round under way."""
+        """Delete a timer if it exists and is not part of the current round."""
         if timestamp <= self._firing_until:
             self._added.pop((timestamp, entry), None)
             return
@@ -102,22 +102,22 @@ class TimerQueue:
         if type(same_time) is dict and len(same_time) > 1:
             del same_time[entry]
         else:
-            # The time itself stays on the heap until it is passed.
+            # the time itself stays on the heap until it has passed
             del self._entries[timestamp]
         self.count -= 1
 
     def next_time(self) -> int | None:
-        """The time of the first timer, or an earlier one; None if there is none."""
+        """Return the time of the first timer, or an earlier one; None if there is none."""
         if not self._heap or (self._spilled_from is not None and self._spilled_from < self._heap[0]):
             return self._spilled_from
         return self._heap[0]
 
     def due(self, limit: int, prepare: Prepare | None = None) -> Iterator[tuple[int, Any]]:
-        """Take out the timers up to `limit` in rounds, each in order of time, then of registration.
+        """Remove and yield the timers up to `limit` in rounds, each in order of time, then of registration.
 
-        A round has all timers that are due when it begins. As in PyFlink's operators, which see the effects
-        of timers at the end of a bundle, timers registered during a round belong to the next one, and timers
-        deleted during a round fire nevertheless.
+        A round has all timers that are due when it begins. As in PyFlink's operators, where the effects of
+        timers show at the end of a bundle, timers registered during a round belong to the next one, and
+        timers deleted during a round fire nevertheless.
         """
         while (first := self.next_time()) is not None and first <= limit:
             self._firing_until = limit
@@ -132,7 +132,7 @@ class TimerQueue:
                 self._insert(timestamp, entry)
 
     def due_at_last(self) -> Iterator[tuple[int, Any]]:
-        """Take out all timers in order of time. Timers deleted on the way do not fire."""
+        """Remove and yield all timers in order of time. Timers deleted meanwhile do not fire."""
         heap, entries = self._heap, self._entries
         while heap:
             time = heappop(heap)
@@ -142,7 +142,7 @@ class TimerQueue:
                     yield time, entry
 
     def spill(self, keep: int) -> None:
-        """Send all but the first `keep` timers to disk. Not while timers are being taken out."""
+        """Move all but the first `keep` timers to disk. Must not be called while timers are being removed."""
         times = sorted(self._entries)
         position = bisect_right(list(accumulate(len(self._entries[time]) for time in times)), keep)
         if position == len(times):
@@ -153,14 +153,14 @@ class TimerQueue:
         self._spilled.put((time, entry) for time in later for entry in self._entries[time])
         for time in later:
             self.count -= len(self._entries.pop(time))
-        # A sorted list is a heap.
+        # a sorted list is a heap
         self._heap[:] = times[:position]
         self._spilled_from = self._spilled.first_time()
 
     def _load_spilled(self) -> None:
         assert self._spilled is not None
         for time, timers in groupby(self._spilled.take_first(), key=itemgetter(0)):
-            # Those on disk were registered first.
+            # those on disk were registered first
             later = self._entries.pop(time, ())
             self.count -= len(later)
             for entry in chain((entry for _, entry in timers), later):
@@ -171,7 +171,7 @@ class TimerQueue:
         heap, entries = self._heap, self._entries
         while heap and heap[0] <= limit:
             portion: list[tuple[int, tuple[Any] | dict[Any, None]]] = []
-            while heap and heap[0] <= limit and len(portion) < _AHEAD:
+            while heap and heap[0] <= limit and len(portion) < _TIMES_AT_ONCE:
                 time = heappop(heap)
                 due = entries.pop(time, None)
                 if due is not None:
@@ -186,8 +186,8 @@ class TimerQueue:
                     yield time, due[0]
                     continue
                 many = list(due)
-                for start in range(0, len(many), _AHEAD):
-                    slice_ = many[start : start + _AHEAD]
+                for start in range(0, len(many), _TIMES_AT_ONCE):
+                    slice_ = many[start : start + _TIMES_AT_ONCE]
                     if prepare is not None:
                         prepare(slice_)
                     for entry in slice_:
@@ -210,14 +210,14 @@ class TimerQueue:
             self._spilled = self._spilled_from = None
 
 
-# Timers on disk: those that are furthest from firing.
+# Timers on disk: the last ones to fire
 
 
 _TIMERS_AT_ONCE = 50_000
 
 
 class SpilledTimers:
-    """Pairs of time (milliseconds) and entry, taken out by time."""
+    """Pairs of time (milliseconds) and entry, removed by time."""
 
     def __init__(self) -> None:
         self._connection = open_temporary_database()
@@ -232,12 +232,12 @@ class SpilledTimers:
         )
 
     def first_time(self) -> int | None:
-        """The time of the first timer; None if there is none."""
+        """Return the time of the first timer; None if there is none."""
         first: int | None = self._connection.execute("SELECT min(time) FROM timers").fetchone()[0]
         return first
 
     def take_first(self) -> list[tuple[int, Any]]:
-        """Take out the first timers, and all others of the same time as the last of them."""
+        """Remove and return the first timers, and all others with the same time as the last of them."""
         last = self._connection.execute(
             "SELECT max(time) FROM (SELECT time FROM timers ORDER BY time LIMIT ?)", (_TIMERS_AT_ONCE,)
         ).fetchone()
@@ -248,7 +248,7 @@ class SpilledTimers:
         return [(time, _entry(pickled)) for time, pickled in rows]
 
     def remove(self, time: int, entry: Any) -> None:
-        """Delete a timer, if it is here."""
+        """Delete a timer if it is here."""
         rows = self._connection.execute(
             "SELECT rowid, entry FROM timers WHERE time = ? AND hash = ?", (time, hash(entry))
         ).fetchall()

@@ -6,13 +6,13 @@ from typing import Any
 
 from penstock.operators.common.time import Duration, Time
 
-# Settings for the clean-up of expired state.
+# Settings for the clean-up of expired state
 #
 # Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies.
 
 
 class CleanupStrategies:
-    """The ways to clean up that were asked for, with Flink's defaults for those in the background."""
+    """The chosen ways to clean up, with Flink's defaults for those in the background."""
 
     class Strategies(Enum):
         """The kinds of clean-up."""
@@ -25,36 +25,36 @@ class CleanupStrategies:
         """The settings of one way to clean up."""
 
     class EmptyCleanupStrategy(CleanupStrategy):
-        """A way to clean up that has no settings."""
+        """A way to clean up without settings."""
 
     class IncrementalCleanupStrategy(CleanupStrategy):
-        """Some keys are checked at each access."""
+        """Checks some keys at each access."""
 
         def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
             self._cleanup_size = cleanup_size
             self._run_cleanup_for_every_record = run_cleanup_for_every_record
 
         def get_cleanup_size(self) -> int:
-            """The number of keys checked at once."""
+            """Return the number of keys checked at once."""
             return self._cleanup_size
 
         def run_cleanup_for_every_record(self) -> bool:
-            """Whether keys are checked at each record, too."""
+            """Whether keys are also checked at each record."""
             return self._run_cleanup_for_every_record
 
     class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
-        """RocksDB drops what has expired when it compacts."""
+        """RocksDB drops expired entries when it compacts."""
 
         def __init__(self, query_time_after_num_entries: int, periodic_compaction_time: Any = None) -> None:
             self._query_time_after_num_entries = query_time_after_num_entries
             self._periodic_compaction_time = periodic_compaction_time or Duration.of_days(30)
 
         def get_query_time_after_num_entries(self) -> int:
-            """After how many entries the clock is read again."""
+            """Return the number of entries after which the clock is read again."""
             return self._query_time_after_num_entries
 
         def get_periodic_compaction_time(self) -> Any:
-            """The age (a Duration) at which a file is compacted in any case."""
+            """Return the age (a Duration) at which a file is compacted in any case."""
             return self._periodic_compaction_time
 
     EMPTY_STRATEGY = EmptyCleanupStrategy()
@@ -66,25 +66,25 @@ class CleanupStrategies:
         self._is_cleanup_in_background = is_cleanup_in_background
 
     def is_cleanup_in_background(self) -> bool:
-        """Whether the defaults for clean-up in the background hold."""
+        """Whether the defaults for clean-up in the background apply."""
         return self._is_cleanup_in_background
 
     def in_full_snapshot(self) -> bool:
-        """Whether full snapshots leave out what has expired."""
+        """Whether full snapshots leave out expired entries."""
         return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
 
     def get_incremental_cleanup_strategy(self) -> Any:
-        """The settings for clean-up at access; None: there is none."""
+        """Return the settings for clean-up at access, or None."""
         default = self.IncrementalCleanupStrategy(5, False) if self._is_cleanup_in_background else None
         return self._strategies.get(self.Strategies.INCREMENTAL_CLEANUP, default)
 
     def get_rocksdb_compact_filter_cleanup_strategy(self) -> Any:
-        """The settings for clean-up in RocksDB; None: there is none."""
+        """Return the settings for clean-up in RocksDB, or None."""
         default = self.RocksdbCompactFilterCleanupStrategy(1000) if self._is_cleanup_in_background else None
         return self._strategies.get(self.Strategies.ROCKSDB_COMPACTION_FILTER, default)
 
 
-_CleanupStrategies = CleanupStrategies  # which an attribute of the class below hides
+_CleanupStrategies = CleanupStrategies  # hidden by an attribute of the class below
 
 
 class StateTtlConfig:

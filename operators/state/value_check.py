@@ -1,8 +1,8 @@
-"""Whether a value can be encoded as its declared type, found out without encoding it.
+"""Check that a value can be encoded as its declared type, without encoding it.
 
-Takes what PyFlink's coder of the type takes, and nothing else. Coders are stricter here than where records
-travel: a list is no tuple, a tuple is no row, and the fields of a tuple must not be None. For a row of one of
-Spark's types the rule is that of records that travel.
+Accepts exactly the values that PyFlink's coder of the type accepts. These coders are stricter than the
+encoding of records in transit: a list is not a tuple, a tuple is not a row, and the fields of a tuple must
+not be None. A row of one of Spark's types follows the rule of records in transit.
 
 Source: pyflink.fn_execution.coder_impl_fast.
 """
@@ -34,7 +34,7 @@ Check = Callable[[Any], None]
 
 
 def value_check(type_info: TypeInformation | None) -> Check | None:
-    """The check of values of a type; None for types whose coder pickles, which take any value."""
+    """Return the check of values of a type; None for types whose coder pickles, which accept any value."""
     if isinstance(type_info, ExternalTypeInfo):
         return value_check(type_info._type_info)
     if type_info is None or is_pickled(type_info):
@@ -50,11 +50,11 @@ def value_check(type_info: TypeInformation | None) -> Check | None:
 
 
 def no_check(value: Any) -> None:
-    """Takes any value."""
+    """Accept any value."""
 
 
 def entry_check(check_key: Check | None, check_item: Check | None) -> Callable[[Any, Any], None]:
-    """The check of entries of a map, whose values may be None."""
+    """Return the check of entries of a map, whose values may be None."""
     if check_key is None and check_item is None:
         return lambda key, item: None
 
@@ -70,12 +70,12 @@ def entry_check(check_key: Check | None, check_item: Check | None) -> Callable[[
 def _single(type_info: TypeInformation) -> Check:
     kind, convert, _ = conversion_of(type_info)
     bits = INTEGER_BITS.get(type_info._basic_type) if isinstance(type_info, BasicTypeInfo) else None
-    takes_none = isinstance(type_info, LocalTimeTypeInfo)
+    accepts_none = isinstance(type_info, LocalTimeTypeInfo)
 
     def check_other(value: Any) -> None:
         if value is not None:
             convert(value, type_info)
-        elif not takes_none:
+        elif not accepts_none:
             raise TypeError(mismatch(value, type_info))
 
     if bits is None:
@@ -112,7 +112,7 @@ def _instant(type_info: TypeInformation) -> Check:
 
 
 def record_check(type_info: TypeInformation | None) -> Check | None:
-    """As value_check, but the fields of a tuple may be None, as in records that travel."""
+    """Return the check of value_check, but let fields of a tuple be None, as in records in transit."""
     if not isinstance(type_info, TupleTypeInfo):
         return value_check(type_info)
     checks = [value_check(field_type) for field_type in type_info.get_field_types()]
@@ -166,7 +166,7 @@ def _row(type_info: RowTypeInfo) -> Check:
 
 
 def _spark_row(type_info: RowTypeInfo) -> Check:
-    # as where records travel: a Row of Spark's, a tuple or a dict is a row, too
+    # as for records in transit: a Row of Spark, a tuple or a dict is a row as well
     codec = codec_of(type_info)
 
     def check(value: Any) -> None:
@@ -195,13 +195,13 @@ def _map(type_info: MapTypeInfo) -> Check:
 def _list(type_info: Any) -> Check:
     element_type = type_info.elem_type if isinstance(type_info, ListTypeInfo) else type_info._element_type
     check_element = value_check(element_type)
-    of_none = not isinstance(type_info, PrimitiveArrayTypeInfo)
+    allows_none = not isinstance(type_info, PrimitiveArrayTypeInfo)
 
     def check(value: Any) -> None:
         if type(value) is not list:
             raise TypeError(mismatch(value, type_info))
         for element in value:
-            if check_element is not None and not (of_none and element is None):
+            if check_element is not None and not (allows_none and element is None):
                 check_element(element)
 
     return check

@@ -1,4 +1,4 @@
-"""Wires the operators of a chain: direct calls inside, writers at the ends.
+"""Wire the operators of a chain, with direct calls inside and channel writers at its ends.
 
 Source: org.apache.flink.streaming.runtime.tasks.OperatorChain (createOutputCollector, the order of
 initializeStateAndOpenOperators, finishOperators and closeAllOperators).
@@ -28,7 +28,7 @@ from penstock.operators.exchange.blocks import GateSpec, OutputSpec, batch_of_va
 from penstock.operators.exchange.channel_writer import MISFIT, ChannelWriter
 from penstock.operators.records.map_records import MOST_FLAT_MAPS, LoopStep, RecordFunctionOperator
 
-# The content of one JobVertex, as data that a Spark task receives.
+# The content of one JobVertex, as data that a Spark task receives
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,29 +37,29 @@ class OperatorSpec:
 
     node: int  #: its stream node
     name: str
-    function: str = ""  #: of an operator that was fused of several: which of its functions this is
-    operator: Any  #: an Operator; a Source where `source`
+    function: str = ""  #: the fused operator's function that this is, if it was fused of several
+    operator: Any  #: an Operator, or a Source if `source`
     output_type: TypeInformation | None = None
     side_output_types: Mapping[str, TypeInformation | None] = field(default_factory=dict)
     source: bool = False
-    splits: tuple[tuple[Any, ...], ...] = ()  #: of a source: what each subtask reads
+    splits: tuple[tuple[Any, ...], ...] = ()  #: the splits of a source by subtask
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChainedEdge:
-    """An edge inside a chain: a direct call."""
+    """An edge inside a chain, which is a direct call."""
 
     source_node: int
     target_node: int
     input_number: int = 1
     tag: str | None = None
-    #: Whether records take their declared type here: where they leave an operator of Python functions.
+    #: Whether the edge leaves an operator of Python functions, so that records take their declared type.
     encodes: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChainSpec:
-    """A JobVertex: its operators, head first, how they hang together, and its ends in the network."""
+    """A JobVertex with its operators, head first, the edges between them, its outputs and its gates."""
 
     vertex: int
     name: str
@@ -71,7 +71,7 @@ class ChainSpec:
     gates: tuple[GateSpec, ...]
 
 
-# Functions that follow one another in a chain, to be run in one loop.
+# Functions that follow one another in a chain, joined into one loop
 
 
 def _join_functions(
@@ -80,11 +80,11 @@ def _join_functions(
     written: Collection[int],
     inputs: Mapping[int, int],
 ) -> None:
-    """Have the first operator of each run of map, filter and flat map functions lead the others.
+    """Join each run of map, filter and flat map functions, so that its first operator calls the others.
 
-    In: the operators of a chain, head first; its edges; the nodes whose records leave it; how many inputs a
-    node has. A run ends where records have a second reader, their reader a second input, or they take their
-    declared type.
+    Takes the operators of a chain, head first; its edges; the nodes whose records leave the chain; the number
+    of inputs of each node. A run ends at an operator with a second reader, at a reader with a second input,
+    and where records take their declared type.
     """
     readers = Counter(edge.source_node for edge in edges)
     reader = {
@@ -113,10 +113,10 @@ def _join_functions(
 
 
 class ChainedInput:
-    """The target end of a chained edge: hands over lists, or batches where the operator takes those.
+    """The target end of a chained edge, which passes on lists, or batches if the operator takes those.
 
-    `producer` is the context of the operator whose records they are. Whatever goes wrong leaves as a
-    UserFunctionError that names the operator it went wrong in.
+    `producer` is the context of the operator that emits the records. Every failure leaves as a
+    UserFunctionError that names the operator in which it occurred.
     """
 
     def __init__(
@@ -146,7 +146,11 @@ class ChainedInput:
             self.check_types()
 
     def check_types(self) -> None:
-        """Take records as their type's coder returns them from here on, as PyFlink does between operators."""
+        """From here on, convert records as their type's coder does, as PyFlink does between operators.
+
+        PyFlink encodes results only where they leave an operator, which may be fused of several functions.
+        A record that the coder cannot take raises UserFunctionError.
+        """
         if self._columnar or is_pickled(self._type_info):
             return
         receive, type_info = self.collect, self._type_info
@@ -186,7 +190,7 @@ class ChainedInput:
 
 
 def _guarded(process: Callable[[Any, Any], None], operator: Operator) -> Callable[[Any, Any], None]:
-    # not *arguments: a call with them takes room on the stack of the thread, of which a long chain has little
+    # not *arguments: such a call takes more of the thread's stack, which a long chain nearly fills
     def guarded(records: Any, timestamps: Any) -> None:
         try:
             process(records, timestamps)
@@ -200,40 +204,40 @@ Receiver = ChainedInput | ChannelWriter
 
 
 class OperatorOutput:
-    """The Output of one operator: everything that reads it."""
+    """The Output of one operator, with all its readers."""
 
     def __init__(self, main: list[Receiver], sides: Mapping[str, list[Receiver]], operator_name: str) -> None:
         self._main, self._sides, self._name = main, sides, operator_name
         self._all = [*main, *(receiver for receivers in sides.values() for receiver in receivers)]
         self.records_out = 0
-        # the usual case, one chained reader, costs one call
+        # the usual case, one chained reader, costs only one call
         if len(main) == 1 and isinstance(main[0], ChainedInput):
             self.collect = main[0].collect  # type: ignore[method-assign, assignment]
             self.collect_batch = main[0].collect_batch  # type: ignore[method-assign, assignment]
 
     def collect(self, values: Values, timestamps: Timestamps) -> None:
-        """To all readers of the main output; each gets records of its own."""
+        """Send records to all readers of the main output, each with its own copy."""
         _collect(self._main, values, timestamps)
 
     def collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """To all readers of the main output."""
+        """Send a batch to all readers of the main output."""
         for receiver in self._main:
             receiver.collect_batch(batch, timestamps)
 
     def collect_side(self, tag: str, values: Values, timestamps: Timestamps) -> None:
-        """To the readers of a side output; without any, dropped as in Flink."""
+        """Send records to the readers of a side output; drop them if it has none, as Flink does."""
         _collect(self._sides.get(tag, ()), values, timestamps)
 
     def watermark(self, timestamp: int) -> None:
-        """To everything that reads any output."""
+        """Send a watermark to the readers of all outputs."""
         for receiver in self._all:
             receiver.watermark(timestamp)
 
 
 def _collect(receivers: Sequence[Receiver], values: Values, timestamps: Timestamps) -> None:
-    """To all readers of one output: the records themselves to the last one, copies to the others.
+    """Send the records of one output to its last reader, and copies to the others.
 
-    Writers come after chained readers. They change nothing, so that a list of their own is enough for them.
+    Writers come after chained readers and do not change records, so for them a copy of the list is enough.
     """
     for receiver in receivers[:-1]:
         copied = copies(values) if isinstance(receiver, ChainedInput) else list(values)
@@ -272,7 +276,7 @@ class Chain:
         inputs = Counter(edge.target_node for edge in spec.edges)
         chained = set(inputs)
         inputs.update(gate.target_node for gate in spec.gates)
-        #: Heads that have chained sources and other inputs: their watermarks come from the task.
+        #: Heads with chained sources and other inputs: the task sends their watermarks.
         self.multiple_input_heads = [node for node, count in inputs.items() if count > 1 and node in chained]
         self.outputs: dict[int, OperatorOutput] = {}
         for operator in reversed(spec.operators):
@@ -283,7 +287,7 @@ class Chain:
         _join_functions(self.operators, spec.edges, written, inputs)
 
     def open(self) -> None:
-        """Open the operators, tail first, then what chooses subtasks for their records."""
+        """Open the operators, tail first, then the partitioners of the writers."""
         for operator in reversed(list(self.operators.values())):
             try:
                 operator.open()
@@ -293,7 +297,7 @@ class Chain:
             writer.open()
 
     def watermark(self, node: int, timestamp: int) -> None:
-        """A watermark for a head, or from a source, of the chain."""
+        """Pass on a watermark for a head of the chain, or from a source of it."""
         operator = self.operators.get(node)
         if operator is None:
             self.outputs[node].watermark(timestamp)
@@ -304,7 +308,7 @@ class Chain:
             raise operator.failed(error, NO_RECORD, "watermark") from error
 
     def finish(self) -> None:
-        """Finish the operators, head first, then put out what is buffered."""
+        """Finish the operators, head first, then write the buffered records."""
         for operator in self.operators.values():
             try:
                 operator.finish()
@@ -314,7 +318,7 @@ class Chain:
             writer.flush()
 
     def tell_cut_off(self) -> None:
-        """Hand on what is at the ends of the chain, and that the records after it may be missing."""
+        """Emit the buffered records at the ends of the chain, and a mark that later ones may be missing."""
         for operator in self.operators.values():
             if hasattr(operator, "tell_cut_off"):
                 operator.tell_cut_off()
@@ -322,7 +326,10 @@ class Chain:
             writer.tell_cut_off()
 
     def close(self) -> None:
-        """Close all writers, then all operators, tail first; raise the first failure at the end."""
+        """Close partitioners and key selectors, then operators, tail first; all of them, even if one fails.
+
+        Raises the first failure. Source: RegularOperatorChain.closeAllOperators.
+        """
         failures: list[BaseException] = []
         for writer in self.writers:
             try:
@@ -354,7 +361,7 @@ class Chain:
             if edge.encodes:
                 reader.check_types()
             if edge.target_node in self.multiple_input_heads:
-                # chained sources are read before the gates: until then no input's watermark counts alone
+                # chained sources are read before the gates: until then no single input's watermark counts
                 reader.watermark = _no_watermark
             (main if edge.tag is None else sides.setdefault(edge.tag, [])).append(reader)
         for output, writer in zip(self.spec.outputs, self.writers, strict=True):
@@ -364,11 +371,11 @@ class Chain:
 
 
 def _no_watermark(timestamp: int) -> None:
-    """The watermark receiver of a source whose operator has further inputs."""
+    """Ignore the watermark of a source whose operator has further inputs."""
 
 
 def chain_order(operators: Mapping[int, Any], edges: tuple[ChainedEdge, ...]) -> list[int]:
-    """Nodes of a chain, every operator before those that read it."""
+    """Return the nodes of a chain, every operator before its readers."""
     waiting = Counter(edge.target_node for edge in edges)
     readers: dict[int, list[int]] = {}
     for edge in edges:

@@ -1,7 +1,7 @@
-"""The output of a vertex in files: written by its subtasks, read by those of the next vertex.
+"""The output of a vertex in files, written by its subtasks and read by the next vertex.
 
 A file is an Arrow IPC stream of exchange rows, compressed with lz4. Rows hold pickles, so a file is read only
-if it is to the bit what was written.
+if its content is bit for bit the content that was written.
 """
 
 import hashlib
@@ -27,10 +27,10 @@ KEPT = pa.schema(
         pa.field("digest", pa.string(), nullable=False),
     ]
 )
-"""What is told of a file: `KeptFile`."""
+"""Columns of a row about a file: the fields of `KeptFile`."""
 
-CANNOT_KEEP = "cannot write what a vertex puts out to"
-"""How errors begin, before the folder."""
+CANNOT_KEEP = "cannot write the output of a vertex to"
+"""The beginning of error messages; the folder follows."""
 
 _BUFFER = 1 << 20
 
@@ -44,10 +44,10 @@ class KeptFile(NamedTuple):
 
 
 def keep_rows(run: Rows, folder: str) -> Rows:
-    """A function for mapInArrow: writes what `run` gives into a new file of `folder`, and gives a row (KEPT).
+    """Return a function for mapInArrow that writes the rows of `run` into a new file of `folder`.
 
-    The file is on the disk when the row is given; only this user reads it. Nothing is given where `run` gives
-    nothing.
+    It yields one row (KEPT) when the file is on the disk; only this user can read the file. It writes and
+    yields nothing if `run` yields nothing.
     """
 
     def keep(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,7 +67,7 @@ def keep_rows(run: Rows, folder: str) -> Rows:
                 stream = opened.enter_context(
                     system.open_output_stream(place, compression=None, buffer_size=_BUFFER)
                 )
-                hashed = _Hashed(stream)
+                hashed = _HashingStream(stream)
                 writer = opened.enter_context(pa.ipc.new_stream(hashed, first.schema, options=options))
                 writer.write_batch(first)
             for batch in written:
@@ -77,27 +77,27 @@ def keep_rows(run: Rows, folder: str) -> Rows:
                 opened.close()
                 force_file(system, place)
         except BaseException:
-            # closing writes, too: its error would hide the original one
+            # closing writes as well: its error would hide the original one
             with suppress(OSError):
                 opened.close()
             raise
-        told = KeptFile(name, system.get_file_info(place).size, hashed.digest())
-        yield pa.RecordBatch.from_pylist([told._asdict()], KEPT)
+        kept_file = KeptFile(name, system.get_file_info(place).size, hashed.digest())
+        yield pa.RecordBatch.from_pylist([kept_file._asdict()], KEPT)
 
     return keep
 
 
 @contextmanager
 def _writing(folder: str) -> Iterator[None]:
-    """Inside the block, an OSError says which folder refuses."""
+    """Add the folder to an OSError raised inside the block."""
     try:
         yield
     except OSError as error:
         raise OSError(error.errno, f"{CANNOT_KEEP} {folder}: {error}") from error
 
 
-class _Hashed:
-    """A stream that others write to, and the hash of what they have written."""
+class _HashingStream:
+    """A stream that passes on all data, and hashes it."""
 
     def __init__(self, stream: Any) -> None:
         self._stream, self._hash = stream, hashlib.sha256()
@@ -115,9 +115,9 @@ class _Hashed:
 
 
 def read_rows(folder: str, files: Sequence[KeptFile]) -> Rows:
-    """A function for mapInArrow: gives the rows of the files whose numbers column `id` of its input has.
+    """Return a function for mapInArrow that yields the rows of the files with the numbers in column `id`.
 
-    ValueError, before any of its rows, for a file that is not as it was written.
+    Raises ValueError, before any row of a file, if its content has changed since it was written.
     """
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -126,17 +126,17 @@ def read_rows(folder: str, files: Sequence[KeptFile]) -> Rows:
             for number in batch.column("id").to_pylist():
                 place = posixpath.join(path, files[number].name)
                 with system.open_input_file(place) as file:
-                    _require_as_written(file, place, files[number])
+                    _require_unchanged(file, place, files[number])
                     with pa.ipc.open_stream(file) as rows:
                         yield from rows
 
     return read
 
 
-def _require_as_written(file: Any, place: str, kept: KeptFile) -> None:
+def _require_unchanged(file: Any, place: str, kept_file: KeptFile) -> None:
     hasher = hashlib.sha256()
     while data := file.read(_BUFFER):
         hasher.update(data)
-    if hasher.hexdigest() != kept.digest:
-        raise ValueError(f"{place} is not as it was written: run the script again without --resume")
+    if hasher.hexdigest() != kept_file.digest:
+        raise ValueError(f"{place} has changed since it was written: run the script again without --resume")
     file.seek(0)

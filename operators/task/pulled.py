@@ -1,9 +1,9 @@
-"""Turns a function that pushes into an iterator to pull from.
+"""Turn a function that pushes into an iterator to pull from.
 
-Spark pulls: it takes a subtask's rows from an iterator, and stops when it has enough. Operators push: a row
-is put out deep inside calls from operator to operator. `pulled` runs the pushing side in a thread, and only
-ever one of the two: `put` waits until the next row is asked for. So a row waits for its reader instead of in
-memory, and a reader that has enough ends the calls.
+Spark pulls: it takes a subtask's rows from an iterator and stops when it has enough. Operators push: they
+emit a row deep inside calls from operator to operator. `pulled` runs the pushing side in a thread, and only
+one of the two runs at a time: `put` waits for the request for the next row. So a row waits for its reader
+instead of in memory, and a reader that has enough ends the calls.
 """
 
 import sys
@@ -19,23 +19,23 @@ from penstock.operators.chain.operator import OperatorContext, failure
 from penstock.operators.task.build_chain import Chain, OperatorSpec
 from penstock.operators.task.report import TaskSpec
 
-# The sources of a subtask: its splits, chunk by chunk, into the chain.
+# The sources of a subtask: reads its splits, chunk by chunk, into the chain
 #
-# Source: org.apache.flink.streaming.api.operators.SourceOperator, org.apache.flink.streaming.runtime.io.
-# StreamTaskSourceInput.
+# Source: org.apache.flink.streaming.api.operators.SourceOperator,
+# org.apache.flink.streaming.runtime.io.StreamTaskSourceInput.
 
 
 def read_sources(
     spec: TaskSpec, chain: Chain, context: OperatorContext, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[None]:
-    """Read all splits of this subtask, source by source; gives control back after every chunk.
+    """Read all splits of this subtask, source by source; yield after every chunk.
 
     A source whose `reads_dataframe` is true has no splits: its records are the Spark partition itself.
     """
     for operator_spec in spec.chain.operators:
         if operator_spec.source:
-            output, own = chain.outputs[operator_spec.node], chain.contexts[operator_spec.node]
-            for chunk in _chunks(operator_spec, own, context, batches):
+            output, source_context = chain.outputs[operator_spec.node], chain.contexts[operator_spec.node]
+            for chunk in _chunks(operator_spec, source_context, context, batches):
                 if isinstance(chunk, int):
                     output.watermark(chunk)
                 elif operator_spec.operator.columnar:
@@ -47,14 +47,14 @@ def read_sources(
 
 def _chunks(
     operator_spec: OperatorSpec,
-    own: OperatorContext,
+    source_context: OperatorContext,
     context: OperatorContext,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[Any]:
-    """The records of a source, chunk by chunk. Raises UserFunctionError with the source and the split."""
+    """Yield the records of a source in chunks. Raises UserFunctionError that names source and split."""
     source = operator_spec.operator
     if getattr(source, "reads_dataframe", False):
-        yield from _read_dataframe(source, own, context, batches)
+        yield from _read_dataframe(source, source_context, context, batches)
         return
     for split in operator_spec.splits[context.subtask] if context.subtask < len(operator_spec.splits) else ():
         rest = None
@@ -64,19 +64,21 @@ def _chunks(
                     rest = iter(source.read(split, context))
                 chunk = next(rest, None)
             except BaseException as error:
-                raise failure(own, error, NO_RECORD, f"reading {describe_record(split)}") from error
+                raise failure(
+                    source_context, error, NO_RECORD, f"reading {describe_record(split)}"
+                ) from error
             if chunk is None:
                 break
             yield chunk
 
 
 def _read_dataframe(
-    source: Any, own: OperatorContext, context: OperatorContext, batches: Iterator[pa.RecordBatch]
+    source: Any, source_context: OperatorContext, context: OperatorContext, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[Any]:
-    """The Spark partition as chunks; in STREAMING mode watermarks too, the first one before any row.
+    """Yield the Spark partition as chunks; in STREAMING mode watermarks too, the first one before any row.
 
-    The latter keeps the subtasks in order where their records meet: each begins where event time ends for the
-    one before it.
+    That first watermark keeps the subtasks in order where their records meet: the event time of each begins
+    where the one before it ends.
     """
     ordered = source.event_time is not None and not context.batch
     begun = False
@@ -86,7 +88,7 @@ def _read_dataframe(
         try:
             chunk = source.stamped(batch) if source.columnar else source.values(batch.num_rows)
         except BaseException as error:
-            raise failure(own, error, NO_RECORD, "reading a DataFrame") from error
+            raise failure(source_context, error, NO_RECORD, "reading a DataFrame") from error
         if ordered and not begun:
             begun = True
             yield source.watermark(chunk.timestamps[0].as_py())
@@ -97,20 +99,20 @@ def _read_dataframe(
 
 T = TypeVar("T")
 
-#: How long a reader that has enough waits for the pushing side, which may itself be waiting for input.
+#: Seconds that a reader which has enough waits for the pushing side, which may itself wait for input.
 _SECONDS_TO_END = 10.0
-#: Memory of the stack of a Python call, generously.
-_BYTES_A_CALL = 4096
+#: Upper estimate of the stack memory of a Python call.
+_BYTES_PER_CALL = 4096
 _LEAST_STACK_BYTES = 8 << 20
 
 
 def pulled(
     push: Callable[[Callable[[T], None]], None], name: str, calls: int = 1000
 ) -> Generator[T, None, None]:
-    """Yields what `push` hands to the function it is given, one by one, on request.
+    """Yield the values that `push` passes to its argument, one by one, on request.
 
-    `push` runs in a thread called `name`, with room for `calls` nested Python calls. What it raises is raised
-    here. When the iterator is closed, the function it was given raises EnoughResults from then on.
+    `push` runs in a thread called `name`, with room for `calls` nested Python calls. Its exceptions are
+    raised here. Once the iterator is closed, the argument of `push` raises EnoughResults.
     """
     pusher = _Pusher(push)
     with _room_for_calls(calls):
@@ -133,12 +135,12 @@ class _Pusher(Generic[T]):
     def __init__(self, push: Callable[[Callable[[T], None]], None]) -> None:
         self._push = push
         self.wanted, self.given = threading.Semaphore(0), threading.Semaphore(0)
-        self.rows: list[T] = []  #: the last one put
+        self.rows: list[T] = []  #: the last row put
         self.error: BaseException | None = None
         self.ended = self.enough = False
 
     def proceed(self) -> bool:
-        """Let the pushing side run until it has put a row; False if it has ended instead."""
+        """Let the pushing side run until it has put a row; return False if it has ended instead."""
         self.wanted.release()
         self.given.acquire()
         return not self.ended
@@ -167,10 +169,10 @@ class _Pusher(Generic[T]):
 
 @contextmanager
 def _room_for_calls(calls: int) -> Iterator[None]:
-    """Threads started inside may nest `calls` Python calls, with some room for native code."""
+    """Let threads started inside nest `calls` Python calls, with some room for native code."""
     limit, stack_bytes = sys.getrecursionlimit(), threading.stack_size()
     sys.setrecursionlimit(max(limit, calls))
-    threading.stack_size(max(_LEAST_STACK_BYTES, calls * _BYTES_A_CALL))
+    threading.stack_size(max(_LEAST_STACK_BYTES, calls * _BYTES_PER_CALL))
     try:
         yield
     finally:

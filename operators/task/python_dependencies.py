@@ -1,8 +1,8 @@
-"""Makes what a job's functions need available: modules to import, archives to read.
+"""Make the modules and archives available that a job's functions need.
 
 In PyFlink a worker starts in a folder that holds the extracted archives, and its PYTHONPATH begins with the
-job's Python files and packages. Spark's workers serve one job after the other; here a subtask goes to such a
-folder when it begins, and leaves it when it ends.
+job's Python files and packages. Spark's workers serve one job after the other; here a subtask changes to such
+a folder when it begins, and leaves it when it ends.
 
 Source: org.apache.flink.python.env.AbstractPythonEnvironmentManager, and
 pyflink.fn_execution.beam.beam_worker_pool_service.
@@ -30,15 +30,15 @@ _PREPARED = "penstock-python-"
 class ShippedFile:
     """A file that was sent to the workers."""
 
-    sent_as: str  #: its name among Spark's files, which tells its content
-    name: str  #: as the author called it
+    sent_as: str  #: its name among Spark's files, which identifies its content
+    name: str  #: the author's name for it
     folder: str  #: its folder, below the archives' or the modules' folder
     is_archive: bool
 
 
 @dataclass(frozen=True)
 class PythonDependencies:
-    """All files a job's functions need; the modules in the order in which they are looked through."""
+    """All files a job's functions need; the modules in search order."""
 
     modules: tuple[ShippedFile, ...] = ()
     archives: tuple[ShippedFile, ...] = ()
@@ -49,10 +49,10 @@ NO_DEPENDENCIES = PythonDependencies()
 
 @contextmanager
 def python_dependencies(dependencies: PythonDependencies, spark_file: Callable[[str], str]) -> Iterator[None]:
-    """Inside, modules are found before all others, and relative paths lead to the archives if there are any.
+    """Inside, these modules are found before all others, and relative paths lead to the archives, if any.
 
-    `spark_file` gives the path of a file by its name among Spark's. Paths of sources and sinks keep meaning
-    what they do outside.
+    `spark_file` returns the path of a file from its name among Spark's. Paths of sources and sinks mean the
+    same inside as outside.
     """
     if not (dependencies.modules or dependencies.archives):
         _forget_modules_outside("")
@@ -73,17 +73,17 @@ def python_dependencies(dependencies: PythonDependencies, spark_file: Callable[[
 
 
 def is_prepared(path: str) -> bool:
-    """Whether a path leads into the prepared folder of any job."""
+    """Whether a path leads into the prepared folder of a job."""
     return f"/{_PREPARED}" in path
 
 
 def module_folders(dependencies: PythonDependencies, folder: Path) -> list[str]:
-    """The folders, below the prepared one, where modules are searched for, in order."""
+    """Return the folders in which modules are searched for, below the prepared folder, in order."""
     return [str(folder / "modules" / module.folder) for module in dependencies.modules]
 
 
 def prepared_folder(dependencies: PythonDependencies, spark_file: Callable[[str], str]) -> Path:
-    """The folder with everything in place: made once per machine and application, whole or not at all."""
+    """Return the folder with all files in place; it is made once per machine and application, atomically."""
     shipped = (*dependencies.modules, *dependencies.archives)
     place = Path(spark_file(shipped[0].sent_as)).parent
     folder = place / f"{_PREPARED}{hashlib.sha256(repr(dependencies).encode()).hexdigest()[:32]}"
@@ -129,14 +129,14 @@ def _working_in(folder: Path) -> Iterator[None]:
 
 
 def _forget_modules_outside(folder: str) -> None:
-    """Modules that an earlier job's files brought into this process are not those of another job."""
+    """Forget modules that an earlier job's files brought into this process: another job must not see them."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and is_prepared(file) and not (folder and file.startswith(folder)):
             del sys.modules[name]
 
 
-# Extracts an archive of a job into a folder, with the permissions and links that it holds.
+# Extracts an archive of a job into a folder, with its permissions and links
 #
 # Source: org.apache.flink.util.CompressionUtils.extractFile.
 
@@ -145,14 +145,14 @@ _TAR = (".tar", ".tar.gz", ".tgz")
 
 
 def is_tar(name: str) -> bool:
-    """Whether a file of that name is read as a tar file, else as a zip file."""
+    """Whether a file of this name is read as a tar file, not as a zip file."""
     return name.lower().endswith(_TAR)
 
 
 def extract_archive(archive: Path, name: str, folder: Path) -> None:
-    """Extract `archive` into `folder`, which is made; `name`, its author's, tells zip and tar apart.
+    """Extract `archive` into `folder`, which is created; the author's `name` decides between zip and tar.
 
-    Raises zipfile.BadZipFile, tarfile.TarError and OSError; also where the archive leads out of `folder`.
+    Raises zipfile.BadZipFile, tarfile.TarError (both also if the archive leads out of `folder`) and OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if is_tar(name):
@@ -173,7 +173,7 @@ def _extract_zip(archive: Path, folder: Path) -> None:
             target = Path(opened.extract(entry, folder))
             if stat.S_IMODE(mode) and not entry.is_dir():
                 target.chmod(stat.S_IMODE(mode) & 0o777)
-    # links come last, so that no file is written through one
+    # links come last, so that no file is written through a link
     for name, leads_to in links:
         place = folder / name
         if not place.resolve().is_relative_to(folder.resolve()):

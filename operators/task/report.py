@@ -1,9 +1,10 @@
-"""Reports of a subtask to the driver: states, records, failures, as JSON lines over a socket.
+"""Report states, record counts and failures of a subtask to the driver, as JSON lines over a socket.
 
-Reports inform; results never depend on them. A driver that cannot be reached costs the reports, not the job.
+Reports only inform: results never depend on them. If the driver cannot be reached, its reports are lost, and
+the job goes on.
 
 Source: org.apache.flink.runtime.taskmanager.TaskExecutionState and
-TaskManagerActions.updateTaskExecutionState, for what is told.
+TaskManagerActions.updateTaskExecutionState, for the content of reports.
 """
 
 import json
@@ -21,7 +22,7 @@ from penstock.operators.common.without_pandas import without_pandas
 from penstock.operators.exchange.channel_writer import EXCHANGE_SCHEMA, ChannelRow
 from penstock.operators.task.build_chain import ChainSpec
 
-# Everything that a Spark task has to know to be a subtask: made on the driver, sent with the function.
+# The description of a subtask, made on the driver and sent to the Spark task with its function
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,15 +41,15 @@ class ResultsAddress:
     host: str
     port: int
     token: str = field(repr=False)
-    vertices: frozenset[int]  #: those that have any
+    vertices: frozenset[int]  #: the vertices that send records
     edges: frozenset[int]
-    here: int | None  #: the vertex that the driver itself is
-    attempts: bool = False  #: which attempts have sent them is told to Spark, too
+    here: int | None  #: the vertex that runs in the driver
+    attempts: bool = False  #: also name the attempts that sent records to Spark
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSettings:
-    """The same for all tasks of a job."""
+    """Settings that all tasks of a job share."""
 
     job_id: str
     job_name: str
@@ -62,8 +63,8 @@ class TaskSettings:
     cached_files: Mapping[str, str] = field(default_factory=dict)  #: name to its name among Spark's files
     reports: ReportAddress | None = None
     results: ResultsAddress | None = None
-    observed: bool = False  #: what functions measure goes the way of the records, to an Observation of Spark
-    #: By vertex, of a job that was started again: what the numbers of each subtask's attempts begin with.
+    observed: bool = False  #: metrics of functions travel with the records to an Observation of Spark
+    #: The first attempt number of each subtask, by vertex, of a job that was started again.
     first_attempts: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
@@ -75,24 +76,25 @@ class TaskSpec:
     settings: TaskSettings
 
 
-# Sends records of a subtask to the driver, which reads them while the job runs.
+# Sends records of a subtask to the driver, which reads them while the job runs
 #
-# One connection for each attempt: a line of JSON with the token and whose records follow, then blocks, each
-# after its edge and length, then a block of no edge. A driver that does not read makes the subtask wait.
+# Each attempt has its own connection: a line of JSON with the token, vertex, subtask and attempt, then
+# blocks, each after its edge and length, then a block without an edge. If the driver does not read, the
+# subtask waits.
 
 
 #: Edge and length in bytes of the block that follows.
 BLOCK_HEADER = struct.Struct("<iq")
-#: The edge of what follows the last block.
+#: The edge that ends the blocks.
 NO_EDGE = -(2**31)
-#: The edge of a row for Spark that names the attempt which has sent records. Spark counts one attempt only.
+#: The edge of a row for Spark that names the attempt which has sent records: Spark counts only one attempt.
 ATTEMPT_EDGE = -(2**31) + 1
 
 _CONNECT_SECONDS = 60.0
 
 
 class ResultSender:
-    """Sends the rows of one attempt of one subtask. OSError if the driver does not take them."""
+    """Sends the rows of one attempt of one subtask. Raises OSError if the driver does not take them."""
 
     def __init__(self, address: ResultsAddress, vertex: int, subtask: int) -> None:
         self.edges, self.attempt = address.edges, secrets.token_hex(8)
@@ -102,29 +104,29 @@ class ResultSender:
         self._socket.sendall(json.dumps(greeting).encode() + b"\n")
 
     def send(self, row: ChannelRow) -> None:
-        """Send a row's block; returns when the driver has room for it."""
-        if row.payload:  # else it only greets its reader
+        """Send a row's block; return when the driver has room for it."""
+        if row.payload:  # an empty row only greets its reader
             self._socket.sendall(BLOCK_HEADER.pack(row.edge, len(row.payload)))
             self._socket.sendall(row.payload)
 
     def finish(self) -> None:
-        """No row follows."""
+        """Announce that no row follows."""
         self._socket.sendall(BLOCK_HEADER.pack(NO_EDGE, 0))
 
     def close(self) -> None:
         self._socket.close()
 
 
-# Rows on their way from operators to Spark, in batches of a bounded size.
+# Rows on their way from operators to Spark, in batches of a bounded size
 
 
 _BATCH_BYTES = 8 << 20
 
 
 class OutgoingRows:
-    """Gathers rows and hands them to `put`, which returns when the reader wants more.
+    """Collects rows and passes them to `put`, which returns when the reader wants more.
 
-    Rows of the edges that `sender` sends go there, at once.
+    Sends rows of the edges of `sender` there instead, at once.
     """
 
     def __init__(self, put: Callable[[pa.RecordBatch], None], sender: ResultSender | None = None) -> None:
@@ -133,7 +135,7 @@ class OutgoingRows:
         self._bytes = 0
 
     def append_batch(self, batch: pa.RecordBatch) -> None:
-        """Put a batch of results at the end: what a vertex gives that ends in a DataFrame."""
+        """Pass on a batch of results of a vertex that ends in a DataFrame."""
         self._put(batch)
 
     def append(self, row: ChannelRow) -> None:
@@ -146,7 +148,7 @@ class OutgoingRows:
             self.flush()
 
     def flush(self) -> None:
-        """Hand over all rows there are."""
+        """Pass on all collected rows."""
         if self._rows:
             rows, self._rows, self._bytes = self._rows, [], 0
             self._put(_batch(rows))
@@ -161,15 +163,15 @@ def _batch(rows: list[ChannelRow]) -> pa.RecordBatch:
     )
 
 
-#: Seconds between two reports of how many records went by.
+#: Seconds between two reports of record counts.
 PROGRESS_SECONDS = 0.5
 
 LONGEST_REPORT = 1 << 18
-"""Bytes of a line that the driver reads; texts of a longer report are cut."""
+"""Bytes of a line that the driver reads; a longer report is sent with its texts cut."""
 
 
 class Reporter:
-    """One attempt's line to the driver."""
+    """The connection of one attempt to the driver."""
 
     def __init__(self, address: ReportAddress | None, vertex: int, subtask: int, attempt_number: int) -> None:
         self._who = {"vertex": vertex, "subtask": subtask, "attempt_number": attempt_number}
@@ -183,11 +185,11 @@ class Reporter:
             self._send({"token": address.token})
 
     def state(self, state: str, **details: Any) -> None:
-        """The attempt has entered an ExecutionState."""
+        """Report that the attempt has entered the ExecutionState `state`."""
         self._send({"state": state, "at": time.time_ns() // 1_000_000, **details})
 
     def progress(self, records_in: int, records_out: int) -> None:
-        """Report the number of records so far; sent at most every PROGRESS_SECONDS."""
+        """Report the record counts so far, at most every PROGRESS_SECONDS."""
         now = time.monotonic()
         if now - self._last_progress >= PROGRESS_SECONDS:
             self._last_progress = now
@@ -207,7 +209,7 @@ class Reporter:
 
 
 def _line(message: dict[str, Any]) -> bytes:
-    """`message` as JSON of LONGEST_REPORT bytes at most: long texts lose their middle."""
+    """Return `message` as JSON of at most LONGEST_REPORT bytes; long texts lose their middle."""
     line, longest = json.dumps(message), LONGEST_REPORT // 2
     while len(line) > LONGEST_REPORT:
         line = json.dumps({key: _cut(value, longest) for key, value in message.items()})

@@ -1,4 +1,4 @@
-"""A subtask from set-up to end: what Spark's mapInArrow calls.
+"""A subtask from set-up to end, as Spark's mapInArrow calls it.
 
 Source: org.apache.flink.runtime.taskmanager.Task.doRun for the order of set-up, and
 org.apache.flink.streaming.runtime.tasks.{SourceOperatorStreamTask,OneInputStreamTask,TwoInputStreamTask,
@@ -45,29 +45,18 @@ from penstock.operators.task.python_dependencies import (
 from penstock.operators.task.report import ATTEMPT_EDGE, OutgoingRows, Reporter, ResultSender, TaskSpec
 from penstock.operators.task.sink_operators import DataFrameOperator
 
-# The input gates of a subtask: blocks in, records and watermarks into the heads of the chain.
+# The metrics of a subtask's functions, sent with its records to a query that observes them
 #
-# Spark has sorted the blocks by (order, edge, channel, sequence). In STREAMING mode `order` is the watermark
-# that a block's channel had reached, so that the channels are read side by side along event time, and what
-# has
-# been read gives the watermark of the whole gate. In BATCH mode `order` is the key group of a keyed input.
-#
-# Source: org.apache.flink.streaming.runtime.io.{StreamTaskNetworkInput,StreamMultipleInputProcessor},
-# org.apache.flink.streaming.runtime.watermarkstatus.StatusWatermarkValve.
+# Each subtask makes a report: JSON with its vertex, number and attempt, and the values by operator. A vertex
+# with readers sends its report along its first output, and it is passed on to the end of the job.
 
 
-# What the functions of a subtask measure, sent with its records to a query that observes them.
-#
-# Each subtask makes a report: JSON with its vertex, number and attempt, and the values by operator. A
-# report of a vertex that others read goes along its first output and from there on to the end of the job.
-
-
-#: Seconds between two reports of a subtask that still runs: what a query that stops early gets to see.
+#: Seconds between two reports of a running subtask, for queries that stop early.
 _SECONDS = 0.5
 
 
 def is_report(payload: pa.Buffer) -> bool:
-    """Whether an exchange row holds a report, and no block of records."""
+    """Whether an exchange row holds a report instead of a block of records."""
     return payload[0] == _BRACE  # type: ignore[no-any-return]
 
 
@@ -75,7 +64,7 @@ _BRACE = ord("{")
 
 
 class MetricsSender:
-    """The reports of one attempt of one subtask, and those that it passes on."""
+    """Sends the reports of one attempt of one subtask, and passes on reports of the subtasks it reads."""
 
     def __init__(
         self,
@@ -98,14 +87,14 @@ class MetricsSender:
             self._end.before_batch = self._send_if_due
 
     def send(self) -> None:
-        """Send what the functions have measured so far; nothing where they measure nothing."""
+        """Send the current metrics of the functions; send nothing if they have none."""
         metrics = metrics_of_subtask(self._chain.contexts.values())
         if metrics:
             self._number += 1
             self.forward(json.dumps({**self._who, "number": self._number, "metrics": metrics}).encode())
 
     def forward(self, report: bytes) -> None:
-        """Send a report of this subtask, or of one that this one reads."""
+        """Send a report of this subtask, or of a subtask that it reads."""
         if self._end is not None:
             self._end.send_report(report)
             return
@@ -119,11 +108,18 @@ class MetricsSender:
             self.send()
 
 
-#: Decoded Python records take about this many times the bytes of their block.
+#: Estimated ratio of the memory of decoded Python records to the bytes of their block.
 _MEMORY_FACTOR = 4
 
 
-# The gates themselves.
+# The input gates of a subtask: pass records and watermarks from blocks to the heads of the chain
+#
+# Spark has sorted the blocks by (order, edge, channel, sequence). In STREAMING mode `order` is the watermark
+# that a block's channel had reached, so the channels are read side by side along event time, and the blocks
+# read so far give the watermark of the whole gate. In BATCH mode `order` is the key group of a keyed input.
+#
+# Source: org.apache.flink.streaming.runtime.io.{StreamTaskNetworkInput,StreamMultipleInputProcessor},
+# org.apache.flink.streaming.runtime.watermarkstatus.StatusWatermarkValve.
 
 
 class GateReader:
@@ -136,10 +132,10 @@ class GateReader:
         self.head_nodes = sorted({gate.target_node for gate in spec.chain.gates})
         self.records_in = 0
         self.bytes_in = 0
-        self.cut_off = False  #: some producer was: further records may be missing
+        self.cut_off = False  #: some producer was cut off: later records may be missing
 
     def read(self, chain: Chain, metrics: MetricsSender | None = None) -> Iterator[None]:
-        """Hand everything to the chain, reports to `metrics`; gives control back after every block."""
+        """Pass all blocks to the chain, and reports to `metrics`; yield after every block."""
         if not self._gates:
             return
         heads = [chain.operators[node] for node in self.head_nodes]
@@ -151,7 +147,7 @@ class GateReader:
         watermark, group = MIN_WATERMARK, -1
         for edge, order, payload in _rows(self._batches):
             if not payload.size:
-                continue  # it greets the subtask
+                continue  # a greeting to the subtask
             if payload.size == len(CUT_OFF):
                 self.cut_off = True
                 continue
@@ -181,7 +177,7 @@ class GateReader:
             yield from self._end_group(heads)
 
     def close(self) -> None:
-        """Let go of what is on disk."""
+        """Remove the sorter's files."""
         self._sorter.close()
 
     def _count(self, block: Block, payload: pa.Buffer) -> Block:
@@ -224,7 +220,7 @@ def _handle(head: Operator, portion: Portion) -> None:
         raise head.failed(error, NO_RECORD) from error
 
 
-#: Records of a key group between two looks at what has come out.
+#: Records of a key group that are processed before the output is flushed.
 _YIELD_RECORDS = 4096
 
 
@@ -248,14 +244,14 @@ def task_function(
     dependencies: PythonDependencies = NO_DEPENDENCIES,
     folder: str | None = None,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for mapInArrow: exchange rows (or a source's DataFrame) in, exchange rows out.
+    """Return the function for mapInArrow from exchange rows, or a source's DataFrame, to exchange rows.
 
-    `outline` is the spec without operators, for a spec that cannot be read.
+    `outline` is the spec without operators; it names the task if the spec cannot be unpickled.
 
-    Before it reads the spec, and with it the user's functions, it adds those folders of `python_path` that
-    this machine has at the end of the module search path, calls the importable functions `prepare`, and puts
-    `dependencies` in place. `folder`: what relative paths begin at, on a machine that has it, where workers
-    were not started there.
+    Before it unpickles the spec, and with it the user's functions, the function adds the existing folders of
+    `python_path` at the end of the module search path, calls the importable functions `prepare`, and puts
+    `dependencies` in place. `folder` is the base of relative paths, used on machines that have it; workers
+    may have been started elsewhere.
     """
     path = tuple(python_path)
 
@@ -276,10 +272,10 @@ def task_function(
 
 
 def _raise_not_loaded(error: BaseException, outline: TaskSpec) -> NoReturn:
-    """Raise UserFunctionError of the operator whose function cannot be unpickled, and tell the driver."""
+    """Report, and raise, UserFunctionError of the operator whose function cannot be unpickled."""
     cause = error.__cause__ or error
     if isinstance(cause, ImportError | AttributeError) and "penstock" in str(cause):
-        raise error  # a worker with another Penstock, which is told as such
+        raise error  # a worker with another Penstock: the driver names it
     chain, where = outline.chain, TaskContext.get()
     failure = UserFunctionError(
         job=outline.settings.job_name,
@@ -298,7 +294,7 @@ def _raise_not_loaded(error: BaseException, outline: TaskSpec) -> NoReturn:
 
 
 def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
-    """Run the subtask that this Spark partition is, if it is any; gives rows as Spark asks for them."""
+    """Run the subtask of this Spark partition, if it has one; yield rows as Spark requests them."""
     where = TaskContext.get()
     attempt_number = where.attemptNumber() if where is not None else 0
     subtask, batches = subtask_of(spec, batches, where.partitionId() if where is not None else 0)
@@ -309,15 +305,15 @@ def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Generator[pa.
     yield from pulled(
         lambda put: _attempt(spec, subtask, attempt_number, batches, put),
         f"vertex {spec.chain.vertex}, subtask {subtask}",
-        _CALLS + len(spec.chain.operators) * _CALLS_AN_OPERATOR,
+        _CALLS + len(spec.chain.operators) * _CALLS_PER_OPERATOR,
     )
     if not spec.chain.gates and not _reads_dataframe(spec):
-        for _ in batches:  # a source needs none of it, but Spark ends workers that have not read to the end
+        for _ in batches:  # a source ignores it, but Spark ends workers that have not read to the end
             pass
 
 
-#: Python calls that functions may nest (Python's own default), and those from one operator to the next.
-_CALLS, _CALLS_AN_OPERATOR = 1000, 10
+#: Python calls that functions may nest (Python's own default), and calls per chained operator.
+_CALLS, _CALLS_PER_OPERATOR = 1000, 10
 
 
 def _attempt(
@@ -349,7 +345,7 @@ def _attempt(
 
 @contextmanager
 def _sender(spec: TaskSpec, subtask: int) -> Iterator[ResultSender | None]:
-    """The sender of records to a driver that reads them while the job runs; None for other vertices."""
+    """Yield the sender of records to a driver that reads them while the job runs, None for other vertices."""
     address, vertex = spec.settings.results, spec.chain.vertex
     if address is None or vertex not in address.vertices:
         yield None
@@ -361,7 +357,7 @@ def _sender(spec: TaskSpec, subtask: int) -> Iterator[ResultSender | None]:
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Collect garbage rarely: a search for cycles every few hundred records costs more than the records."""
+    """Collect garbage rarely, since a search for cycles every few hundred records is expensive."""
     before = gc.get_threshold()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
     try:
@@ -373,12 +369,12 @@ def _rare_collections() -> Iterator[None]:
 def subtask_of(
     spec: TaskSpec, batches: Iterator[pa.RecordBatch], partition: int
 ) -> tuple[int | None, Iterator[pa.RecordBatch]]:
-    """The number of this subtask, and the same batches again.
+    """Return the number of this subtask and the same batches again; None if the subtask does not run.
 
     If Spark runs several vertices in one stage (a union), its partition numbers are not the subtasks. The
     first row has the number: a source's row holds it, and an exchange begins with a greeting to each subtask.
-    A DataFrame may have fewer partitions than its source has subtasks. Forward from there, no row comes for
-    the others where the rows went through a shuffle: None, for these do not run.
+    A DataFrame may have fewer partitions than its source has subtasks. If their rows go through a forward
+    edge and a shuffle, the remaining subtasks of the readers get no row, and do not run.
     """
     chain = spec.chain
     if _reads_dataframe(spec):
@@ -393,7 +389,7 @@ def subtask_of(
 def _find_subtask(
     spec: TaskSpec, batches: Iterator[pa.RecordBatch], partition: int
 ) -> tuple[int, Iterator[pa.RecordBatch]]:
-    """The subtask in the first row's last column; a partition without rows takes any unique number."""
+    """Return the subtask from the first row's last column; without rows, any unique number."""
     alone = partition % spec.chain.parallelism
     if not spec.chain.outputs:
         return alone, batches
@@ -405,7 +401,7 @@ def _find_subtask(
     return subtask, (batch.select(list(range(last))) for batch in itertools.chain([first], batches))
 
 
-#: Column of a DataFrame's partition, the last one: the number of the subtask that reads it.
+#: The last column of a DataFrame's partition: the number of the subtask that reads it.
 SUBTASK = "subtask"
 
 
@@ -443,12 +439,12 @@ def _run(
     try:
         chain.open()
         reporter.state("RUNNING")
-        with suppress(EnoughResults):  # of a limit; if Spark has enough, the next row tells
+        with suppress(EnoughResults):  # a limit is reached; if Spark has enough, the next row raises
             for step in (read_sources(spec, chain, context, batches), gates.read(chain, metrics)):
                 for _ in step:
                     outgoing.flush()
                     reporter.progress(gates.records_in, sum(writer.records for writer in chain.writers))
-            if not gates.cut_off:  # else this is not the end of the input
+            if not gates.cut_off:  # else the input has not ended
                 for node in gates.head_nodes or [*sources_only(spec), *chain.multiple_input_heads]:
                     chain.watermark(node, MAX_WATERMARK)
                     outgoing.flush()
@@ -477,7 +473,7 @@ def _run(
 
 
 def sources_only(spec: TaskSpec) -> list[int]:
-    """Sources whose end is the end of the vertex's input: those of a chain without gates."""
+    """Return the sources of a chain without gates, whose end is the end of the vertex's input."""
     return [operator_spec.node for operator_spec in spec.chain.operators if operator_spec.source]
 
 
@@ -529,7 +525,7 @@ def _failure(error: BaseException) -> dict[str, str]:
 
 
 def _traceback(error: BaseException) -> str:
-    """The innermost calls, and what was raised: not those from one operator of a chain to the next."""
+    """Return the innermost calls and the exception, without the calls between chained operators."""
     lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-_TRACEBACK_CALLS)
     text = encodable("".join(lines))
     return text if len(text) <= _TRACEBACK_CHARACTERS else "…" + text[-_TRACEBACK_CHARACTERS:]

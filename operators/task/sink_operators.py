@@ -1,4 +1,4 @@
-"""Sinks at the end of a chain: what they write, and what they hand to the driver as terminal rows.
+"""Sinks at the end of a chain, with their writers and the terminal rows that they send to the driver.
 
 Source: org.apache.flink.streaming.runtime.operators.sink.SinkWriterOperator,
 org.apache.flink.streaming.api.operators.collect.CollectSinkFunction.
@@ -36,27 +36,27 @@ _BLOCK_BYTES = 8 << 20
 
 
 class TerminalOperator(Operator):
-    """An operator whose results go to the driver: rows of a negative edge, which no JobVertex reads."""
+    """An operator whose results go to the driver, in rows of a negative edge, which no JobVertex reads."""
 
     def __init__(self, edge: int) -> None:
         self.edge = edge
 
     def attach(self, emit: Callable[[ChannelRow], None]) -> None:
-        """Called after `setup`: where its rows go."""
+        """Set the receiver of its rows; called after `setup`."""
         self._emit = emit
         self._sequence = 0
 
     def process_watermark(self, watermark: int) -> None:
-        """Nothing comes after a sink."""
+        """Ignore the watermark, since nothing comes after a sink."""
 
     def send(self, payload: bytes) -> None:
-        """A row for the driver."""
+        """Send a row to the driver."""
         self._emit(ChannelRow(self.edge, 0, MIN_WATERMARK, self.context.subtask, self._sequence, payload))
         self._sequence += 1
 
 
 class CollectOperator(TerminalOperator):
-    """Brings the records themselves to the driver, in blocks; with a `limit` the first ones only.
+    """Sends the records themselves to the driver, in blocks; with a `limit`, only the first ones.
 
     Raises EnoughResults once the limit is reached.
     """
@@ -68,14 +68,14 @@ class CollectOperator(TerminalOperator):
         self.type_info, self.limit = type_info, limit
 
     def open(self) -> None:
-        """Start with nothing buffered."""
+        """Start with an empty buffer."""
         self._values: Values = []
         self._left = self.limit
         self._bytes = 0
         self._flushed_at = monotonic()
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Buffer, and send full blocks."""
+        """Buffer the records; send a block that is full or due."""
         if self._left is not None:
             values = values[: self._left]
             self._left -= len(values)
@@ -93,7 +93,7 @@ class CollectOperator(TerminalOperator):
         self._flush()
 
     def tell_cut_off(self) -> None:
-        """Send the rest, and tell the driver that more may be missing."""
+        """Send the rest, and a mark that later records may be missing."""
         self._flush()
         self.send(CUT_OFF)
 
@@ -111,7 +111,7 @@ class CollectOperator(TerminalOperator):
 
 
 class CollectBatchesOperator(TerminalOperator):
-    """Brings record batches to the driver as they are; with a `limit` the first rows only.
+    """Sends record batches to the driver unchanged; with a `limit`, only the first rows.
 
     Raises EnoughResults once the limit is reached.
     """
@@ -123,7 +123,7 @@ class CollectBatchesOperator(TerminalOperator):
         self.limit = limit
 
     def open(self) -> None:
-        """Start without any row taken."""
+        """Start with no row sent."""
         self._left = self.limit
 
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
@@ -135,12 +135,12 @@ class CollectBatchesOperator(TerminalOperator):
             raise EnoughResults
 
     def tell_cut_off(self) -> None:
-        """Tell the driver that more rows may be missing."""
+        """Send a mark that later rows may be missing."""
         self.send(CUT_OFF)
 
 
 class PrintOperator(TerminalOperator):
-    """Makes lines from records; the driver prints them."""
+    """Formats records as lines, which the driver prints."""
 
     def __init__(self, edge: int, sink: PrintSink) -> None:
         super().__init__(edge)
@@ -157,12 +157,12 @@ class PrintOperator(TerminalOperator):
 
 
 class SinkWriterOperator(TerminalOperator):
-    """Writes records; what is to be committed goes to the driver."""
+    """Writes records, and sends the committables to the driver."""
 
     def __init__(self, edge: int, sink: Sink) -> None:
         super().__init__(edge)
         self.sink = sink
-        self.wants_declared_types = not sink.columnar  # others encode by type themselves
+        self.wants_declared_types = not sink.columnar  # columnar sinks encode by type themselves
 
     def open(self) -> None:
         """Open a writer for this attempt."""
@@ -182,7 +182,7 @@ class SinkWriterOperator(TerminalOperator):
         self.send(pickle.dumps(committables, protocol=5))
 
     def close(self) -> None:
-        """Without `finish`, remove what was written."""
+        """Remove the written files unless `finish` was called."""
         if hasattr(self, "_writer") and not self._finished:
             self._writer.abort()
 
@@ -197,7 +197,7 @@ class ColumnarSinkWriterOperator(SinkWriterOperator):
 
 
 def terminal_operator(edge: int, sink: Any, type_info: TypeInformation | None, *, columnar: bool) -> Operator:
-    """The operator for `sink` as it stands at the end of a stream; `columnar`: it comes in record batches."""
+    """Return the operator for `sink` at the end of a stream; `columnar`: the stream has record batches."""
     from penstock.operators.connectors.sink import CollectSink
 
     if isinstance(sink, CollectSink):
@@ -211,27 +211,27 @@ def terminal_operator(edge: int, sink: Any, type_info: TypeInformation | None, *
     return SinkWriterOperator(edge, sink)
 
 
-# Ends of a chain whose results are rows of a DataFrame.
+# Ends of a chain whose results are rows of a DataFrame
 
 
 _NO_COLUMNS = pa.schema([pa.field("rows", pa.int32(), nullable=False)])
-"""What stands for rows without columns, which Arrow and Spark cannot count on their way."""
+"""The schema that represents rows without columns, which Arrow and Spark cannot count."""
 
 
 def rows_schema(schema: StructType) -> StructType:
-    """The schema of the rows that Spark gets: `schema`, or what stands for rows without columns."""
+    """Return the schema of the rows that Spark receives, with a placeholder column if it would be empty."""
     return schema if schema.names else StructType([StructField("rows", IntegerType(), False)])
 
 
 REPORTS_EDGE = -(2**31)
-"""The edge of reports of what functions measure, where results are blocks."""
+"""The edge of metrics reports if results are blocks."""
 
 
 class DataFrameOperator(TerminalOperator):
-    """Hands batches of `schema`, whose types are those of Spark, to Spark.
+    """Passes batches of `schema`, which has Spark's types, to Spark.
 
-    `edge` None: they are the rows of the vertex, with a last column `reports` if that is given, which is null
-    but in rows that hold a report and nothing else. Else they are blocks for that edge, which
+    If `edge` is None, they are the rows of the vertex, with a last column `reports` if that is given; it is
+    null except in rows that hold only a report. Otherwise they are blocks for that edge, which
     `result_batches` reads, and reports are rows of REPORTS_EDGE.
     """
 
@@ -249,20 +249,20 @@ class DataFrameOperator(TerminalOperator):
         self.reports = reports
 
     def setup(self, context: OperatorContext, output: Output) -> None:
-        """Nobody wants to know of batches so far."""
+        """Set up without a callback before batches."""
         super().setup(context, output)
         self.before_batch: Callable[[], None] = lambda: None
 
     def attach_results(self, emit: Callable[[pa.RecordBatch], None]) -> None:
-        """Called after `setup`: where its batches go."""
+        """Set the receiver of its batches; called after `setup`."""
         self._emit_batch = emit
 
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Hand the batch over. ValueError names a column with a null that it must not have."""
+        """Pass the batch on. Raises ValueError for a null in a column that is not nullable."""
         self.hand_over(as_declared(batch, self.schema))
 
     def hand_over(self, batch: pa.RecordBatch) -> None:
-        """Hand a batch of `schema` over."""
+        """Pass on a batch of `schema`."""
         self.before_batch()
         if self.in_blocks:
             sink = pa.BufferOutputStream()
@@ -275,7 +275,7 @@ class DataFrameOperator(TerminalOperator):
             self._emit_batch(batch)
 
     def send_report(self, report: bytes) -> None:
-        """Hand over what the functions of a subtask have measured."""
+        """Send a report of the metrics of a subtask's functions."""
         if self.in_blocks:
             self._emit(ChannelRow(REPORTS_EDGE, 0, MIN_WATERMARK, self.context.subtask, 0, report))
         elif self.reports is not None:
@@ -284,7 +284,7 @@ class DataFrameOperator(TerminalOperator):
 
 
 class PickledDataFrameOperator(DataFrameOperator):
-    """The same for records of no declared type: one column `value` of pickles."""
+    """The same for records without a declared type, with one column `value` of pickles."""
 
     columnar = False
 
@@ -294,14 +294,14 @@ class PickledDataFrameOperator(DataFrameOperator):
 
 
 def as_declared(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch` with the columns of `schema`, taken by their order."""
+    """Return `batch` with the columns of `schema`, matched by position."""
     if not schema.names:
         return pa.RecordBatch.from_arrays([pa.array([0] * batch.num_rows, pa.int32())], schema=_NO_COLUMNS)
     if batch.num_columns > len(schema):  # kinds of rows
         batch = batch.select(list(range(len(schema))))
     for at, field in enumerate(schema):
         if not field.nullable and batch.column(at).null_count:
-            raise ValueError(f"column {field.name!r}: found None, but the column is declared as not null")
+            raise ValueError(f"column {field.name!r}: must not be null as declared, got None")
     if same_layout(batch.schema, schema):
         return relabelled_batch(batch, schema)
     columns = []
@@ -319,12 +319,12 @@ def _with_text(batch: pa.RecordBatch, name: str, text: str | None) -> pa.RecordB
 
 
 def placeholder_row(schema: pa.Schema) -> pa.RecordBatch:
-    """A placeholder row, never read, with a value in each column that must have one."""
+    """Return a placeholder row, never read, with a value in each column that is not nullable."""
     return pa.RecordBatch.from_arrays([_placeholder(field) for field in schema], schema=schema)
 
 
 def _placeholder(field: pa.Field) -> pa.Array:
-    """One value that the column may hold: null if that is allowed."""
+    """Return one value that the column may hold, null if that is allowed."""
     kind = field.type
     if field.nullable:
         return pa.nulls(1, kind)
@@ -337,11 +337,11 @@ def _placeholder(field: pa.Field) -> pa.Array:
 
 
 _EMPTY: tuple[Any, ...] = (0, False, "", b"", [])
-"""One of these is a value of any type that is no struct."""
+"""Every type except a struct has a value among these."""
 
 
 def result_batches(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The batches of rows of blocks."""
+    """Yield the batches in rows of blocks."""
     for batch in rows:
         for payload in batch.column("payload"):
             block: Any = pa.py_buffer(payload.as_buffer().to_pybytes())

@@ -1,7 +1,7 @@
-"""Spark's Python daemon with what subtasks need already imported: workers are forked from it.
+"""Spark's Python daemon with the modules of subtasks already imported; workers are forked from it.
 
-Set as `spark.python.daemon.module`. Importing pyarrow, numpy and the operators takes a new worker a third
-of a second; forked, it has them.
+Set as `spark.python.daemon.module`. A new worker takes a third of a second to import pyarrow, numpy and the
+operators; a forked worker has them.
 """
 
 import encodings.idna  # noqa: F401 names of hosts are encoded with it
@@ -24,7 +24,7 @@ _worker = pyspark.daemon.worker
 
 
 def worker(sock: socket, authenticated: bool) -> int:
-    """PySpark's worker, which ends quietly if Spark hangs up, as it does once it has enough rows."""
+    """Run PySpark's worker, but end quietly if Spark hangs up, as it does once it has enough rows."""
     try:
         return _worker(sock, authenticated)
     except BrokenPipeError:
@@ -34,7 +34,7 @@ def worker(sock: socket, authenticated: bool) -> int:
 def _prepare_to_fork() -> None:
     """Do work once, before the fork, that every worker would otherwise repeat.
 
-    Arrow imports pandas at the first Python value unless it is told that pandas was never imported; a
+    Arrow imports pandas at the first Python value unless it has recorded that pandas was not imported; a
     function that imports pandas itself gets it. A worker's first task clears the caches of importers, so
     archives are read again from end to end (zipimport): 0.2 s for `pyspark.zip`, whose modules are loaded
     already. Objects that the collector ignores stay in pages that all workers share.

@@ -1,4 +1,8 @@
-"""The triggers that fire again and again while a window fills."""
+"""Triggers that fire repeatedly while a window fills.
+
+Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.triggers.
+{ContinuousEventTimeTrigger,ContinuousProcessingTimeTrigger}.
+"""
 
 from typing import Any
 
@@ -8,11 +12,6 @@ from penstock.operators.functions.functions import ReduceFunction
 from penstock.operators.state.interfaces import ReducingStateDescriptor
 from penstock.operators.windows.trigger import T, Trigger, TriggerResult
 from penstock.operators.windows.window import TimeWindow
-
-# The triggers that fire again and again while a window fills.
-#
-# Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.triggers.
-# {ContinuousEventTimeTrigger,ContinuousProcessingTimeTrigger}.
 
 
 class Min(ReduceFunction):

@@ -1,4 +1,4 @@
-"""The assigners of windows of one size: tumbling and sliding, by event time and by processing time.
+"""Assigners of tumbling, sliding, session, count and global windows, and their triggers.
 
 Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.assigners.
 {TumblingEventTimeWindows,TumblingProcessingTimeWindows,SlidingEventTimeWindows,SlidingProcessingTimeWindows}.
@@ -32,14 +32,13 @@ from penstock.operators.windows.window import (
     Window,
 )
 
-# The assigners that count: tumbling and sliding count windows; and the one that puts all into one window.
+# Assigners of tumbling and sliding count windows, and of the global window
 #
 # Source: pyflink.datastream.window (which counts in the key's state; the Java API has triggers and evictors
-# for
-# it); org.apache.flink.streaming.api.windowing.assigners.GlobalWindows.
+# for it); org.apache.flink.streaming.api.windowing.assigners.GlobalWindows.
 
 
-# The triggers that count, that purge what another one fires, and that never fire.
+# Triggers that count, that purge after another trigger fires, and that never fire
 #
 # Source: pyflink.datastream.window;
 # org.apache.flink.streaming.api.windowing.triggers.{CountTrigger,PurgingTrigger},
@@ -211,7 +210,7 @@ class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
         """The windows that the record falls into, the latest first; counts it in the key's state."""
         number = _next_number(context, self._count_descriptor)
         latest = number // self._window_slide
-        # The first i with i * slide + size > number.
+        # the first i with i * slide + size > number
         earliest = max(0, (number - self._window_size) // self._window_slide + 1)
         return [CountWindow(i) for i in range(latest, earliest - 1, -1)]
 
@@ -256,14 +255,14 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
 
 
 def _next_number(context: WindowAssigner.WindowAssignerContext, descriptor: ValueStateDescriptor) -> int:
-    """The number of earlier records of the key."""
+    """Return the number of earlier records of the key, and count this one."""
     state = context.get_runtime_context().get_state(descriptor)
     number: int = state.value() or 0
     state.update(number + 1)
     return number
 
 
-# The triggers that fire at the end of a window, by the watermark or by the clock.
+# Triggers that fire at the end of a window, by the watermark or by the clock
 #
 # Source: pyflink.datastream.window;
 # org.apache.flink.streaming.api.windowing.triggers.{EventTimeTrigger,ProcessingTimeTrigger}.
@@ -343,14 +342,14 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
         return ProcessingTimeTrigger()
 
 
-# The common base of assigners of time windows: trigger, serializer and merging.
+# The common base of assigners of time windows: trigger, serializer and merging
 
 
 class EventTimeAssigner(WindowAssigner[T, TimeWindow]):
     """An assigner of time windows that end by the watermark."""
 
     def get_default_trigger(self, env: Any) -> EventTimeTrigger[T]:
-        """At the window's end, by the watermark."""
+        """Return a trigger that fires when the watermark reaches the window's end."""
         return EventTimeTrigger()
 
     def get_window_serializer(self) -> TimeWindowSerializer:
@@ -364,7 +363,7 @@ class ProcessingTimeAssigner(WindowAssigner[T, TimeWindow]):
     """An assigner of time windows that end by the clock."""
 
     def get_default_trigger(self, env: Any) -> ProcessingTimeTrigger[T]:
-        """At the window's end, by the clock."""
+        """Return a trigger that fires when the clock reaches the window's end."""
         return ProcessingTimeTrigger()
 
     def get_window_serializer(self) -> TimeWindowSerializer:
@@ -380,11 +379,11 @@ class MergingTimeAssigner(MergingWindowAssigner[T, TimeWindow]):
     def merge_windows(
         self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]
     ) -> None:
-        """Merge what overlaps or touches."""
+        """Merge windows that overlap or touch."""
         TimeWindow.merge_windows(windows, callback)
 
 
-# The assigners of sessions: windows that end when a key has been silent for a gap.
+# Assigners of sessions: windows that end when a key has been silent for a gap
 #
 # Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.assigners.
 # {EventTimeSessionWindows, ProcessingTimeSessionWindows, DynamicEventTimeSessionWindows,
@@ -396,7 +395,7 @@ class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigne
 
     def __init__(self, session_gap: int) -> None:
         if session_gap <= 0:
-            raise Exception("ProcessingTimeSessionWindows: the gap has to be more than 0")
+            raise Exception("ProcessingTimeSessionWindows: the gap must be above 0")
         self._session_gap = session_gap
 
     @staticmethod
@@ -427,7 +426,7 @@ class EventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
 
     def __init__(self, session_gap: int) -> None:
         if session_gap <= 0:
-            raise Exception("EventTimeSessionWindows: the gap has to be more than 0")
+            raise Exception("EventTimeSessionWindows: the gap must be above 0")
         self._session_gap = session_gap
 
     @staticmethod
@@ -505,7 +504,7 @@ class DynamicEventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T
 
 def _positive(gap: int) -> int:
     if gap <= 0:
-        raise Exception(f"The gap of a session has to be more than 0, and is {gap}")
+        raise Exception(f"The gap of a session must be above 0, got {gap}")
     return gap
 
 
@@ -514,7 +513,7 @@ class TumblingProcessingTimeWindows(ProcessingTimeAssigner[T]):
 
     def __init__(self, size: int, offset: int) -> None:
         if abs(offset) >= size:
-            raise Exception("TumblingProcessingTimeWindows: abs(offset) has to be less than size")
+            raise Exception("TumblingProcessingTimeWindows: abs(offset) must be below size")
         self._size = size
         self._offset = offset
 
@@ -540,7 +539,7 @@ class TumblingEventTimeWindows(EventTimeAssigner[T]):
 
     def __init__(self, size: int, offset: int) -> None:
         if abs(offset) >= size:
-            raise Exception("TumblingEventTimeWindows: abs(offset) has to be less than size")
+            raise Exception("TumblingEventTimeWindows: abs(offset) must be below size")
         self._size = size
         self._offset = offset
 
@@ -567,9 +566,7 @@ class SlidingProcessingTimeWindows(ProcessingTimeAssigner[T]):
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         if abs(offset) >= slide or size <= 0:
-            raise Exception(
-                "SlidingProcessingTimeWindows: abs(offset) has to be less than slide, size more than 0"
-            )
+            raise Exception("SlidingProcessingTimeWindows: abs(offset) must be below slide, size above 0")
         self._size = size
         self._slide = slide
         self._offset = offset
@@ -598,9 +595,7 @@ class SlidingEventTimeWindows(EventTimeAssigner[T]):
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         if abs(offset) >= slide or size <= 0:
-            raise Exception(
-                "SlidingEventTimeWindows: abs(offset) has to be less than slide, size more than 0"
-            )
+            raise Exception("SlidingEventTimeWindows: abs(offset) must be below slide, size above 0")
         self._size = size
         self._slide = slide
         self._offset = offset

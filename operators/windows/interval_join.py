@@ -19,7 +19,7 @@ from penstock.operators.windows.trigger import Trigger, WindowAssigner, no_times
 from penstock.operators.windows.window_functions import buffered
 from penstock.operators.windows.window_operator import WindowOperator
 
-# The functions of window joins, coGroups and interval joins, with the Java API's names; PyFlink has none.
+# Functions of window joins, coGroups and interval joins, with the Java API's names; PyFlink has none
 #
 # Source: org.apache.flink.api.common.functions.{JoinFunction,FlatJoinFunction,CoGroupFunction};
 # org.apache.flink.streaming.api.functions.co.ProcessJoinFunction.
@@ -30,7 +30,7 @@ class JoinFunction(Function):
 
     @abstractmethod
     def join(self, first: Any, second: Any) -> Any:
-        """The result for a record of the first input and one of the second."""
+        """Return the result for a record of the first input and a record of the second."""
 
 
 class FlatJoinFunction(Function):
@@ -38,53 +38,55 @@ class FlatJoinFunction(Function):
 
     @abstractmethod
     def join(self, first: Any, second: Any) -> Iterable[Any] | None:
-        """The results, returned or yielded, for a record of the first input and one of the second."""
+        """Return or yield the results for a record of the first input and a record of the second."""
 
 
 class CoGroupFunction(Function):
-    """Any number of results for what a key has in a window on both sides; either may be empty, not both."""
+    """Any number of results for the records of a key in a window on both sides.
+
+    One side may be empty, not both.
+    """
 
     @abstractmethod
     def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any] | None:
-        """The results, returned or yielded, for the records of the first and of the second input."""
+        """Return or yield the results for the records of the first and of the second input."""
 
 
 class ProcessJoinFunction(Function):
-    """Any number of results, some perhaps for side outputs, for each pair of records that join."""
+    """Any number of results, perhaps for side outputs, for each pair of records that join."""
 
     class Context(ABC):
-        """The times of the pair. Milliseconds since the epoch."""
+        """The times of the pair, in milliseconds since the epoch."""
 
         @abstractmethod
         def get_left_timestamp(self) -> int:
-            """The timestamp of the first input's record."""
+            """Return the timestamp of the first input's record."""
 
         @abstractmethod
         def get_right_timestamp(self) -> int:
-            """The timestamp of the second input's record."""
+            """Return the timestamp of the second input's record."""
 
         @abstractmethod
         def get_timestamp(self) -> int:
-            """The timestamp of the results: the later of the two."""
+            """Return the timestamp of the results, the later of the two."""
 
     @abstractmethod
     def process_element(
         self, left: Any, right: Any, ctx: "ProcessJoinFunction.Context"
     ) -> Iterable[Any] | None:
-        """The results, returned or yielded, for a pair of records; `yield tag, value` for side outputs."""
+        """Return or yield the results for a pair of records; `yield tag, value` for side outputs."""
 
 
-# Two keyed streams in the same windows: coGroup, and the join built on it.
+# Two keyed streams in the same windows: coGroup, and the join that uses it
 #
 # As in the Java API, records of both inputs go through one window operator, wrapped in a TaggedUnion that
-# names
-# their input.
+# names their input.
 #
 # Source: org.apache.flink.streaming.api.datastream.{CoGroupedStreams,JoinedStreams}.
 
 
 class TaggedUnion:
-    """A record of the first or of the second input, as assigners and triggers of joined streams see it."""
+    """A record of the first or the second input, in the form for assigners and triggers of joined streams."""
 
     __slots__ = ("_is_one", "_value")
 
@@ -100,11 +102,11 @@ class TaggedUnion:
         return not self._is_one
 
     def get_one(self) -> Any:
-        """The first input's record; None for one of the second."""
+        """Return the first input's record; None for a record of the second."""
         return self._value if self._is_one else None
 
     def get_two(self) -> Any:
-        """The second input's record; None for one of the first."""
+        """Return the second input's record; None for a record of the first."""
         return None if self._is_one else self._value
 
     def __repr__(self) -> str:
@@ -126,8 +128,8 @@ class CoGroupOperator(WindowOperator):
         function: CoGroupFunction | Callable[[list[Any], list[Any]], Iterable[Any] | None],
         allowed_lateness_milliseconds: int = 0,
     ) -> None:
-        windowed = buffered(_CoGroupWindows(function))
-        super().__init__(assigner, trigger, key_selector1, windowed, allowed_lateness_milliseconds)
+        window_function = buffered(_CoGroupWindowFunction(function))
+        super().__init__(assigner, trigger, key_selector1, window_function, allowed_lateness_milliseconds)
         self.key_selectors = (key_selector1, key_selector2)
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
@@ -137,7 +139,7 @@ class CoGroupOperator(WindowOperator):
 
 
 class WindowJoinOperator(CoGroupOperator):
-    """Calls the function for each pair of a key's records, one of each input, that share a window.
+    """Calls the function for each pair of a key's records from the two inputs that share a window.
 
     `function` is a JoinFunction or a callable of two records (one result), or a FlatJoinFunction (any
     number). Results come in the order of the first input's records, then of the second's.
@@ -152,14 +154,14 @@ class WindowJoinOperator(CoGroupOperator):
         function: JoinFunction | FlatJoinFunction | Callable[[Any, Any], Any],
         allowed_lateness_milliseconds: int = 0,
     ) -> None:
-        pairs = _JoinPairs(function)
+        pairs = _JoinCoGroupFunction(function)
         super().__init__(
             assigner, trigger, key_selector1, key_selector2, pairs, allowed_lateness_milliseconds
         )
 
 
-class _CoGroupWindows(WindowFunction[Any, Any, Any, Any]):
-    """Source: CoGroupedStreams.CoGroupWindowFunction."""
+class _CoGroupWindowFunction(WindowFunction[Any, Any, Any, Any]):
+    """A window function around a CoGroupFunction. Source: CoGroupedStreams.CoGroupWindowFunction."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
@@ -183,8 +185,8 @@ class _CoGroupWindows(WindowFunction[Any, Any, Any, Any]):
         return results
 
 
-class _JoinPairs(CoGroupFunction):
-    """Source: JoinedStreams.{JoinCoGroupFunction,FlatJoinCoGroupFunction}."""
+class _JoinCoGroupFunction(CoGroupFunction):
+    """Joins the pairs of a window. Source: JoinedStreams.{JoinCoGroupFunction,FlatJoinCoGroupFunction}."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
@@ -223,7 +225,7 @@ class Buffer:
         self._watermark = watermark
 
     def add(self, time: int, value: Any) -> None:
-        """Keep a record after those of the same time."""
+        """Insert a record after records of the same time."""
         if not self.times or time >= self.times[-1]:
             self.times.append(time)
             self.values.append(value)
@@ -232,29 +234,32 @@ class Buffer:
             self.times.insert(place, time)
             self.values.insert(place, value)
 
-    def forget(self, watermark: int, kept_for: int) -> None:
-        """Remove the records that the watermark has passed by that much, unless they came late."""
+    def remove_expired(self, watermark: int, retention: int) -> None:
+        """Remove the records that lie at least `retention` below the watermark, if the watermark has risen.
+
+        Late records that were added since then stay.
+        """
         if watermark == self._watermark:
             return
         self._watermark = watermark
-        if self.times and self.times[0] <= watermark - kept_for:
-            count = bisect_right(self.times, watermark - kept_for)
+        if self.times and self.times[0] <= watermark - retention:
+            count = bisect_right(self.times, watermark - retention)
             del self.times[:count]
             del self.values[:count]
 
     def between(self, first: int, last: int) -> list[tuple[int, Any]]:
-        """The records from `first` to `last`, both inclusive."""
+        """Return the records from `first` to `last`, both inclusive."""
         low, high = bisect_left(self.times, first), bisect_right(self.times, last)
         return list(zip(self.times[low:high], self.values[low:high], strict=True))
 
 
 class _Side(NamedTuple):
-    """The part of the operator for one of its inputs."""
+    """The state and bounds of the operator for each input; times in milliseconds."""
 
     table: StateTable
-    lower: int  #: what it joins with is at least this much later than its own records
+    lower: int  #: the other input's records are at least this much later
     upper: int  #: and at most this much
-    kept_for: int  #: its records stay until the watermark is this much past them
+    retention: int  #: its records stay until the watermark is this far above them
     late_tag: OutputTag | None
 
 
@@ -262,11 +267,12 @@ class IntervalJoinOperator(KeyedOperator):
     """Calls the function for each pair of a key with left + lower <= right <= left + upper, in milliseconds.
 
     Bounds that are not inclusive leave out their own moment. Results have the later of the two timestamps;
-    those of one record come in the order of the other records' timestamps. Records below the watermark are
+    results of one record come in the order of the other records' timestamps. Records below the watermark are
     late: they go to the side output with the id of their side's tag, or are dropped.
 
     `function` is a ProcessJoinFunction or a callable of left, right and context.
-    Raises ValueError: the lower bound is above the upper one.
+
+    Raises ValueError if the lower bound is above the upper one.
     """
 
     timers_have_namespaces = True
@@ -285,8 +291,8 @@ class IntervalJoinOperator(KeyedOperator):
     ) -> None:
         super().__init__(key_selector1, key_selector2)
         if lower_bound_milliseconds > upper_bound_milliseconds:
-            bounds = f"{lower_bound_milliseconds} ms above {upper_bound_milliseconds} ms"
-            raise ValueError(f"the lower bound must not be above the upper one: {bounds}")
+            bounds = f"{lower_bound_milliseconds} ms and {upper_bound_milliseconds} ms"
+            raise ValueError(f"the lower bound must not be above the upper one, got {bounds}")
         method(function, "process_element")
         self.function = function
         self.lower = lower_bound_milliseconds + (not lower_bound_inclusive)
@@ -294,7 +300,7 @@ class IntervalJoinOperator(KeyedOperator):
         self.late_tags = (left_late_tag, right_late_tag)
 
     def open(self) -> None:
-        """Make the two buffers, and open the function."""
+        """Create the two buffers; open the function."""
         super().open()
         lower, upper = self.lower, self.upper
         left_tag, right_tag = (None if tag is None else OutputTag(tag) for tag in self.late_tags)
@@ -316,7 +322,7 @@ class IntervalJoinOperator(KeyedOperator):
             super().close()
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
-        """Join records of one input with what is kept of the other, and keep them."""
+        """Join records of one input with the buffered records of the other, and buffer them."""
         if timestamps is None or None in timestamps:
             without = 0 if timestamps is None else timestamps.index(None)
             raise self.failed(no_timestamp(), values[without])
@@ -324,36 +330,36 @@ class IntervalJoinOperator(KeyedOperator):
         try:
             for value, time, key in zip(values, timestamps, keys, strict=False):
                 self.backend.key = key
-                self._add(number, value, time)  # type: ignore[arg-type] # None is not among them
+                self._add(number, value, time)  # type: ignore[arg-type] # None is excluded above
         except BaseException as error:
             raise self.failed(error, value) from error
 
     def _add(self, number: int, value: Any, time: int) -> None:
-        ours, other = self._sides[number - 1], self._sides[2 - number]
+        side, other_side = self._sides[number - 1], self._sides[2 - number]
         results = self.results
         if time < self.watermark:
-            if ours.late_tag is not None:
-                results.add([(ours.late_tag, value)], time)
+            if side.late_tag is not None:
+                results.add([(side.late_tag, value)], time)
             return
         key = self.backend.key
-        # In BATCH mode records come by time, so that what is earlier can be forgotten as if by a watermark.
+        # in BATCH mode records come by time, so earlier ones can be removed as if by a watermark
         passed = time - 1 if self.context.batch else self.watermark
-        candidates = other.table.entries.get(key)
+        candidates = other_side.table.entries.get(key)
         if candidates is not None:
-            candidates.forget(passed, other.kept_for)
-            for other_time, candidate in candidates.between(time + ours.lower, time + ours.upper):
+            candidates.remove_expired(passed, other_side.retention)
+            for other_time, candidate in candidates.between(time + side.lower, time + side.upper):
                 if number == 1:
                     self._emit(value, candidate, time, other_time)
                 else:
                     self._emit(candidate, value, other_time, time)
-        mine = ours.table.entries.get(key)
-        if mine is None:
-            mine = ours.table.entries[key] = Buffer(passed)
+        buffer = side.table.entries.get(key)
+        if buffer is None:
+            buffer = side.table.entries[key] = Buffer(passed)
         else:
-            mine.forget(passed, ours.kept_for)
-        if not mine.times and not self.context.batch:
-            self.register_event_time_timer(time + ours.kept_for, number)
-        mine.add(time, value)
+            buffer.remove_expired(passed, side.retention)
+        if not buffer.times and not self.context.batch:
+            self.register_event_time_timer(time + side.retention, number)
+        buffer.add(time, value)
 
     def _emit(self, left: Any, right: Any, left_time: int, right_time: int) -> None:
         context = self._join_context
@@ -361,14 +367,17 @@ class IntervalJoinOperator(KeyedOperator):
         self.results.add(self._join(left, right, context), max(left_time, right_time))
 
     def on_event_time(self, timestamp: int, namespace: Any) -> None:
-        """Forget what can no longer join of the current key and input `namespace`; look at the rest later."""
+        """Remove records of the current key and input `namespace` that can no longer join.
+
+        If some remain, set a timer for them.
+        """
         side, key = self._sides[namespace - 1], self.backend.key
         buffer = side.table.entries.get(key)
         if buffer is None:
             return
-        buffer.forget(self.watermark, side.kept_for)
+        buffer.remove_expired(self.watermark, side.retention)
         if buffer.times:
-            self.register_event_time_timer(buffer.times[-1] + side.kept_for, namespace)
+            self.register_event_time_timer(buffer.times[-1] + side.retention, namespace)
         else:
             del side.table.entries[key]
 

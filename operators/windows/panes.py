@@ -1,12 +1,12 @@
 """Tumbling and sliding event-time windows with the default trigger, without trigger calls and timers.
 
-A window is one dictionary from key to contents (a pane), so that a record costs its key, a dictionary access
-and the user's function. Results are those of the window operator's general way: windows fire in the order of
-their ends, in the order of each key's first record within a window, once more for each record that is late
-but allowed.
+A window is one dictionary from key to contents (a pane), so a record costs its key, a dictionary access and
+the user's function. The general window operator gives the same results: windows fire in the order of their
+ends, in the order of each key's first record within a window, and once more for each record that is late but
+allowed.
 
-Source: org.apache.flink.streaming.runtime.operators.windowing.WindowOperator with EventTimeTrigger, for what
-happens; the panes are our own.
+Source: org.apache.flink.streaming.runtime.operators.windowing.WindowOperator with EventTimeTrigger, for the
+behaviour; the panes are Penstock's addition.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,9 +28,9 @@ from penstock.operators.state.state_table import dump_state, load_states
 from penstock.operators.state.value_check import Check, value_check
 from penstock.operators.windows.window import TimeWindow
 
-# Folds records into a window's contents, and these into the window function's input, without state.
+# Functions that fold records into a window's contents, and contents into the window function's input
 #
-# Does what the reducing, aggregating and list state of a window do: None stands for no contents.
+# They replace the reducing, aggregating and list state of a window: None means no contents.
 
 
 class Fold(NamedTuple):
@@ -46,12 +46,12 @@ class Fold(NamedTuple):
 
 
 def fold_of(descriptor: StateDescriptor) -> Fold:
-    """The fold that stands for a window's state. The result of a list is the list itself, not a copy."""
+    """Return the fold that replaces a window's state. The result of a list is the list itself, not a copy."""
     if isinstance(descriptor, ReducingStateDescriptor):
         reduce_function = descriptor.get_reduce_function()
         plain = type(reduce_function) is ReduceFunctionWrapper
         reduce = reduce_function._func if plain else reduce_function.reduce
-        # Reducing may change the first record in place, which other windows hold as well.
+        # reducing may change the first record in place, which other windows hold as well
         check = value_check(descriptor.type_info)
         return Fold(frozen, reduce, reduce, _same if check is None else _checked(_same, check))
     if isinstance(descriptor, AggregatingStateDescriptor):
@@ -99,35 +99,35 @@ def _appended(values: list[Any], value: Any) -> list[Any]:
     return values
 
 
-# The contents of a window when memory is short: records in arrival order, in a file, divided by key.
+# The contents of a window when memory is short: records in arrival order, in a file, divided by key
 #
-# Contents of a key that were in memory come before its records, so that replaying a part gives exactly what
-# memory would hold. A window is worked out one part after the other.
+# Contents that a key had in memory come before its records, so replaying a part gives exactly the contents
+# that memory would hold. The results of a window are computed one part after the other.
 
 
-#: A power of two: the share of a window that has to fit into memory at once.
+#: A power of two. One part of a window must fit into memory.
 _PARTS = 64
-#: How many entries of a part are written at once.
-_ENTRIES_A_BLOCK = 128
+#: Entries of a part that are written together.
+_ENTRIES_PER_BLOCK = 128
 
 
 class PaneLog:
-    """Entries of one window on disk: (whether it is contents, key, contents or record)."""
+    """Entries of one window on disk, as (whether it is contents, key, contents or record)."""
 
     __slots__ = ("_blocks", "_buffers", "_file")
 
     def __init__(self) -> None:
-        # Deleted by the system when closed, however the process ends.
+        # the system deletes it when it is closed, however the process ends
         self._file = TemporaryFile(prefix="penstock-window-")  # noqa: SIM115
         self._buffers: list[list[tuple[bool, Any, Any]]] = [[] for _ in range(_PARTS)]
         self._blocks: list[list[int]] = [[] for _ in range(_PARTS)]
 
     def append(self, key: Any, record: Any) -> None:
-        """Keep a record of a key of which there is nothing in memory."""
+        """Write a record of a key that has no contents in memory."""
         self._append(False, key, record)
 
     def spill(self, contents: dict[Any, Any]) -> None:
-        """Keep the contents of keys, of which nothing is here yet."""
+        """Write the contents of keys that have no entries here yet."""
         for key, content in contents.items():
             self._append(True, key, content)
 
@@ -135,7 +135,7 @@ class PaneLog:
         part = hash(key) & (_PARTS - 1)
         buffer = self._buffers[part]
         buffer.append((is_contents, key, value))
-        if len(buffer) >= _ENTRIES_A_BLOCK:
+        if len(buffer) >= _ENTRIES_PER_BLOCK:
             self._write(part)
 
     def _write(self, part: int) -> None:
@@ -144,14 +144,14 @@ class PaneLog:
         self._buffers[part].clear()
 
     def replay(self, fold: Fold) -> Iterator[dict[Any, Any]]:
-        """The contents by key, part after part."""
+        """Yield the contents by key, part after part."""
         for part in range(_PARTS):
             contents = self.replay_part(part, fold)
             if contents:
                 yield contents
 
     def replay_part(self, part: int, fold: Fold) -> dict[Any, Any]:
-        """The contents by key of one part."""
+        """Return the contents by key of one part."""
         first, step = fold.first, fold.step
         contents: dict[Any, Any] = {}
         for entries in self._entries(part):
@@ -167,7 +167,7 @@ class PaneLog:
         for position in self._blocks[part]:
             self._file.seek(position)
             yield next(load_states(self._file))
-        # The fold may change contents in place, and the buffer has to stay as it was written.
+        # the fold may change contents in place, but the buffer must not change
         if self._buffers[part]:
             yield from load_states(BytesIO(dump_state(self._buffers[part])))
 
@@ -176,26 +176,26 @@ class PaneLog:
 
 
 #: Records handled between checks of memory.
-_RECORDS_A_CHECK = 1 << 16
+_RECORDS_PER_CHECK = 1 << 16
 _SAMPLE = 32
-#: Stands for "not just one dictionary" as the place for a record.
+#: Marks that a record has more than one dictionary as its place.
 _SEVERAL: dict[Any, Any] = {}
 
 
 class PaneListener(Protocol):
-    """Told what happens to windows of keys. Keys are dictionary keys."""
+    """Receives the events of windows by key. Keys are dictionary keys."""
 
     def emit(self, key: Any, window: TimeWindow, contents: Any) -> None:
         """The window of a key fires."""
 
     def emit_all(self, window: TimeWindow, contents: dict[Any, Any], last: bool) -> None:
-        """The window of many keys fires, and if it is the `last` time, is over."""
+        """The window of many keys fires; if it is the `last` time, it also ends."""
 
     def over(self, window: TimeWindow, keys: Iterable[Any]) -> None:
-        """The window of these keys is over, some time after it has fired."""
+        """The window of these keys ends, some time after it has fired."""
 
     def late(self, value: Any, timestamp: int) -> None:
-        """A record came too late for all of its windows."""
+        """A record is too late for all of its windows."""
 
 
 class Pane:
@@ -207,10 +207,10 @@ class Pane:
         self.window = window
         self.fired = fired
         self.contents: dict[Any, Any] = {}
-        self.log: PaneLog | None = None  #: where keys go that are not in `contents`, once memory is short
+        self.log: PaneLog | None = None  #: the place of keys that are not in `contents`, once memory is short
 
     def add(self, key: Any, value: Any, fold: Fold) -> None:
-        """Add a record to what the key has in the window."""
+        """Add a record to the contents of the key in the window."""
         before = self.contents.get(key)
         if before is not None:
             self.contents[key] = fold.step(before, value)
@@ -220,14 +220,14 @@ class Pane:
             self.log.append(key, value)
 
     def contents_of(self, key: Any, fold: Fold) -> Any:
-        """The contents of the key in the window."""
+        """Return the contents of the key in the window."""
         if self.log is None or key in self.contents:
             return self.contents.get(key)
         return self.log.replay_part(hash(key) & (_PARTS - 1), fold).get(key)
 
 
 class Panes:
-    """The open windows of one subtask: of `size`, one every `slide`, milliseconds."""
+    """The open windows of one subtask, of `size` milliseconds, one every `slide` milliseconds."""
 
     def __init__(
         self,
@@ -246,13 +246,13 @@ class Panes:
         self._listener = listener
         self._panes: dict[int, Pane] = {}
         self._watermark = MIN_WATERMARK
-        self._logging = False  #: whether new windows keep their records on disk
+        self._logging = False  #: whether new windows store their records on disk
         self._unchecked = 0
-        self._next_due = MAX_WATERMARK  #: before this no window fires or is over
+        self._next_due = MAX_WATERMARK  #: before this time no window fires or ends
         self.current: Any = None
 
     def add(self, values: list[Any], timestamps: list[int], keys: Iterable[Any]) -> None:
-        """Handle records, all with a timestamp. `current` is the record when the user's function fails."""
+        """Handle records, all with a timestamp. If the user's function fails, `current` is its record."""
         first, step = self._fold.first, self._fold.step
         low = high = 0
         opened: list[Pane] = []
@@ -278,14 +278,14 @@ class Panes:
             self.current = value
             raise
         self._unchecked += len(values) * max(1, self._size // self._slide)
-        if self._unchecked > _RECORDS_A_CHECK:
+        if self._unchecked > _RECORDS_PER_CHECK:
             self._unchecked = 0
             self._check_memory()
 
     def _open_panes(self, timestamp: int) -> tuple[int, int, list[Pane]]:
-        """The times (from, to) that share the windows of `timestamp`, and those of them that are not over."""
+        """Return the times (from, to) with the same windows as `timestamp`, and the open ones of these."""
         size, slide, panes = self._size, self._slide, self._panes
-        # Windows start at latest, latest - slide, … and hold the timestamp until they start at `beyond`.
+        # Windows start at latest, latest - slide, … and contain the timestamp if they start after `beyond`.
         latest = timestamp - (timestamp - self._offset) % slide
         beyond = latest - max(0, (latest + size - 1 - timestamp) // slide + 1) * slide
         opened = []
@@ -314,7 +314,7 @@ class Panes:
             self._listener.late(value, timestamp)
 
     def advance(self, watermark: int) -> None:
-        """Fire what is complete by `watermark` (milliseconds), forget what is over, in the order of time."""
+        """Fire windows complete by `watermark` (milliseconds), and remove ended ones, in order of time."""
         self._watermark = watermark
         if watermark < self._next_due:
             return
@@ -357,7 +357,11 @@ class Panes:
         return chain((pane.contents,), pane.log.replay(self._fold))
 
     def _check_memory(self) -> None:
-        """Send to disk what comes for keys that are new to their window, and if need be everything."""
+        """Check memory.
+
+        If it is short, send records of keys that are new to their window to disk; if it is very short, all
+        contents.
+        """
         panes = self._panes.values()
         used = sum(_estimated_bytes(pane.contents) for pane in panes)
         self._logging = used > self._memory_bytes
@@ -372,13 +376,13 @@ class Panes:
                 pane.contents = {}
 
     def reset(self) -> None:
-        """The key is over (BATCH mode), and all its windows have fired."""
+        """Start again for the next key (BATCH mode), after all windows have fired."""
         self._watermark = MIN_WATERMARK
         self._logging = False
         self.close()
 
     def close(self) -> None:
-        """Let go of memory and disk."""
+        """Release memory and disk."""
         for pane in self._panes.values():
             if pane.log is not None:
                 pane.log.close()
@@ -387,6 +391,6 @@ class Panes:
 
 
 def _estimated_bytes(contents: dict[Any, Any]) -> int:
-    """Roughly what a pane takes, judged by its first and last keys."""
+    """Estimate the bytes of a pane from its first and last keys."""
     samples = [*islice(contents.items(), _SAMPLE), *islice(reversed(contents.items()), _SAMPLE)]
     return len(contents) * sum(entry_bytes(key, value) for key, value in samples) // max(1, len(samples))

@@ -1,4 +1,4 @@
-"""Triggers, which decide when a window fires, and the services of their operator that they may use.
+"""Triggers, which decide when a window fires, and the services of their operator.
 
 Source: pyflink.datastream.window.{TriggerResult,Trigger};
 org.apache.flink.streaming.api.windowing.triggers.{Trigger,TriggerResult}.
@@ -40,12 +40,15 @@ class TriggerResult(Enum):
 
 
 def require_trigger_result(result: object, trigger: object, method: str) -> TriggerResult:
-    """The result of a trigger's method; TypeError unless it is a TriggerResult (a forgotten return)."""
+    """Return the result of a trigger's method. Raises TypeError unless it is a TriggerResult.
+
+    The usual cause is a forgotten return.
+    """
     if isinstance(result, TriggerResult):
         return result
     raise TypeError(
-        f"{type(trigger).__name__}.{method}: found {result!r} as what it returns, "
-        f"allowed {', '.join(f'TriggerResult.{member.name}' for member in TriggerResult)}"
+        f"{type(trigger).__name__}.{method} must return one of "
+        f"{', '.join(f'TriggerResult.{member.name}' for member in TriggerResult)}, got {result!r}"
     )
 
 
@@ -125,7 +128,7 @@ class Trigger(ABC, Generic[T, W]):
         """`window` is over: delete its timers and the trigger's state for it."""
 
 
-# Assigners, which put each record into windows, and the common base of the bundled ones.
+# Assigners, which put each record into windows, and the common base of the bundled ones
 #
 # Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.assigners.
 # {WindowAssigner,MergingWindowAssigner,SessionWindowTimeGapExtractor}.
@@ -191,8 +194,8 @@ class SessionWindowTimeGapExtractor(ABC):
 
 
 def no_timestamp() -> Exception:
-    """The error for a record that lacks the timestamp it needs."""
+    """Return the error for a record that lacks the timestamp it needs."""
     return Exception(
-        "A record without a timestamp (Long.MIN_VALUE) has come to event-time windows. "
+        "A record without a timestamp (Long.MIN_VALUE) has reached event-time windows. "
         "Call 'data_stream.assign_timestamps_and_watermarks(...)' before them, or use processing time."
     )

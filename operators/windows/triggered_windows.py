@@ -1,4 +1,4 @@
-"""Windows of any assigner with any trigger: their contents in state, their times as timers.
+"""Windows of any assigner with any trigger, with their contents in state and their times as timers.
 
 Source: pyflink.fn_execution.datastream.window.window_operator.WindowOperator;
 org.apache.flink.streaming.runtime.operators.windowing.WindowOperator.
@@ -31,20 +31,20 @@ from penstock.operators.windows.window import CountWindow, TimeWindow
 from penstock.operators.windows.window_contexts import AssignerContext, TriggerContext, WindowContext
 from penstock.operators.windows.window_functions import WindowedFunction
 
-# Runs the window function of a windowed operation, whichever way its windows are kept.
+# The window function of a windowed operation, for every way to store windows
 #
 # Source: pyflink.fn_execution.datastream.window.window_operator.WindowOperator;
 # org.apache.flink.streaming.runtime.operators.windowing.WindowOperator.
 
 
-#: Counts the records that were too late for all their windows and for which there is no side output.
+#: The metric of records that were too late for all their windows and have no side output.
 LATE_RECORDS_DROPPED = "numLateRecordsDropped"
 
 
 class WindowFunctionOperator(KeyedOperator):
     """Settings of a windowed operation, and its window function in a subtask.
 
-    Raises ValueError: the allowed lateness is negative.
+    Raises ValueError if the allowed lateness is negative.
     """
 
     def __init__(
@@ -57,7 +57,9 @@ class WindowFunctionOperator(KeyedOperator):
         late_tag: str | None,
     ) -> None:
         if allowed_lateness_milliseconds < 0:
-            raise ValueError(f"the allowed lateness is negative: {allowed_lateness_milliseconds} ms")
+            raise ValueError(
+                f"the allowed lateness must not be negative, got {allowed_lateness_milliseconds} ms"
+            )
         super().__init__(key_selector)
         self.assigner = assigner
         self.trigger = trigger
@@ -66,7 +68,7 @@ class WindowFunctionOperator(KeyedOperator):
         self.late_tag = late_tag
 
     def open(self) -> None:
-        """Make the contexts of the window function and open it."""
+        """Create the contexts of the window function; open it."""
         super().open()
         self.runtime_context = RuntimeContext(self.context, self.backend)
         self._window_function = self.function.window_function
@@ -77,14 +79,17 @@ class WindowFunctionOperator(KeyedOperator):
         self._window_function.open(self.runtime_context)
 
     def close(self) -> None:
-        """Close the window function and release state."""
+        """Close the window function; release state."""
         try:
             self.function.window_function.close()
         finally:
             super().close()
 
     def emit(self, window: Any, contents: Any, fired_at: int | None = None) -> None:
-        """Run the window function for the current key; `fired_at` stands for the end that a window lacks."""
+        """Run the window function for the current key.
+
+        `fired_at` replaces the end of a window that has none.
+        """
         context = self._window_context
         context.window = window
         timestamp = window.max_timestamp()
@@ -94,33 +99,33 @@ class WindowFunctionOperator(KeyedOperator):
         )
 
     def clear_function(self, window: Any) -> None:
-        """Have the window function clear its state of the current key and window."""
+        """Call the window function to clear its state of the current key and window."""
         self._window_context.window = window
         self._window_function.clear(window, self._window_context)
 
     def late(self, value: Any, timestamp: int | None) -> None:
-        """A record was too late for all its windows."""
+        """Handle a record that is too late for all its windows."""
         if self._late_tag is not None:
             self.results.add([(self._late_tag, value)], timestamp)
         else:
             self._late_records.inc()
 
 
-# The open windows of a key, and for each the window under which its contents are kept.
+# The open windows of a key, and the state window of each, under which its contents are stored
 #
-# When windows merge, the result keeps the state of one of them, so that most merges move no data.
+# When windows merge, the result takes over the state of either, so that most merges move no data.
 #
 # Source: pyflink.fn_execution.datastream.window.merging_window_set;
 # org.apache.flink.streaming.runtime.operators.windowing.MergingWindowSet.
 
 
-#: Called with: the merged window, the windows it is made of, the window its state is kept under, the windows
-#: whose state has to be moved there.
+#: Called with the merged window, the windows that it covers, its state window, and the state windows whose
+#: state must be moved there.
 MergeFunction = Callable[[Any, Iterable[Any], Any, list[Any]], None]
 
 
 class MergingWindowSet:
-    """The open windows of one key, over `mapping`: window to the window that its state is kept under.
+    """The open windows of one key, over `mapping` from each window to its state window.
 
     The mapping is changed in place.
     """
@@ -132,17 +137,17 @@ class MergingWindowSet:
         self.mapping = mapping
 
     def state_window(self, window: Any) -> Any:
-        """The window that the state of `window` is kept under; None if it is not open."""
+        """Return the state window of `window`; None if it is not open."""
         return self.mapping.get(window)
 
     def retire_window(self, window: Any) -> None:
-        """Forget an open window. Raises Exception if it is not open."""
+        """Remove an open window. Raises Exception if it is not open."""
         if window not in self.mapping:
             raise Exception(f"Window {window} is not in the set of open windows.")
         del self.mapping[window]
 
     def add_window(self, new_window: Any, merge_function: MergeFunction) -> Any:
-        """Open a window, merge what has to merge, and return the window that now holds `new_window`.
+        """Open a window, merge as required, and return the window that now contains `new_window`.
 
         `merge_function` is called for each merge that changes windows that were open before.
         """
@@ -156,7 +161,7 @@ class MergingWindowSet:
                 merged_windows.remove(new_window)
                 result_window = merge_result
             if not merged_windows:
-                # A user's assigner may "merge" a window with nothing but itself.
+                # a user's assigner may "merge" a window only with itself
                 mapping[merge_result] = merge_result
                 continue
             state_window = mapping[next(iter(merged_windows))]
@@ -164,7 +169,7 @@ class MergingWindowSet:
             mapping[merge_result] = state_window
             state_windows.remove(state_window)
             if len(merged_windows) == 1 and merge_result in merged_windows:
-                # The new window lay inside an open one, which stays as it is.
+                # the new window lay inside an open one, which does not change
                 continue
             merge_function(merge_result, merged_windows, state_window, state_windows)
         if not merged_new_window and new_window not in mapping:
@@ -182,11 +187,11 @@ class _Merges(MergingWindowAssigner.MergeCallback[Any]):
         )
 
 
-# The part of a window operator that keeps windows: the general way and the faster ones.
+# The part of a window operator that holds windows, in general and in faster special cases
 
 
-class WindowKeeper:
-    """Keeps the open windows of `operator`, and has it run its window function on them."""
+class WindowProcessor:
+    """Holds the open windows of `operator`, and calls it to run its window function on them."""
 
     def __init__(self, operator: WindowFunctionOperator) -> None:
         self.operator = operator
@@ -196,27 +201,27 @@ class WindowKeeper:
         raise NotImplementedError
 
     def on_event_time(self, timestamp: int, namespace: Any) -> None:
-        """An event-time timer of the backend's key fires."""
+        """Handle a due event-time timer of the backend's key."""
 
     def on_processing_time(self, timestamp: int, namespace: Any) -> None:
-        """A processing-time timer of the backend's key fires."""
+        """Handle a due processing-time timer of the backend's key."""
 
     def advance(self, watermark: int) -> None:
-        """Fire what is complete by `watermark` (milliseconds) and has no timer."""
+        """Fire windows without timers that are complete by `watermark` (milliseconds)."""
 
     def end_key(self) -> None:
-        """BATCH mode: fire all windows of the only key that have no timer, and forget it."""
+        """Fire all windows of the only key that have no timer, and forget the key. BATCH mode."""
 
     def close(self) -> None:
-        """Let go of memory and disk other than the backend's."""
+        """Release memory and disk other than the backend's."""
 
 
-#: How many windows are remembered to be used again.
+#: Number of window objects that are stored for reuse.
 _KNOWN_WINDOWS = 4096
 
 
-class TriggeredWindows(WindowKeeper):
-    """Asks the assigner and the trigger for each record."""
+class TriggeredWindows(WindowProcessor):
+    """Calls the assigner and the trigger for each record."""
 
     def __init__(self, operator: WindowFunctionOperator) -> None:
         super().__init__(operator)
@@ -227,7 +232,7 @@ class TriggeredWindows(WindowKeeper):
         descriptor = operator.function.state_descriptor
         self._backend = operator.backend
         self._state = self._backend.state(descriptor, namespaced=True)
-        self._keeps_lists = isinstance(descriptor, ListStateDescriptor)
+        self._stores_lists = isinstance(descriptor, ListStateDescriptor)
         self._reduces = isinstance(descriptor, ReducingStateDescriptor)
         self._open_windows_by_key = self._backend.table("merging-window-set")
         self._assigner_context = AssignerContext(operator, operator.runtime_context)
@@ -261,31 +266,31 @@ class TriggeredWindows(WindowKeeper):
             raise self.operator.failed(error, value) from error
 
     def _add(self, value: Any, timestamp: int, windows: Iterable[Any]) -> bool:
-        """Add a record to the windows that are not over; True if there is one."""
+        """Add a record to the windows that are open; return whether there is one."""
         used = False
-        # Reducing may change the first record in place, which the other windows hold as well.
+        # reducing may change the first record in place, which the other windows hold as well
         copies = self._reduces and not (type(windows) is list and len(windows) == 1)
         for window in windows:
             if self._is_late(window.max_timestamp()):
                 continue
             used = True
-            known = self._known(window)
-            self._add_to(known, known, frozen(value) if copies else value, timestamp)
+            reused = self._reused(window)
+            self._add_to(reused, reused, frozen(value) if copies else value, timestamp)
         return used
 
-    def _known(self, window: Any) -> Any:
-        """The same object for equal windows of the given kinds: dictionaries then need not compare them."""
-        known = self._known_windows
-        if len(known) > _KNOWN_WINDOWS:
-            known.clear()
+    def _reused(self, window: Any) -> Any:
+        """Return one object for equal windows of the bundled kinds, which makes dictionaries faster."""
+        reused = self._known_windows
+        if len(reused) > _KNOWN_WINDOWS:
+            reused.clear()
         if type(window) is TimeWindow:
-            return known.setdefault((window.start, window.end), window)
+            return reused.setdefault((window.start, window.end), window)
         if type(window) is CountWindow:
-            return known.setdefault(window.id, window)
+            return reused.setdefault(window.id, window)
         return window
 
     def _add_merging(self, value: Any, timestamp: int, windows: Iterable[Any]) -> bool:
-        """Add a record to the windows its own merge into, unless they are over; True if there is one."""
+        """Add a record to the open windows into which its own merge; return whether there is one."""
         used = False
         open_windows = self._open_windows()
         for window in windows:
@@ -295,7 +300,7 @@ class TriggeredWindows(WindowKeeper):
                 continue
             used = True
             self._add_to(actual, open_windows.state_window(actual), value, timestamp)
-        self._keep(open_windows)
+        self._store(open_windows)
         return used
 
     def _add_to(self, window: Any, state_window: Any, value: Any, timestamp: int) -> None:
@@ -317,27 +322,27 @@ class TriggeredWindows(WindowKeeper):
         if result.is_fire():
             self._backend.namespace.set(state_window)
             contents = self._state.get()
-            if contents is not None and not (self._keeps_lists and not contents):
-                # What a window function changes must not show in other windows, nor if this one fires again.
-                shared = self._keeps_lists and not self._fires_once
+            if contents is not None and not (self._stores_lists and not contents):
+                # changes by a window function must not show in other windows, nor if this one fires again
+                shared = self._stores_lists and not self._fires_once
                 self.operator.emit(window, copies(contents) if shared else contents, fired_at)
         if result.is_purge() or self._fires_once:
             self._backend.namespace.set(state_window)
             self._state.clear()
 
     def on_event_time(self, timestamp: int, namespace: Any) -> None:
-        """Ask the trigger, and clean up if it is time."""
+        """Call the trigger, and clean up if it is time."""
         self._on_timer(timestamp, namespace, self._trigger.on_event_time, self._event_time, timestamp)
 
     def on_processing_time(self, timestamp: int, namespace: Any) -> None:
-        """Ask the trigger, and clean up if it is time."""
+        """Call the trigger, and clean up if it is time."""
         self._on_timer(timestamp, namespace, self._trigger.on_processing_time, not self._event_time, None)
 
     def _on_timer(
         self,
         timestamp: int,
         window: Any,
-        ask_trigger: Callable[[int, Any, Any], TriggerResult],
+        call_trigger: Callable[[int, Any, Any], TriggerResult],
         may_clean_up: bool,
         fired_at: int | None,
     ) -> None:
@@ -346,13 +351,13 @@ class TriggeredWindows(WindowKeeper):
             open_windows = self._open_windows()
             state_window = open_windows.state_window(window)
             if state_window is None:
-                # The window has merged into another, and its trigger has left a timer.
+                # the window has merged into another, and its trigger has left a timer
                 return
         context = self._trigger_context
         context.window = window
-        result = ask_trigger(timestamp, window, context)
+        result = call_trigger(timestamp, window, context)
         if result is not TriggerResult.CONTINUE:
-            result = require_trigger_result(result, self._trigger, ask_trigger.__name__)
+            result = require_trigger_result(result, self._trigger, call_trigger.__name__)
             self._act(result, window, state_window, fired_at)
         if may_clean_up and timestamp == self._cleanup_time(window):
             self._clear(window, state_window, open_windows)
@@ -365,14 +370,14 @@ class TriggeredWindows(WindowKeeper):
         self.operator.clear_function(window)
         if open_windows is not None:
             open_windows.retire_window(window)
-            self._keep(open_windows)
+            self._store(open_windows)
 
     def _open_windows(self) -> MergingWindowSet:
         assert self._merging_assigner is not None
         mapping = self._open_windows_by_key.entries.get(self._backend.key)
         return MergingWindowSet(self._merging_assigner, {} if mapping is None else mapping)
 
-    def _keep(self, open_windows: MergingWindowSet) -> None:
+    def _store(self, open_windows: MergingWindowSet) -> None:
         entries = self._open_windows_by_key.entries
         if open_windows.mapping:
             entries[self._backend.key] = open_windows.mapping
@@ -382,7 +387,7 @@ class TriggeredWindows(WindowKeeper):
     def _merge(
         self, result: Any, merged_windows: Iterable[Any], state_window: Any, state_windows: list[Any]
     ) -> None:
-        """Several windows of the current key become one. Raises Exception if that is over already."""
+        """Merge several windows of the current key. Raises Exception if the result has already ended."""
         if self._event_time:
             if result.max_timestamp() + self._lateness <= self.operator.watermark:
                 raise Exception(
@@ -411,9 +416,9 @@ class TriggeredWindows(WindowKeeper):
 
 
 def _fires_once(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, Any]) -> bool:
-    """Whether a window gets no record after it has fired, so that its contents may go.
+    """Whether a window gets no record after it has fired, so that its contents may be deleted.
 
-    In PyFlink the contents of count windows stay for ever.
+    In PyFlink the contents of count windows are never deleted.
     """
     if type(assigner) is CountTumblingWindowAssigner or type(assigner) is CountSlidingWindowAssigner:
         return type(trigger) is CountTrigger and trigger._window_size == assigner._window_size
@@ -421,7 +426,7 @@ def _fires_once(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, Any]) 
 
 
 def _trigger_cleans_up(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, Any], lateness: int) -> bool:
-    """Whether the trigger's own timer is always at the time at which the window is over."""
+    """Whether the trigger's own timer is always set for the end of the window."""
     if assigner.is_event_time():
         return type(trigger) is EventTimeTrigger and lateness == 0
     return type(trigger) is ProcessingTimeTrigger

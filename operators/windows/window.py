@@ -1,4 +1,4 @@
-"""The windows that records are put into: spans of time, numbered counts, and the one that holds everything.
+"""The windows of records, which are spans of time, numbered counts, and the global window.
 
 Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.windows.{TimeWindow,GlobalWindow}.
 """
@@ -165,12 +165,12 @@ def _span(window: TimeWindow) -> tuple[int, int]:
 
 
 def in_set_order(windows: list[TimeWindow]) -> list[TimeWindow]:
-    """Distinct windows in the order in which a set goes through them under PyFlink's hash.
+    """Return distinct windows in the order in which a set iterates over them under PyFlink's hash.
 
-    That order shows: the first of merged sessions is the one whose records come first.
+    That order is visible: the first of merged sessions is the one whose records come first.
     """
     if len(windows) == 2:
-        # One of the two is the new window, which has no records yet.
+        # either of the two is the new window, which has no records yet
         return windows
     by_hash = {hash(window.start + mod_inverse((window.end << 1) + 1)): window for window in windows}
     if len(by_hash) < len(windows):
@@ -181,7 +181,7 @@ def in_set_order(windows: list[TimeWindow]) -> list[TimeWindow]:
     return [by_hash[number] for number in order]
 
 
-# The byte forms of windows, as in PyFlink: big-endian 64-bit integers, one byte for the global window.
+# The byte forms of windows, as in PyFlink: big-endian 64-bit integers, one byte for the global window
 #
 # Source:
 # pyflink.fn_execution.coder_impl_slow.{TimeWindowCoderImpl,CountWindowCoderImpl,GlobalWindowCoderImpl}.

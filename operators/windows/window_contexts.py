@@ -1,4 +1,4 @@
-"""The contexts through which assigners, triggers and window functions see their operator.
+"""The contexts through which assigners, triggers and window functions access their operator.
 
 Source: pyflink.fn_execution.datastream.window.window_operator.{Context,WindowContext,WindowAssignerContext,
 PerWindowStateStore,MergingWindowStateStore}.
@@ -16,7 +16,7 @@ from penstock.operators.state.keyed_state_backend import BackendStateStore
 from penstock.operators.windows.trigger import Trigger, WindowAssigner
 from penstock.operators.windows.window_functions import InternalWindowFunction
 
-# Descriptions of windowed operations, and their names in a plan.
+# Descriptors of windowed operations, and their names in a plan
 #
 # Source: pyflink.datastream.window.WindowOperationDescriptor.
 
@@ -58,11 +58,11 @@ class AssignerContext(WindowAssigner.WindowAssignerContext):
         self._operator, self._runtime_context = operator, runtime_context
 
     def get_current_processing_time(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return the time in milliseconds since the epoch."""
         return self._operator.context.processing_time()
 
     def get_runtime_context(self) -> RuntimeContext:
-        """The operator's runtime context, with the state of the record's key."""
+        """Return the operator's runtime context, with the state of the record's key."""
         return self._runtime_context
 
 
@@ -72,17 +72,17 @@ class TriggerContext(Trigger.OnMergeContext):
     def __init__(self, operator: KeyedOperator, runtime_context: RuntimeContext) -> None:
         self._operator, self._runtime_context = operator, runtime_context
         self.window: Any = None
-        self.merged_windows: Iterable[Any] = ()  #: in on_merge: the windows that become `window`
+        self.merged_windows: Iterable[Any] = ()  #: in on_merge, the windows that become `window`
 
     def get_current_processing_time(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return the time in milliseconds since the epoch."""
         return self._operator.context.processing_time()
 
     def get_metric_group(self) -> MetricGroup:
         return self._runtime_context.get_metrics_group()
 
     def get_current_watermark(self) -> int:
-        """Milliseconds; the least 64-bit integer before the first watermark."""
+        """Return the watermark (milliseconds); the least 64-bit integer before the first one."""
         return self._operator.watermark
 
     def register_processing_time_timer(self, time: int) -> None:
@@ -104,12 +104,10 @@ class TriggerContext(Trigger.OnMergeContext):
         return state
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        """Bring the merged windows' state into the new window. Raises Exception: value or map state."""
+        """Merge the merged windows' state into the new window. Raises Exception for value and map state."""
         state = self._operator.backend.state(state_descriptor, namespaced=True)
         if not hasattr(state, "merge_namespaces"):
-            raise Exception(
-                f"State '{state_descriptor.name}' is of a kind that cannot be merged (value or map state)"
-            )
+            raise Exception(f"State '{state_descriptor.name}' cannot be merged: it is value or map state")
         if self.merged_windows:
             state.merge_namespaces(self.window, self.merged_windows)
 
@@ -125,25 +123,25 @@ class WindowContext(InternalWindowFunction.InternalWindowContext):
         self.window: Any = None
 
     def current_processing_time(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return the time in milliseconds since the epoch."""
         return self._operator.context.processing_time()
 
     def current_watermark(self) -> int:
-        """Milliseconds; the least 64-bit integer before the first watermark."""
+        """Return the watermark (milliseconds); the least 64-bit integer before the first one."""
         return self._operator.watermark
 
     def window_state(self) -> KeyedStateStore:
-        """State of the current key and window."""
+        """Return the state of the current key and window."""
         self._operator.backend.namespace.set(self.window)
         return self._window_state
 
     def global_state(self) -> KeyedStateStore:
-        """State of the current key over all windows."""
+        """Return the state of the current key over all windows."""
         return self._runtime_context
 
 
 class _NoWindowState(KeyedStateStore):
-    """Windows that merge have no state of their own: it would have to be merged too."""
+    """The missing state of windows that merge, because it would have to be merged as well."""
 
     def get_state(self, state_descriptor: Any) -> NoReturn:
         _refuse()

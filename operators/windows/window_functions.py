@@ -1,7 +1,8 @@
 """The internal functions that a window operator calls, for each kind of window function.
 
 Contents are a single value (reduced or aggregated as records came) or all records of the window; functions
-take them with or without a key, and with or without a context. PyFlink has a class for each of the eight.
+take them with or without a key, and with or without a context. PyFlink has a class for each of the eight
+combinations.
 
 Source: pyflink.datastream.functions.Internal*WindowFunction;
 org.apache.flink.streaming.runtime.operators.windowing.functions.
@@ -72,7 +73,7 @@ class InternalWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
 
 class _WrappingFunction(InternalWindowFunction[Any, Any, Any, Any]):
-    """Opens and closes the user's function; nothing to clear."""
+    """Opens and closes the user's function, which has no state to clear."""
 
     def __init__(self, wrapped_function: Any) -> None:
         self._wrapped_function = wrapped_function
@@ -86,7 +87,7 @@ class _WrappingFunction(InternalWindowFunction[Any, Any, Any, Any]):
             self._wrapped_function.close()
 
     def clear(self, window: Any, context: InternalWindowFunction.InternalWindowContext) -> None:
-        """Nothing to clear."""
+        """Do nothing, since the function has no context."""
 
 
 class InternalSingleValueWindowFunction(_WrappingFunction):
@@ -194,18 +195,18 @@ class InternalProcessAllWindowContext(ProcessAllWindowFunction.Context[Any]):
 
 
 class _ProcessingFunction(_WrappingFunction):
-    """Gives the user's function a context, also to clear its own state of a window."""
+    """Passes a context to the user's function, also for clearing its state of a window."""
 
     _internal_context: InternalProcessWindowContext | InternalProcessAllWindowContext
 
     def _context_of(self, window: Any, context: InternalWindowFunction.InternalWindowContext) -> Any:
-        own = self._internal_context
-        own._window = window
-        own._underlying = context
-        return own
+        own_context = self._internal_context
+        own_context._window = window
+        own_context._underlying = context
+        return own_context
 
     def clear(self, window: Any, context: InternalWindowFunction.InternalWindowContext) -> None:
-        """Have the user's function clear its state of the window."""
+        """Call the user's function to clear its state of the window."""
         self._wrapped_function.clear(self._context_of(window, context))
 
 
@@ -277,12 +278,12 @@ class InternalIterableProcessAllWindowFunction(_ProcessingFunction):
         return results
 
 
-# How the records of a window are kept, and the function that runs on them.
+# The state of a window's records, and the function that runs on them
 #
-# Source: pyflink.datastream.data_stream.{WindowedStream,AllWindowedStream}, for which functions go together.
+# Source: pyflink.datastream.data_stream.{WindowedStream,AllWindowedStream}, for the valid combinations.
 
 
-#: The name of the state that holds a window's contents; Flink's, so that no user's state has it.
+#: The name of the state with a window's contents; Flink's, so that no user's state has the same name.
 WINDOW_STATE_NAME = "window-contents"
 
 _SINGLE_VALUE: dict[type, type] = {
@@ -301,9 +302,9 @@ _ITERABLE: dict[type, type] = {
 
 @dataclass
 class WindowedFunction:
-    """How a window's records are kept, and the function for what was kept.
+    """A window's state and the function for its contents.
 
-    The descriptor is that of reducing, aggregating or list state.
+    The descriptor describes reducing, aggregating or list state.
     """
 
     state_descriptor: StateDescriptor
@@ -311,7 +312,7 @@ class WindowedFunction:
 
     @property
     def passes_value_through(self) -> bool:
-        """Whether the result of a window is just what was kept."""
+        """Whether the result of a window equals the value in its state."""
         function = self.window_function
         return (
             type(function) is InternalSingleValueWindowFunction
@@ -324,10 +325,10 @@ def reduced(
     window_function: Any = None,
     element_type: TypeInformation | None = None,
 ) -> WindowedFunction:
-    """Records are reduced to one value as they come; `window_function`, if any, has a list of that value.
+    """Reduce records to one value as they come; pass a list of that value to `window_function`, if any.
 
-    It may be a WindowFunction, AllWindowFunction, ProcessWindowFunction or ProcessAllWindowFunction.
-    Raises TypeError for others, and for an object that cannot reduce.
+    The window function may be a WindowFunction, AllWindowFunction, ProcessWindowFunction or
+    ProcessAllWindowFunction. Raises TypeError for others, and for an object that cannot reduce.
     """
     descriptor = ReducingStateDescriptor(WINDOW_STATE_NAME, reduce_function, element_type or _any_type())
     return WindowedFunction(descriptor, _wrapped(window_function, _SINGLE_VALUE))
@@ -338,7 +339,7 @@ def aggregated(
     window_function: Any = None,
     accumulator_type: TypeInformation | None = None,
 ) -> WindowedFunction:
-    """Records are added to an accumulator; then `window_function`, if any, has a list of its result.
+    """Add records to an accumulator; pass a list of its result to `window_function`, if any.
 
     Raises TypeError as `reduced` does.
     """
@@ -351,13 +352,14 @@ def aggregated(
 def buffered(
     window_function: Any, element_type: TypeInformation | None = None, kind: type | None = None
 ) -> WindowedFunction:
-    """All records are kept for `window_function` (of `apply` or `process`). Raises TypeError as `reduced`.
+    """Store all records for `window_function` (of `apply` or `process`).
 
-    `kind` is the class whose methods it has; None: its own.
+    `kind` is the class whose methods the function has; None: its own class. Raises TypeError as `reduced`
+    does.
     """
     descriptor = ListStateDescriptor(WINDOW_STATE_NAME, element_type or _any_type())
     if window_function is None:
-        raise TypeError("A window function is needed")
+        raise TypeError("window_function is required")
     if kind is not None:
         return WindowedFunction(descriptor, _ITERABLE[kind](window_function))
     return WindowedFunction(descriptor, _wrapped(window_function, _ITERABLE))
@@ -371,8 +373,8 @@ def _wrapped(window_function: Any, wrappers: dict[type, type]) -> InternalWindow
             internal: InternalWindowFunction[Any, Any, Any, Any] = wrapper(window_function)
             return internal
     raise TypeError(
-        "window_function should be a WindowFunction, ProcessWindowFunction, AllWindowFunction or "
-        f"ProcessAllWindowFunction, not {type(window_function).__name__}"
+        "window_function must be a WindowFunction, ProcessWindowFunction, AllWindowFunction or "
+        f"ProcessAllWindowFunction, got {type(window_function).__name__}"
     )
 
 

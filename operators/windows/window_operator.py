@@ -1,4 +1,4 @@
-"""Windows over keyed records: assign, keep, ask the trigger, run the window function, clean up.
+"""Assign keyed records to windows, store them, call triggers and window functions, and clean up.
 
 Source: pyflink.fn_execution.datastream.window.window_operator.WindowOperator;
 org.apache.flink.streaming.runtime.operators.windowing.WindowOperator.
@@ -25,40 +25,38 @@ from penstock.operators.windows.trigger import Trigger, WindowAssigner, no_times
 from penstock.operators.windows.triggered_windows import (
     TriggeredWindows,
     WindowFunctionOperator,
-    WindowKeeper,
+    WindowProcessor,
 )
 from penstock.operators.windows.window import TimeWindow, in_set_order
 from penstock.operators.windows.window_functions import WindowedFunction
 
-# Event-time sessions with the default trigger, kept without trigger calls.
+# Event-time sessions with the default trigger, without trigger calls
 #
-# Records need no window object and no timer of their own. A key's sessions are a list. A session has one
-# timer,
-# set when it opens; if the session has grown when that fires, it is postponed to the new end. Results are
-# those
-# of the window operator's general way.
+# Records need neither a window object nor a timer each. A key's sessions are a list. A session has one timer,
+# set when it opens; if the session has grown by the time it fires, the timer is postponed to the new end.
+# The general window operator gives the same results.
 #
 # Source: org.apache.flink.streaming.runtime.operators.windowing.{WindowOperator,MergingWindowSet} with
-# EventTimeTrigger, for what happens; keeping sessions like this is our own.
+# EventTimeTrigger, for the behaviour; this form of sessions is Penstock's addition.
 
 
-#: A session is a list of these: plain data, as it may go to disk.
+#: The parts of a session, which is a list of plain data, as it may go to disk.
 _START, _END, _CONTENTS, _NUMBER, _TIMER, _FIRED = range(6)
 _Session = list[Any]
 
 
-class Sessions(WindowKeeper):
+class Sessions(WindowProcessor):
     """The open sessions of an operator; `gap_of` gives milliseconds for a record."""
 
     def __init__(self, operator: WindowFunctionOperator, gap_of: Callable[[Any], int] | int) -> None:
         super().__init__(operator)
         descriptor = operator.function.state_descriptor
         self._fold = fold_of(descriptor)
-        # What stays in a list after it has fired must not be changed by the function that is given it.
+        # a list that stays after it has fired must not be changed by the window function
         self._copies = isinstance(descriptor, ListStateDescriptor) and operator.allowed_lateness > 0
         self._gap_of = gap_of
         self._table = operator.backend.table("open-sessions")
-        self._numbers = 0  #: how many sessions were opened, to tell a key's sessions apart
+        self._numbers = 0  #: the number of sessions opened so far, which identifies a key's sessions
 
     def handle(self, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Put records into their sessions. Raises UserFunctionError."""
@@ -138,9 +136,9 @@ class Sessions(WindowKeeper):
             into[_CONTENTS] = moved if before is None else merge(before, moved)
 
     def _set_timer(self, session: _Session) -> None:
-        """Schedule the session's next check: when it fires or, once it has, when it is over; or earlier."""
+        """Schedule the next check of a session, at the latest for when it fires or, after that, ends."""
         if self.operator.context.batch:
-            # At the end of a key no timer can be set again.
+            # at the end of a key no timer can be set again
             return
         due = self._due(session)
         if due < session[_TIMER]:
@@ -152,7 +150,7 @@ class Sessions(WindowKeeper):
         return min(end + self.operator.allowed_lateness, MAX_WATERMARK) if session[_FIRED] else end
 
     def on_event_time(self, timestamp: int, namespace: Any) -> None:
-        """The timer of the current key's session with the number `namespace`."""
+        """Handle the timer of the current key's session with the number `namespace`."""
         operator = self.operator
         sessions = self._table.entries.get(operator.backend.key, ())
         session = next((each for each in sessions if each[_NUMBER] == namespace), None)
@@ -170,12 +168,12 @@ class Sessions(WindowKeeper):
             else:
                 del self._table.entries[operator.backend.key]
         else:
-            # in the order of all sessions' ends, as if the timer had always been there
+            # in the order of all sessions' ends, as if the timer had always been set for this one
             session[_TIMER] = self._due(session)
             operator.postpone_event_time_timer(session[_TIMER], session[_NUMBER])
 
     def end_key(self) -> None:
-        """BATCH mode: fire all sessions of the only key in the order of their ends, and forget it."""
+        """Fire all sessions of the only key in the order of their ends, and forget the key. BATCH mode."""
         lateness = self.operator.allowed_lateness
         due: list[tuple[int, bool, int, _Session]] = []
         for session in self._table.entries.get(self.operator.backend.key, ()):
@@ -198,9 +196,9 @@ class Sessions(WindowKeeper):
 
 
 def _make_sessions(operator: WindowFunctionOperator) -> Sessions | None:
-    """Sessions if the operator's windows are sessions in event time, with the trigger made for them.
+    """Return Sessions if the windows are event-time sessions with their default trigger, else None.
 
-    Subclasses, which may do anything, have none.
+    Returns None for subclasses of assigners and triggers, which may behave differently.
     """
     assigner = operator.assigner
     if type(operator.trigger) is not EventTimeTrigger:
@@ -213,12 +211,13 @@ def _make_sessions(operator: WindowFunctionOperator) -> Sessions | None:
 
 
 class WindowOperator(WindowFunctionOperator):
-    """Windows by `assigner`, fired by `trigger`, worked out by `function`.
+    """Windows by `assigner`, fired by `trigger`, with results by `function`.
 
-    Results have the last timestamp of their window; those of windows without an end (count and global
-    windows) that of the record or event-time timer that fired them, as PyFlink has it. Late records go to the
-    side output with the id `late_tag`. With `by_trigger` windows that have a faster way go the general one.
-    Raises ValueError: the allowed lateness is negative.
+    Results have the last timestamp of their window; results of windows without an end (count and global
+    windows) have the timestamp of the record or event-time timer that fired them, as in PyFlink. Late records
+    go to the side output with the id `late_tag`. `by_trigger` turns the faster special cases off.
+
+    Raises ValueError if the allowed lateness is negative.
     """
 
     timers_have_namespaces = True
@@ -238,9 +237,9 @@ class WindowOperator(WindowFunctionOperator):
         self.by_trigger = by_trigger
 
     def open(self) -> None:
-        """Open the window function and make what keeps the windows."""
+        """Open the window function, and create the processor of its windows."""
         super().open()
-        quick: WindowKeeper | None = None if self.by_trigger else make_panes(self) or _make_sessions(self)
+        quick: WindowProcessor | None = None if self.by_trigger else make_panes(self) or _make_sessions(self)
         self._windows = quick or TriggeredWindows(self)
 
     def close(self) -> None:
@@ -256,11 +255,11 @@ class WindowOperator(WindowFunctionOperator):
         self._windows.handle(values, timestamps, keys)
 
     def on_event_time(self, timestamp: int, namespace: Any) -> None:
-        """An event-time timer of the current key and window fires."""
+        """Handle a due event-time timer of the current key and window."""
         self._windows.on_event_time(timestamp, namespace)
 
     def on_processing_time(self, timestamp: int, namespace: Any) -> None:
-        """A processing-time timer of the current key and window fires."""
+        """Handle a due processing-time timer of the current key and window."""
         self._windows.on_processing_time(timestamp, namespace)
 
     def process_watermark(self, watermark: int) -> None:
@@ -271,25 +270,25 @@ class WindowOperator(WindowFunctionOperator):
         super().process_watermark(watermark)
 
     def on_end_of_key(self) -> None:
-        """BATCH mode: fire what has no timers."""
+        """Fire the windows without timers. BATCH mode."""
         self._windows.end_key()
 
 
-# Panes in a window operator: the windows they are used for, and what happens to their contents.
+# Panes in a window operator: the windows that use them, and the handling of their contents
 
 
 _KEYS_AT_ONCE = 1024
 
 
-class OperatorPanes(WindowKeeper):
-    """The panes of an operator, and what its window function makes of them."""
+class OperatorPanes(WindowProcessor):
+    """The panes of an operator, with its window function."""
 
     def __init__(self, operator: WindowFunctionOperator, size: int, slide: int, offset: int) -> None:
         super().__init__(operator)
         descriptor = operator.function.state_descriptor
         self._passes_through = operator.function.passes_value_through
         self._fold = fold_of(descriptor)
-        # What a window function changes must not show in other windows, nor in this one if it fires again.
+        # changes by a window function must not show in other windows, nor in this one if it fires again
         shared = slide < size or operator.allowed_lateness > 0
         self._copies = shared and isinstance(descriptor, ListStateDescriptor)
         self._clears = _has_clear(operator.function.window_function)
@@ -304,26 +303,29 @@ class OperatorPanes(WindowKeeper):
         )
 
     def handle(self, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
-        """Put records into their windows. Raises UserFunctionError, also for a record without a timestamp."""
+        """Put records into their windows.
+
+        Raises UserFunctionError, also for a record without a timestamp.
+        """
         if timestamps is None or None in timestamps:
             without = 0 if timestamps is None else timestamps.index(None)
             raise self.operator.failed(no_timestamp(), values[without])
         try:
-            self._panes.add(values, timestamps, keys)  # type: ignore[arg-type] # None is not among them
+            self._panes.add(values, timestamps, keys)  # type: ignore[arg-type] # None is excluded above
         except BaseException as error:
             raise self.operator.failed(error, self._panes.current) from error
 
     def advance(self, watermark: int) -> None:
-        """Fire what is complete by `watermark` (milliseconds)."""
+        """Fire windows that are complete by `watermark` (milliseconds)."""
         self._panes.advance(watermark)
 
     def end_key(self) -> None:
-        """Fire all windows of the only key, and forget it."""
+        """Fire all windows of the only key, and forget the key."""
         self._panes.advance(MAX_WATERMARK)
         self._panes.reset()
 
     def close(self) -> None:
-        """Let go of memory and disk."""
+        """Release memory and disk."""
         self._panes.close()
 
     def emit(self, key: Any, window: TimeWindow, contents: Any) -> None:
@@ -335,7 +337,7 @@ class OperatorPanes(WindowKeeper):
             operator.emit(window, copies(result) if self._copies else result)
 
     def emit_all(self, window: TimeWindow, contents: dict[Any, Any], last: bool) -> None:
-        """Run the window function for many keys, and let it clear its state if the window is over."""
+        """Run the window function for many keys, and let it clear its state if the window ends."""
         operator, fold_result = self.operator, self._fold.result
         if self._passes_through:
             timestamp = window.max_timestamp()
@@ -343,7 +345,7 @@ class OperatorPanes(WindowKeeper):
             while portion := list(islice(rest, _KEYS_AT_ONCE)):
                 results, key = [], None
                 try:
-                    for key, content in portion:  # noqa: B007 what raises names it
+                    for key, content in portion:  # noqa: B007 named in the error
                         if content is not None:
                             results.append(fold_result(content))
                 except BaseException as error:
@@ -376,11 +378,11 @@ class OperatorPanes(WindowKeeper):
                     raise self._failed(error, key, window) from error
 
     def late(self, value: Any, timestamp: int) -> None:
-        """A record came too late for all of its windows."""
+        """Handle a record that is too late for all of its windows."""
         self.operator.late(value, timestamp)
 
     def _in_portions(self, keys: Iterable[Any]) -> Iterable[list[Any]]:
-        """The keys, some at a time, with their state in memory; between them results go out."""
+        """Yield the keys in portions, with their state in memory; emit results after each portion."""
         operator = self.operator
         rest = iter(keys)
         while portion := list(islice(rest, _KEYS_AT_ONCE)):
@@ -398,9 +400,9 @@ class OperatorPanes(WindowKeeper):
 
 
 def make_panes(operator: WindowFunctionOperator) -> OperatorPanes | None:
-    """Panes if the operator's windows are tumbling or sliding in event time, with the trigger made for them.
+    """Return panes if windows tumble or slide in event time, with their default trigger, else None.
 
-    Subclasses, which may do anything, have none.
+    Returns None for subclasses of assigners and triggers, which may behave differently.
     """
     assigner = operator.assigner
     if type(operator.trigger) is not EventTimeTrigger:
@@ -413,6 +415,6 @@ def make_panes(operator: WindowFunctionOperator) -> OperatorPanes | None:
 
 
 def _has_clear(window_function: Any) -> bool:
-    """Whether the user's function has a `clear` of its own."""
+    """Whether the user's function overrides `clear`."""
     clear = getattr(type(window_function._wrapped_function), "clear", None)
     return clear not in (None, ProcessWindowFunction.clear, ProcessAllWindowFunction.clear)

@@ -1,1 +1,3 @@
-"""Planning ideas of others in place of Flink's rules: what may be decided, and how it is checked."""
+"""Custom planners, the decisions they may make in place of Flink's rules, and the checks of
+these decisions.
+"""

@@ -1,4 +1,4 @@
-"""Reads a planner's answer as the declared tables and checks it before it takes effect."""
+"""Read a custom planner's answer as the declared tables and check it before it takes effect."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -22,14 +22,16 @@ _SPREADING = [
     str(p).upper()
     for p in (Partitioner.FORWARD, Partitioner.REBALANCE, Partitioner.RESCALE, Partitioner.SHUFFLE)
 ]
-"""Partitioners that only spread the load: which of them an edge has does not change results."""
+"""Partitioners that only spread the load; exchanging one for another does not change results."""
 
 NEVER_CHAINED = [reason.value for reason in NotChainableReason if not reason.record.is_preference]
-"""Reasons that no planner can set aside: a chain is calls inside one task. The others are preferences."""
+"""Reasons that no planner can override, because a chain is calls inside one task. The others
+are preferences."""
 
 
 def as_frame(returned: Any) -> pl.DataFrame:
-    """A table of polars or Arrow, or what converts itself to Arrow (pandas, Spark), as a frame.
+    """Convert a table of polars or Arrow, or an object that converts itself to Arrow (pandas, Spark), to a
+    frame.
 
     Raises SchemaError for anything else.
     """
@@ -46,20 +48,22 @@ def as_frame(returned: Any) -> pl.DataFrame:
             problem = f"{type(error).__name__}: {str(error).splitlines()[0]}"
     else:
         problem = type(returned).__name__
-    raise SchemaError(f"found {problem}, allowed a table of polars, Arrow, pandas or Spark")
+    raise SchemaError(f"{problem} (must be a table of polars, Arrow, pandas or Spark)")
 
 
 def read_answer(returned: Any, decision: Decision) -> pl.DataFrame:
-    """The answer's columns in their declared types; those of a table without rows do not matter.
+    """Return the answer's columns in their declared types; the columns of an empty table do not matter.
 
-    Raises SchemaError naming all columns that are wrong.
+    Raises SchemaError, which names all wrong columns.
     """
     frame, answer = as_frame(returned), ANSWERS[decision]
     kinds = {TOPOLOGY: pl.Int64(), **dict.fromkeys(answer.keys, pl.Int32()), answer.value: answer.kind}
     if frame.is_empty():
         return pl.DataFrame(schema=kinds)
     wrong = [
-        f"{name}: found {frame.schema.get(name, 'no such column')}, allowed {kind}"
+        f"column {name} of type {frame.schema[name]} (must be {kind})"
+        if name in frame.columns
+        else f"no column {name} ({kind})"
         for name, kind in kinds.items()
         if name not in frame.columns or not _fits(frame.schema[name], kind)
     ]
@@ -68,32 +72,32 @@ def read_answer(returned: Any, decision: Decision) -> pl.DataFrame:
     try:
         return frame.select(pl.col(name).cast(kind) for name, kind in kinds.items())
     except pl.exceptions.PolarsError as error:
-        raise SchemaError(f"a value that its column cannot hold: {str(error).splitlines()[0]}") from None
+        raise SchemaError(f"a value out of range for its column: {str(error).splitlines()[0]}") from None
 
 
 def read_tables(returned: Any) -> dict[str, pl.DataFrame]:
-    """Whole tables of a plan, by name, with their declared columns. Raises SchemaError."""
+    """Return whole tables of a plan, by name, with their declared columns. Raises SchemaError."""
     allowed = [name for layer in list(Layer)[1:] for name in LAYER_TABLES[layer]]
     if not isinstance(returned, dict) or not set(returned) <= set(allowed):
         unknown = sorted(map(str, set(returned) - set(allowed))) if isinstance(returned, dict) else ""
         raise SchemaError(
-            f"found {type(returned).__name__} {', '.join(unknown)}, allowed a dict of {', '.join(allowed)}"
+            f"{type(returned).__name__} {', '.join(unknown)} (must be a dict of {', '.join(allowed)})"
         )
     tables = {}
     for name, rows in returned.items():
         frame = as_frame(rows)
         missing = [column for column in TABLES[name].names if column not in frame.columns]
         if missing:
-            raise SchemaError(f"table {name}: found no column {missing[0]}, allowed those of docs/tables.md")
+            raise SchemaError(f"table {name} without column {missing[0]} (see docs/tables.md)")
         try:
             tables[name] = from_arrow(to_arrow(frame, name))
-        except Exception as error:  # Arrow has several
+        except Exception as error:  # Arrow has several error classes
             raise SchemaError(f"table {name}: {str(error).splitlines()[0]}") from None
     return tables
 
 
 def reader_of(decision: Decision) -> Callable[[Any], Any]:
-    """The function that reads answers of planners with this decision: a frame, or frames by table."""
+    """Return the function that reads answers to this decision, as a frame or as frames by table."""
     return read_tables if decision is Decision.PLAN else partial(read_answer, decision=decision)
 
 
@@ -110,23 +114,22 @@ def _fits(column_type: pl.DataType, kind: pl.DataType) -> bool:
 
 
 def check_answer(answer: pl.DataFrame, decision: Decision, tables: Tables) -> pl.DataFrame:
-    """The violations of a decision, before it takes effect. `tables`: Flink's plan up to its layer."""
+    """Return the violations of a decision, before it takes effect. `tables`: Flink's plan up to its layer."""
     answer_form = ANSWERS[decision]
     key = [TOPOLOGY, *answer_form.keys]
-    known_keys = tables[answer_form.of].select(*key, pl.lit(True).alias("known"))
+    known_keys = tables[answer_form.decided_table].select(*key, pl.lit(True).alias("known"))
     rows = answer.join(known_keys, on=key, how="left", maintain_order="left")
     unknown = rows.filter(pl.col("known").is_null())
     where = pl.concat_str(
-        pl.lit(answer_form.of),
+        pl.lit(answer_form.decided_table),
         *(
             pl.concat_str(pl.lit(f" {name} "), pl.col(name).cast(pl.String).fill_null("null"))
             for name in answer_form.keys
         ),
     )
+    known_rows = f"keys of {answer_form.decided_table}"
     problems = [
-        violations(
-            unknown, Invariant.UNKNOWN_KEY, where, pl.lit("a row about it"), f"keys of {answer_form.of}"
-        ),
+        violations(unknown, Invariant.UNKNOWN_KEY, where, pl.lit("a row about it"), known_rows),
         violations(
             answer.filter(answer.select(key).is_duplicated()).unique(key, keep="first", maintain_order=True),
             Invariant.DECIDED_TWICE, where, pl.lit("several rows about it"), "one",
@@ -162,7 +165,7 @@ def _partitioners(answer: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     rows = answer.join(edges, on=[TOPOLOGY, "target", "in_index"])
     known = [str(p).upper() for p in Partitioner]
     changed = rows.filter(pl.col("partitioner") != pl.col("was"))
-    kept = pl.col("was").is_in(_SPREADING) & pl.col("partitioner").is_in(_SPREADING)
+    preserves_results = pl.col("was").is_in(_SPREADING) & pl.col("partitioner").is_in(_SPREADING)
     unequal = (pl.col("partitioner") == "FORWARD") & (pl.col("source_p") != pl.col("target_p"))
     return pl.concat(
         [
@@ -171,7 +174,7 @@ def _partitioners(answer: pl.DataFrame, tables: Tables) -> pl.DataFrame:
                 Invariant.VALUE_NOT_ALLOWED, _EDGE, pl.col("partitioner"), ", ".join(_SPREADING),
             ),
             violations(
-                changed.filter(pl.col("partitioner").is_in(known) & ~kept),
+                changed.filter(pl.col("partitioner").is_in(known) & ~preserves_results),
                 Invariant.RESULT_CHANGING_PARTITIONER, _EDGE,
                 pl.format("{} instead of {}", "partitioner", "was"),
                 f"a change among {', '.join(_SPREADING)}",
@@ -212,7 +215,7 @@ def _execution_slots(answer: pl.DataFrame, tables: Tables) -> pl.DataFrame:
 
 
 def _edges(tables: Tables) -> pl.DataFrame:
-    """Stream edges with names and parallelism of their ends."""
+    """Return stream edges with names and parallelism of their ends."""
     nodes = tables["stream_nodes"].select(TOPOLOGY, "id", "name", "parallelism")
     edges = tables["stream_edges"]
     for end in ("source", "target"):
@@ -250,14 +253,14 @@ KEYS = {
     "network_buffers": ("vertex", "side", "index"),
     "managed_memory": ("node", "use_case"),
 }
-"""The columns that are unique in a topology, beside topology_id."""
+"""The columns that are unique in a topology, together with topology_id."""
 
-_SAID_BY_OTHER_RULES = {"chained_operators", "execution_slot_sharing_groups"}
+_WITH_OTHER_RULES = {"chained_operators", "execution_slot_sharing_groups"}
 """Tables whose repeated keys have a rule of their own (see find_violations)."""
 
 
 def check_tables(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """The violations of tables (name to rows) that a planner returned, before they count."""
+    """Return the violations of tables (name to rows) that a planner returned, before they take effect."""
     problems = [check for name, rows in tables.items() for check in _check_table(name, rows)]
     return pl.concat([NO_VIOLATION, *problems])
 
@@ -275,7 +278,7 @@ def _check_table(name: str, rows: pl.DataFrame) -> list[pl.DataFrame]:
         for field in TABLES[name]
         if not field.nullable and rows[field.name].null_count()
     ]  # fmt: skip
-    if name not in _SAID_BY_OTHER_RULES:
+    if name not in _WITH_OTHER_RULES:
         several = rows.filter(rows.select(key).is_duplicated()).unique(key, keep="first", maintain_order=True)
         problems.append(violations(several, Invariant.ID_NOT_UNIQUE, where, pl.lit("several rows"), "one"))
     if {"parallelism", "max_parallelism"} <= set(rows.columns):
@@ -284,7 +287,7 @@ def _check_table(name: str, rows: pl.DataFrame) -> list[pl.DataFrame]:
             violations(
                 rows.filter((pl.col("parallelism") < 1) | (pl.col("parallelism") > most)),
                 Invariant.PARALLELISM_OUT_OF_RANGE, where, pl.format("parallelism {}", "parallelism"),
-                "1 to the max parallelism beside it",
+                "1 to the row's max parallelism",
             )
         )  # fmt: skip
     return problems

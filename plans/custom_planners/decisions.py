@@ -1,4 +1,4 @@
-"""The decisions that a custom planner may make, and the tables that hold them."""
+"""The decisions that a custom planner may make, and the tables that contain them."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -9,13 +9,10 @@ import polars as pl
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.vocabulary import DecisionName, Layer
 
-# The decisions that a custom planner may make, and the tables that hold them.
-
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 ATTRIBUTE = "penstock_decides"
-"""The attribute by which a function says what it decides."""
+"""The attribute of a function that names its decision."""
 
 
 class Decision(StrEnum):
@@ -29,32 +26,31 @@ class Decision(StrEnum):
     PLAN = "plan"  #: any tables of the plan
 
 
-class Answer(NamedTuple):
-    """The table that holds a planner's decision; `of` names the table whose rows it decides about.
+class AnswerForm(NamedTuple):
+    """The form of a planner's decision; `decided_table` names the table whose rows it concerns.
 
-    `keys`: columns of both tables, in addition to topology_id. Rows without a decision stay as Flink has
-    them.
+    `keys`: columns of both tables, in addition to topology_id. Rows without a decision keep Flink's values.
     """
 
     layer: Layer
-    of: str
+    decided_table: str
     keys: tuple[str, ...]
     value: str
     kind: pl.DataType
 
 
-ANSWERS: dict[Decision, Answer] = {
-    Decision.PARALLELISM: Answer(Layer.STREAM_GRAPH, "stream_nodes", ("id",), "parallelism", pl.Int32()),
-    Decision.PARTITIONERS: Answer(
+ANSWERS: dict[Decision, AnswerForm] = {
+    Decision.PARALLELISM: AnswerForm(Layer.STREAM_GRAPH, "stream_nodes", ("id",), "parallelism", pl.Int32()),
+    Decision.PARTITIONERS: AnswerForm(
         Layer.STREAM_GRAPH, "stream_edges", ("target", "in_index"), "partitioner", pl.String()
     ),
-    Decision.CHAINING: Answer(
+    Decision.CHAINING: AnswerForm(
         Layer.STREAM_GRAPH, "stream_edges", ("target", "in_index"), "chainable", pl.Boolean()
     ),
-    Decision.SLOT_SHARING_GROUPS: Answer(
+    Decision.SLOT_SHARING_GROUPS: AnswerForm(
         Layer.JOB_GRAPH, "job_vertices", ("vertex",), "slot_sharing_group", pl.String()
     ),
-    Decision.EXECUTION_SLOT_SHARING_GROUPS: Answer(
+    Decision.EXECUTION_SLOT_SHARING_GROUPS: AnswerForm(
         Layer.EXECUTION_GRAPH,
         "execution_vertices",
         ("vertex", "subtask"),
@@ -62,13 +58,13 @@ ANSWERS: dict[Decision, Answer] = {
         pl.Int64(),
     ),
 }
-"""The answer that each decision takes; PLAN takes a dict of whole tables."""
+"""The form of the answer to each decision; the answer to PLAN is a dict of whole tables."""
 
 
 def decides(decision: DecisionName | Decision) -> Callable[[Function], Function]:
     """Mark a function as one that makes `decision` (see Decision) in place of Flink's rule.
 
-    The parameters of the function name the tables that it reads (see docs/planners-of-your-own.md).
+    The parameters of the function name the tables that it reads (see docs/custom-planners.md).
 
     Raises ConfigurationError if there is no such decision.
     """
@@ -76,7 +72,7 @@ def decides(decision: DecisionName | Decision) -> Callable[[Function], Function]
         marked_decision = Decision(decision)
     except ValueError:
         allowed = ", ".join(Decision)
-        raise ConfigurationError(f"decides({decision!r}): allowed {allowed}") from None
+        raise ConfigurationError(f"the argument of decides must be {allowed}, got {decision!r}") from None
 
     def mark(function: Function) -> Function:
         setattr(function, ATTRIBUTE, marked_decision)

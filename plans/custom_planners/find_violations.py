@@ -1,4 +1,4 @@
-"""The invariants of every plan, checked over its tables: vectorised, all topologies at once."""
+"""Check the invariants of every plan over its tables, for all topologies at once."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -13,11 +13,11 @@ from penstock.plans.printable import limited
 from penstock.plans.tables import REJECTED
 from penstock.plans.tables.column_types import TOPOLOGY
 
-# Finds omissions of a plan: job edges between vertices, tasks of a vertex, required slots.
+# Omissions of a plan: job edges between vertices, tasks of a vertex, required slots.
 
 
 STAGE = "planner"
-"""`error_stage` of topologies that are rejected for what a custom planner returned."""
+"""`error_stage` of topologies that are rejected for a custom planner's answer."""
 
 
 class Invariant(StrEnum):
@@ -25,8 +25,8 @@ class Invariant(StrEnum):
 
     PLANNER_RAISED = "PlannerRaised"  #: the planner raises no exception
     PLANNER_TIMED_OUT = "PlannerTimedOut"  #: the planner answers within its time limit
-    PLANNER_SCHEMA = "PlannerSchema"  #: what it returns has the columns and types that it must have
-    UNKNOWN_KEY = "UnknownKey"  #: every row is about an operator, edge, vertex or task of the topology
+    PLANNER_SCHEMA = "PlannerSchema"  #: the answer has the required columns and types
+    UNKNOWN_KEY = "UnknownKey"  #: every row concerns an operator, edge, vertex or task of the topology
     DECIDED_TWICE = "DecidedTwice"  #: nothing is decided twice
     VALUE_NOT_ALLOWED = "ValueNotAllowed"  #: values are allowed ones and not null
     PARALLELISM_OUT_OF_RANGE = "ParallelismOutOfRange"  #: 1 to the operator's max parallelism
@@ -34,7 +34,7 @@ class Invariant(StrEnum):
     NOT_CHAINABLE = "NotChainable"  #: edges that cannot be a call inside a task are not chained
     OPERATOR_NOT_IN_ONE_VERTEX = "OperatorNotInOneVertex"  #: every operator is in exactly one vertex
     CHAIN_NOT_CONNECTED = "ChainNotConnected"  #: chained edges connect the operators of a vertex
-    NOT_ACYCLIC = "NotAcyclic"  #: data goes forward in chains and in the order of vertices
+    NOT_ACYCLIC = "NotAcyclic"  #: data flows forward in chains and in the order of vertices
     FORWARD_UNEQUAL_PARALLELISM = "ForwardUnequalParallelism"  #: forward edges join equal parallelism
     CO_LOCATION_BROKEN = "CoLocationBroken"  #: co-located vertices share a group, their subtasks a slot
     TASK_NOT_IN_ONE_SLOT = "TaskNotInOneSlot"  #: every task is in exactly one slot, of its own group
@@ -60,7 +60,7 @@ NO_VIOLATION = pl.DataFrame(schema=VIOLATIONS)
 def violations(
     rows: pl.DataFrame, rule: Invariant, location: pl.Expr, found: pl.Expr, allowed: str
 ) -> pl.DataFrame:
-    """One violation per row of `rows`, which have topology_id."""
+    """Return one violation per row of `rows`, which contain topology_id."""
     if rows.is_empty():
         return NO_VIOLATION
     texts = {
@@ -74,11 +74,13 @@ def violations(
 
 
 MOST_ERRORS = 20
-"""Errors that are listed of one topology."""
+"""Errors listed per topology."""
 
 
 def reject_violations(broken_rules: pl.DataFrame, topologies: pl.DataFrame, planner: str) -> pl.DataFrame:
-    """Rows of the table rejected, one per topology with `broken_rules` (see VIOLATIONS) of `planner`."""
+    """Return rows of the table rejected, one per topology with `broken_rules` (see VIOLATIONS)
+    of `planner`.
+    """
     if broken_rules.is_empty():
         return empty("rejected")
     places = topologies.select(TOPOLOGY, "name", "source_file", "source_line")
@@ -92,7 +94,7 @@ def reject_violations(broken_rules: pl.DataFrame, topologies: pl.DataFrame, plan
         errors = [
             {
                 **{key: limited(text) for key, text in error.items()},
-                "hint": f"planner {planner} decided so; it is the planner that has to change",
+                "hint": f"planner {planner} made this decision; change the planner",
             }
             for error in topology["errors"][:MOST_ERRORS]
         ]
@@ -112,13 +114,15 @@ def reject_violations(broken_rules: pl.DataFrame, topologies: pl.DataFrame, plan
 
 
 def _edges_left_out(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """A violation for each stream edge that is neither chained nor a job edge, of operators in vertices."""
+    """Return a violation for each stream edge between operators in vertices that is neither chained nor a job
+    edge.
+    """
     edges = tables["stream_edges"].filter(~IS_CHAINED).select(TOPOLOGY, "source", "target", "in_index")
     job_edge_ends = tables["job_edges"].select(
         TOPOLOGY, "in_index", source="source_node", target="target_node"
     )
     missing = edges.join(job_edge_ends, on=[TOPOLOGY, "source", "target", "in_index"], how="anti")
-    for end in ("source", "target"):  # Flink creates no vertex for operators that no source leads to
+    for end in ("source", "target"):  # Flink creates no vertex for operators that no source reaches
         nodes = tables["chained_operators"].select(TOPOLOGY, pl.col("node").alias(end))
         missing = missing.join(nodes, on=[TOPOLOGY, end], how="semi")
     return violations(
@@ -131,7 +135,7 @@ def _edges_left_out(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _tasks_left_out(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """A violation for each vertex that does not have the tasks of its parallelism."""
+    """Return a violation for each vertex whose number of tasks differs from its parallelism."""
     parallelism = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
     counted = (
         tables["execution_vertices"]
@@ -154,7 +158,9 @@ def _tasks_left_out(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _slots_left_out(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """A violation for each slot sharing group that requires other slots than its tasks are in."""
+    """Return a violation for each slot sharing group whose required slots differ from the slots
+    of its tasks.
+    """
     group = [TOPOLOGY, "slot_sharing_group"]
     taken = (
         tables["execution_slot_sharing_groups"]
@@ -180,8 +186,7 @@ Tables = Mapping[str, pl.DataFrame]
 def find_violations(tables: Tables) -> pl.DataFrame:
     """One row (see VIOLATIONS) for each operator, edge, vertex or task that breaks a rule.
 
-    `tables`: a plan's, by the names of plans.tables.TABLES. Rules about layers that it does not have are
-    passed over.
+    `tables`: a plan's tables, by the names of plans.tables.TABLES. Rules about missing layers are skipped.
     """
     problems = [check(tables) for needed, check in _CHECKS if needed <= tables.keys()]
     return pl.concat([NO_VIOLATION, *problems])
@@ -194,7 +199,7 @@ def _operators_in_vertices(tables: Tables) -> pl.DataFrame:
     counted = nodes.join(counted, on=[TOPOLOGY, "id"], how="left").with_columns(
         pl.col("vertices").fill_null(0)
     )
-    # Flink creates no vertex for operators that no source leads to, such as a cycle of a given graph.
+    # Flink creates no vertex for operators that no source reaches, such as a cycle of a given graph.
     fed = tables["stream_edges"].join(
         operators, left_on=[TOPOLOGY, "source"], right_on=[TOPOLOGY, "node"], how="semi"
     )
@@ -247,13 +252,15 @@ def _chains(tables: Tables) -> pl.DataFrame:
     torn = edges.filter(pl.col("source_vertex") != pl.col("target_vertex"))
     inside = edges.filter(pl.col("source_vertex") == pl.col("target_vertex"))
     backwards = inside.filter(pl.col("source_index") >= pl.col("target_index"))
-    held = pl.concat(
+    connected = pl.concat(
         [
             inside.filter(~pl.col("from_source")).select(TOPOLOGY, pl.col("target").alias("node")),
             inside.filter("from_source").select(TOPOLOGY, pl.col("source").alias("node")),
         ]
     )
-    loose = operators.filter(pl.col("node") != pl.col("vertex")).join(held, on=[TOPOLOGY, "node"], how="anti")
+    loose = operators.filter(pl.col("node") != pl.col("vertex")).join(
+        connected, on=[TOPOLOGY, "node"], how="anti"
+    )
     return pl.concat(
         [
             violations(
@@ -284,7 +291,7 @@ def _forward_in_chains(tables: Tables) -> pl.DataFrame:
 
 def _forward_edges(tables: Tables) -> pl.DataFrame:
     forward = _with_ends(tables, "parallelism").filter("forward")
-    # An override changes the parallelism of one end, and Flink does not mind.
+    # An override changes the parallelism of one end, which Flink accepts.
     overridden = parallelism_overrides(tables["job_settings"]).select(TOPOLOGY)
     edges = forward.join(overridden, on=TOPOLOGY, how="anti")
     return _unequal(edges, pl.format("edge {} to {}", "source_node", "target_node"))
@@ -328,7 +335,7 @@ def _order_and_references(tables: Tables) -> pl.DataFrame:
 
 
 def _with_ends(tables: Tables, column: str) -> pl.DataFrame:
-    """Job edges with a column of the vertices at both ends."""
+    """Return job edges with a column of the vertices at both ends."""
     vertices = tables["job_vertices"].select(TOPOLOGY, "vertex", column)
     edges = tables["job_edges"]
     for end in ("source", "target"):
@@ -353,10 +360,10 @@ def _ids(tables: Tables) -> pl.DataFrame:
 
 
 def _repeated(rows: pl.DataFrame, table: str, keys: list[str]) -> pl.DataFrame:
-    of = rows.select(TOPOLOGY, *keys)
-    if not of.is_duplicated().any():
+    key_rows = rows.select(TOPOLOGY, *keys)
+    if not key_rows.is_duplicated().any():
         return NO_VIOLATION
-    several = of.filter(of.is_duplicated()).unique(maintain_order=True)
+    several = key_rows.filter(key_rows.is_duplicated()).unique(maintain_order=True)
     named = pl.concat_str(
         pl.lit(table), *(pl.concat_str(pl.lit(f" {key} "), pl.col(key).cast(pl.String)) for key in keys)
     )

@@ -1,4 +1,4 @@
-"""Pipelined regions of tasks, found over arrays; both planners call it."""
+"""Pipelined regions of tasks over arrays, for both planners."""
 
 import numpy as np
 
@@ -11,9 +11,9 @@ from penstock.plans.frames.counts import Flags, Ints, counts_up, smallest_in_com
 
 
 def regions_of_tasks(graph: JobGraphArrays) -> Ints:
-    """The number of each task's region.
+    """Return the number of each task's region.
 
-    A logical region with an all-to-all edge inside is one region. In a logical region of one parallelism,
+    A logical region with an internal all-to-all edge is one region. In a logical region of one parallelism,
     pointwise edges connect equal subtasks, so each subtask index is a region. All other logical regions are
     walked task by task.
     """
@@ -35,16 +35,16 @@ def regions_of_tasks(graph: JobGraphArrays) -> Ints:
 
 
 def _logical_regions_with(graph: JobGraphArrays, edges: Flags) -> Flags:
-    """Whether one of `edges` leads into each vertex's logical region."""
+    """Return whether one of `edges` leads into each vertex's logical region."""
     has_edge = np.zeros(len(graph.vertices), dtype=np.bool_)
     has_edge[graph.logical_region[graph.targets[edges]]] = True
     return has_edge[graph.logical_region]
 
 
 def _split(graph: JobGraphArrays, mixed: Flags, edges: Flags) -> Ints:
-    """Per task of `mixed` vertices the first task in its region, both numbered among those tasks only.
+    """Return per task of `mixed` vertices the first task of its region, both numbered among those tasks only.
 
-    `edges` are those inside the logical regions of these vertices.
+    `edges`: the edges inside the logical regions of these vertices.
     """
     sizes = np.where(mixed, graph.parallelism, 0)
     bases = sums_before(sizes)
@@ -55,7 +55,8 @@ def _split(graph: JobGraphArrays, mixed: Flags, edges: Flags) -> Ints:
 
 
 def _task_edges(graph: JobGraphArrays, bases: Ints, edges: Flags) -> tuple[Ints, Ints]:
-    """Producing and consuming task of every edge between tasks that the pointwise `edges` stand for.
+    """Return the producing and the consuming task of each edge between tasks that pointwise `edges` expand
+    to.
 
     `bases`: the number of a vertex's first task.
     """
@@ -64,7 +65,7 @@ def _task_edges(graph: JobGraphArrays, bases: Ints, edges: Flags) -> tuple[Ints,
     larger = np.maximum(producers, consumers)
     subtasks = counts_up(larger)
     producers, consumers = np.repeat(producers, larger), np.repeat(consumers, larger)
-    # Each of the more numerous subtasks has one partner.
+    # Each subtask of the more numerous side has one partner.
     narrowing = producers >= consumers
     producing = np.where(narrowing, subtasks, partitions_of_subtask(subtasks, producers, consumers)[0])
     consuming = np.where(narrowing, subtasks_of_partition(subtasks, producers, consumers)[0], subtasks)
@@ -72,9 +73,9 @@ def _task_edges(graph: JobGraphArrays, bases: Ints, edges: Flags) -> tuple[Ints,
 
 
 def _merge_cycles(first_tasks: Ints, sources: Ints, targets: Ints) -> Ints:
-    """`first_tasks` with regions united that edges which are not pipelined connect in a cycle.
+    """Unite regions of `first_tasks` that edges which are not pipelined connect in a cycle.
 
-    Regions are named by their first tasks.
+    A region is named by its first task.
     """
     crossing = sources != targets
     if not crossing.any():
@@ -90,9 +91,9 @@ def _merge_cycles(first_tasks: Ints, sources: Ints, targets: Ints) -> Ints:
 
 
 def _smallest_on_cycles(bounds: list[int], targets: list[int]) -> list[int]:
-    """Per node the smallest node of its strongly connected component; edges as offsets and targets.
+    """Return per node the smallest node of its strongly connected component; edges as offsets and targets.
 
-    Source: Tarjan (1972), with a stack of its own; Flink's StronglyConnectedComponentsComputeUtils.
+    Source: Tarjan (1972), with an explicit stack; Flink's StronglyConnectedComponentsComputeUtils.
     """
     count = len(bounds) - 1
     smallest, lowest, index = [-1] * count, [0] * count, [-1] * count

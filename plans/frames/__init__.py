@@ -1,1 +1,1 @@
-"""What passes stand on: frames of polars and of Spark, counts, walks over arrays, refusals."""
+"""Shared foundations of passes for polars and Spark (frames, counts, walks over arrays, refusals)."""

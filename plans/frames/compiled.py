@@ -1,4 +1,4 @@
-"""Loops over arrays that numba compiles, where there is enough to do for them."""
+"""Array loops that numba compiles once the input is large enough."""
 
 import os
 import stat
@@ -14,17 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 WORTH_RUNNING = 2_000
-"""Rows from which on a compiled loop is faster, in a process that has imported numba."""
+"""Rows from which a compiled loop is faster, in a process that has imported numba."""
 
 WORTH_COMPILING = 250_000
-"""Rows a process loops over before it imports numba: the import takes 0.25 s, about what plain loops over
-this many rows take. Compiling a loop takes some seconds on its first use on a machine; the result is kept
-next to its source or in the user's cache."""
+"""Rows a process loops over before it imports numba. The import takes 0.25 s, about the cost of plain loops
+over this many rows. The first compilation of a loop on a machine takes some seconds; the result is cached
+next to the source or in the user's cache.
+"""
 
 COMPILING = "compiling loops for the first time in this installation, which can take half a minute"
 
 compiling_listeners: list[Callable[[str], None]] = []
-"""The last one is called, once in a process, when loops are compiled that no earlier process has kept."""
+"""The last entry is called, once per process, when loops are compiled that no earlier process has cached."""
 
 _looped: Counter[str] = Counter()
 
@@ -39,10 +40,10 @@ Arrays = Array | tuple[Array, ...]
 def run_loop(
     loop: Callable[..., None], rows: int, inputs: Sequence[Arrays], outputs: Sequence[Arrays]
 ) -> None:
-    """`loop(*inputs, *outputs)`, which writes what it finds into `outputs`.
+    """Run `loop(*inputs, *outputs)`, which writes its results into `outputs`.
 
     Small inputs run as plain Python over lists; large ones run compiled over the arrays. So the loop is
-    limited to what both understand: integers and indexing, nothing that overflows, and no calls.
+    limited to operations that both support: integers and indexing, no overflow, no calls.
     """
     if is_worth_compiling(rows):
         compiled(loop)(*inputs, *outputs)
@@ -58,14 +59,14 @@ def run_loop(
 
 
 def _lists(arrays: Any) -> Any:
-    """An array as a list, a NamedTuple of arrays as one of lists."""
+    """Convert an array to a list, and a NamedTuple of arrays to a NamedTuple of lists."""
     if isinstance(arrays, tuple):
         return type(arrays)(*(array.tolist() for array in arrays))
     return arrays.tolist()
 
 
 def is_worth_compiling(rows: int) -> bool:
-    """Whether a loop that is about to run over this many rows should be compiled."""
+    """Return whether a loop over `rows` more rows should be compiled."""
     if rows < WORTH_RUNNING:
         return False
     _looped["rows"] += rows
@@ -73,12 +74,12 @@ def is_worth_compiling(rows: int) -> bool:
 
 
 def expect_rows(rows: int) -> None:
-    """Count rows that are about to be looped over, so that not even the first of them run as plain Python."""
+    """Count rows that will be looped over, so that even the first of them run compiled."""
     _looped["rows"] += rows
 
 
 def compiled(loop: Loop) -> Loop:
-    """The loop compiled; other threads go on while it runs."""
+    """Return the compiled loop; other threads continue while it runs."""
     fast: Loop = _compile(loop)
     return fast
 
@@ -90,7 +91,7 @@ def _compile(loop: Callable[..., Any]) -> Any:
     _report_compilation()
     try:
         fast: Any = njit(cache=True, nogil=True)(loop)
-    except RuntimeError:  # no folder in which compiled code could be cached
+    except RuntimeError:  # no folder to cache compiled code in
         return njit(nogil=True)(loop)
     if not _is_trusted(Path(fast._cache.cache_path), Path(loop.__code__.co_filename)):
         return njit(nogil=True)(loop)
@@ -99,21 +100,22 @@ def _compile(loop: Callable[..., Any]) -> Any:
 
 
 def _is_trusted(folder: Path, source: Path) -> bool:
-    """Whether kept code, which is unpickled, was written by this user, or by who can write the source, too.
+    """Return whether only this user, or writers of the source, can have written the cached code.
 
-    Numba looks for a folder in NUMBA_CACHE_DIR and in the user's cache.
+    Cached code is unpickled, so it must be trusted. Numba looks for a folder in NUMBA_CACHE_DIR and in the
+    user's cache.
     """
     if source.parent in folder.parents:
         return True
     status = folder.stat()
-    by_own_group = status.st_gid == os.getegid()  # of numba's making, with a umask of 002
+    by_own_group = status.st_gid == os.getegid()  # created by numba under a umask of 002
     writable = stat.S_IWOTH if by_own_group else stat.S_IWOTH | stat.S_IWGRP
     return status.st_uid == os.geteuid() and not status.st_mode & writable
 
 
 @cache
 def _report_compilation() -> None:
-    """Have numba tell of the first loop that it compiles in this process."""
+    """Register with numba to report the first loop that it compiles in this process."""
     from numba.core import event
 
     class Compilation(event.Listener):
@@ -136,25 +138,26 @@ def _print_compiling() -> None:
 
 
 def _is_worker() -> bool:
-    """Whether another process of multiprocessing's started this one."""
+    """Return whether multiprocessing started this process."""
     from multiprocessing import parent_process  # here, since hardly any process gets this far
 
     return parent_process() is not None
 
 
 def _is_watched() -> bool:
-    """Whether a person sees what this process writes to standard error: at a terminal, or in a notebook."""
+    """Return whether a person sees standard error, at a terminal or in a notebook."""
     try:
         return sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")
-    except (AttributeError, ValueError):  # there is none, or it is closed
+    except (AttributeError, ValueError):  # no standard error, or a closed one
         return False
 
 
 def _forget_unreadable(fast: Any) -> None:
-    """Forget kept code whose index cannot be read, so that the loop is compiled again.
+    """Drop cached code with an unreadable index, so that the loop is compiled again.
 
-    Numba unpickles an index before it looks whether it is of this source: that of another version of Penstock
-    may name classes that have gone, and would end every command that needs the loop.
+    Numba unpickles an index before it checks that the index belongs to this source. An index of another
+    version of Penstock may name classes that no longer exist, and would end every command that needs the
+    loop.
     """
     try:
         fast._cache._cache_file._load_index()

@@ -1,4 +1,4 @@
-"""Counts, sums, runs and components of arrays, and rows put in order, for the walks of both planners."""
+"""Counts, sums, runs and connected components of arrays, and sorted rows, for the walks of both planners."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -11,17 +11,17 @@ from penstock.plans.errors import ErrorKind
 from penstock.plans.frames.compiled import run_loop
 from penstock.plans.tables.column_types import TOPOLOGY
 
-# Rows found by (topology, id) over arrays, for the walks of both planners.
+# Look-up of rows by (topology, id) over arrays, for the walks of both planners.
 
 
 Ints = npt.NDArray[np.signedinteger[Any]]
 Flags = npt.NDArray[np.bool_]
 Halves = npt.NDArray[np.uint64]
-"""Hashes of 128 bits, one row for each: the lower and the upper half."""
+"""128-bit hashes, one row each: the lower and the upper half."""
 
 
 def topologies_of(rows: pa.Table) -> Ints:
-    """The topology of each row, of rows sorted by topology; where all are of one, this takes no memory."""
+    """Return the topology of each row, for rows sorted by topology; takes no memory if all rows share one."""
     column = rows.column(TOPOLOGY)
     if len(column) and column[0] == column[-1]:
         return np.broadcast_to(np.int64(column[0].as_py()), len(column))
@@ -30,16 +30,17 @@ def topologies_of(rows: pa.Table) -> Ints:
 
 
 def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
-    """A function from columns of (topology, id) to the places of these pairs in the given columns.
+    """Return a function from columns of (topology, id) to the positions of these pairs in the given columns.
 
-    It raises ValueError if a pair is missing: the rows of its topology are spread over several partitions.
+    The function raises ValueError if a pair is missing: the rows of a topology are spread over several
+    partitions.
     """
     distinct = np.unique(topologies[_starts(topologies)])
     numbers = _numbers(distinct, topologies)
     spans = np.zeros(len(distinct) + 1, dtype=np.int64)
     for rows in _slices(len(ids)):
         np.maximum.at(spans, numbers[rows], ids[rows].astype(np.int64) + 1)
-    if spans.sum() > _CELLS_A_ROW * len(ids) or (ids < 0).any():
+    if spans.sum() > _CELLS_PER_ROW * len(ids) or (ids < 0).any():
         position = _by_search(numbers, ids)
     else:
         position = _rows_by_cells(numbers, ids, spans)
@@ -58,23 +59,23 @@ def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
     return find_places
 
 
-_CELLS_A_ROW = 8
+_CELLS_PER_ROW = 8
 _ROWS_AT_A_TIME = 2**18
-"""What is computed on the way takes several times the memory of its rows."""
+"""Rows per slice; intermediate arrays take several times the memory of their rows."""
 
 
 def missing_node() -> ValueError:
-    """The error of an edge whose node is missing."""
+    """Return the error for an edge whose node is missing."""
     return ValueError("an edge's node is missing: the rows of a topology are in several partitions")
 
 
 def _starts(topologies: Ints) -> Ints:
-    """The rows at which another topology begins."""
+    """Return the rows at which another topology begins."""
     return np.flatnonzero(np.concatenate(([True], topologies[1:] != topologies[:-1]))[: len(topologies)])
 
 
 def _numbers(distinct: Ints, topologies: Ints) -> Ints:
-    """The place of each row's topology, searched once for each run of rows."""
+    """Return the position in `distinct` of each row's topology, searched once per run of rows."""
     if len(distinct) == 1 and len(topologies) and (topologies == distinct[0]).all():
         return np.broadcast_to(np.int32(0), len(topologies))
     starts = _starts(topologies)
@@ -87,7 +88,7 @@ def _slices(count: int) -> Iterator[slice]:
 
 
 def _rows_by_cells(numbers: Ints, ids: Ints, spans: Ints) -> Callable[[Ints, Ints], Ints]:
-    """Places by direct addressing, for dense ids. A missing id gets any place."""
+    """Look up positions by direct addressing, for dense ids. A missing id gets an arbitrary position."""
     first = np.cumsum(spans) - spans
     cells = np.zeros(int(spans.sum()) + 1, dtype=np.int32)
     for rows in _slices(len(ids)):
@@ -101,7 +102,7 @@ def _rows_by_cells(numbers: Ints, ids: Ints, spans: Ints) -> Callable[[Ints, Int
 
 
 def _by_search(numbers: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
-    """Places by binary search, for ids below 2**32. A missing id gets any place."""
+    """Look up positions by binary search, for ids below 2**32. A missing id gets an arbitrary position."""
     keys = _keys(numbers, ids)
     order = np.argsort(keys)
 
@@ -117,24 +118,24 @@ def _keys(topologies: Ints, ids: Ints) -> Ints:
 
 
 def sums_before(values: Ints) -> Ints:
-    """The sum of the elements before each element."""
+    """Return the exclusive prefix sums of `values`."""
     return np.cumsum(values) - values
 
 
 def counts_up(lengths: Ints) -> Ints:
-    """0, 1, … for each of `lengths` in turn."""
+    """Return 0, 1, … for each of `lengths` in turn."""
     return counts_from(np.zeros_like(lengths), lengths)
 
 
 def counts_from(starts: Ints, lengths: Ints) -> Ints:
-    """`lengths` consecutive numbers from each of `starts`, concatenated."""
+    """Return `lengths` consecutive numbers from each of `starts`, concatenated."""
     numbers: Ints = np.repeat(starts - sums_before(lengths), lengths)
     numbers += np.arange(len(numbers))
     return numbers
 
 
 def bounds_of(owners: Ints, count: int) -> Ints:
-    """Elements whose sorted `owners` are i lie between bounds i and i + 1."""
+    """Return bounds such that the elements with (sorted) owner i lie between bounds i and i + 1."""
     return np.concatenate(([0], np.cumsum(np.bincount(owners, minlength=count))))
 
 
@@ -145,16 +146,16 @@ class Runs(NamedTuple):
     of_row: Ints
 
     def numbers(self) -> Ints:
-        """The number of rows of its run before each row."""
+        """Return each row's position in its run."""
         return np.arange(len(self.of_row), dtype=np.int64) - self.starts[self.of_row]
 
     def lengths(self) -> Ints:
-        """The number of rows in each row's run."""
+        """Return the length of each row's run."""
         return np.diff(self.starts, append=len(self.of_row))[self.of_row]
 
 
 def runs(*columns: Ints) -> Runs:
-    """The runs of rows that agree in all columns."""
+    """Return the runs of consecutive rows that agree in all columns."""
     differs = np.zeros(len(columns[0]), bool)
     for column in columns:
         differs[1:] |= column[1:] != column[:-1]
@@ -164,7 +165,7 @@ def runs(*columns: Ints) -> Runs:
 
 
 def rows_in_order(owners: Ints, numbers: Ints) -> Ints:
-    """The rows by owner (from 0) and then by number."""
+    """Return the rows sorted by owner (from 0) and then by number."""
     counts = np.bincount(owners)
     if ((numbers >= 0) & (numbers < counts[owners])).all():
         rows = np.full(len(owners), -1)
@@ -175,10 +176,12 @@ def rows_in_order(owners: Ints, numbers: Ints) -> Ints:
 
 
 def _by_cells(owners: Ints, numbers: Ints, count: int) -> Ints:
-    """A cell for each number that an owner may have; a sort where that takes too many, or numbers repeat."""
+    """Sort by one cell per possible number of an owner; by lexsort if cells are too many or
+    numbers repeat.
+    """
     spans = np.zeros(count, np.int64)
     np.maximum.at(spans, owners, numbers.astype(np.int64) + 1)
-    if (numbers >= 0).all() and spans.sum() <= _CELLS_A_ROW * len(owners):
+    if (numbers >= 0).all() and spans.sum() <= _CELLS_PER_ROW * len(owners):
         cells = np.full(spans.sum(), -1)
         cells[sums_before(spans)[owners] + numbers] = np.arange(len(owners))
         rows: Ints = cells[cells >= 0]
@@ -188,7 +191,7 @@ def _by_cells(owners: Ints, numbers: Ints, count: int) -> Ints:
 
 
 def smallest_in_component(ranks: Ints, ones: Ints, others: Ints) -> Ints:
-    """The smallest rank in each element's component; edges connect `ones` with `others`.
+    """Return the smallest rank in each element's component; edges connect `ones` with `others`.
 
     Source: disjoint sets with path halving (Tarjan and van Leeuwen, 1984), linked towards the smaller rank.
     """
@@ -199,7 +202,7 @@ def smallest_in_component(ranks: Ints, ones: Ints, others: Ints) -> Ints:
 
 
 def _unite(ranks: Ints, ones: Ints, others: Ints, parent: Ints, smallest: Ints) -> None:
-    """The loop (see run_loop)."""
+    """The compiled loop (see run_loop)."""
     for edge in range(len(ones)):
         a, b = ones[edge], others[edge]
         while parent[a] != a:
@@ -220,13 +223,13 @@ def _unite(ranks: Ints, ones: Ints, others: Ints, parent: Ints, smallest: Ints) 
         smallest[element] = ranks[a]
 
 
-# How many tasks, with their inputs, a topology may have: counted by vertices, before any row is made.
+# Limits on the tasks and task inputs of a topology, counted by vertices before any row is created.
 #
-# Flink keeps an object of a kilobyte or two for each task.
+# Flink holds an object of one or two kilobytes for each task.
 
 
 MOST_TASKS = 1 << 26
-"""Of one topology: each vertex counts as its parallelism times one more than its inputs."""
+"""Limit per topology; each vertex counts as its parallelism times (1 + the number of its inputs)."""
 
 TASKS_OF_A_VERTEX = 4_096
 """A topology of many vertices may have this many for each of them."""
@@ -239,8 +242,8 @@ ALLOWED_TASKS = (
 HINT_TASKS = "lower the parallelism, or plan with --until job_graph, which has no tasks"
 
 AROUND_FOUND = (": found ", f"; allowed: {ALLOWED_TASKS}; hint: {HINT_TASKS}")
-"""What stands, in the message, between the vertex and what was found, and after that; see TopologyError."""
+"""The text of the message before and after the found value (see TopologyError.message)."""
 
 OF_ALL = " tasks and inputs of tasks in the topology, most of them in this vertex: parallelism "
 INPUTS_EACH = ", inputs of each task "
-"""What stands after the number of all tasks and inputs, and after the parallelism of the largest vertex."""
+"""The text of the message after the total of tasks and inputs, and after the largest vertex's parallelism."""

@@ -1,4 +1,4 @@
-"""Topologies in blocks, and blocks packed as Arrow, where one partition should not hold a whole topology."""
+"""Blocks of topologies, and blocks packed as Arrow, for topologies too large for one partition."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
@@ -21,15 +21,15 @@ PACKED = pa.schema(
         pa.field(ROWS, pa.binary(), False),
     ]
 )
-"""One row per topology, part of a walk's input and block; ROWS are an Arrow stream, without the topology."""
+"""One row per topology, part of a walk's input, and block. ROWS is an Arrow stream without the topology."""
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def packed(topology: int, part: int, block: int, rows: pa.Table) -> pa.RecordBatch:
-    """One row of PACKED; the first column of `rows` is TOPOLOGY.
+    """Return one row of PACKED; the first column of `rows` is TOPOLOGY.
 
-    Texts become numbers into a dictionary of the block.
+    Texts become indices into a dictionary of the block.
     """
     sink = pa.BufferOutputStream()
     encoded = _encoded(rows.drop_columns(TOPOLOGY))
@@ -40,7 +40,7 @@ def packed(topology: int, part: int, block: int, rows: pa.Table) -> pa.RecordBat
 
 
 def blocks_of(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.Buffer]]:
-    """(topology, part, ROWS) of a batch of PACKED. A scalar of ROWS would be a copy."""
+    """Yield (topology, part, ROWS) of a batch of PACKED, with ROWS uncopied (a scalar would be a copy)."""
     rows = batch.column(ROWS)
     _, offsets, data = rows.buffers()
     width = np.int64 if pa.types.is_large_binary(rows.type) else np.int32
@@ -51,9 +51,9 @@ def blocks_of(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.Buffer]]:
 
 
 def unpacked(topology: int, rows: pa.Buffer) -> pa.Table:
-    """The rows given to `packed`, with texts dictionary-encoded and empty columns of type null.
+    """Return the rows given to `packed`, with texts dictionary-encoded and empty columns of type null.
 
-    Blocks of a topology share the memory of their column TOPOLOGY.
+    Blocks of one topology share the memory of the column TOPOLOGY.
     """
     table = pa.ipc.open_stream(rows).read_all()
     topologies = _repeated(topology, 1 << len(table).bit_length()).slice(0, len(table))
@@ -68,9 +68,9 @@ def _repeated(topology: int, count: int) -> pa.Array:
 def pack_blocks(
     part: int, compact: Callable[[pa.Table], pa.Table]
 ) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """A function for mapInArrow that packs rows sorted by topology and BLOCK, each block by itself.
+    """Return a function for mapInArrow that packs rows sorted by topology and BLOCK, one row per block.
 
-    `compact` is applied to each block before.
+    `compact` is applied to each block first.
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -81,7 +81,7 @@ def pack_blocks(
 
 
 def unpack_blocks(schema: pa.Schema) -> Callable[..., Iterator[pa.RecordBatch]]:
-    """A function for mapInArrow that gives the rows of PACKED blocks, as rows of `schema`."""
+    """Return a function for mapInArrow that unpacks PACKED blocks into rows of `schema`."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -92,12 +92,12 @@ def unpack_blocks(schema: pa.Schema) -> Callable[..., Iterator[pa.RecordBatch]]:
 
 
 def together(blocks: Iterator[pa.Table]) -> pa.Table:
-    """The rows of unpacked blocks in one table, whose texts are numbers into one dictionary."""
+    """Concatenate unpacked blocks into one table, whose texts share one dictionary."""
     return pa.concat_tables(blocks, promote_options="default").unify_dictionaries()
 
 
 def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[tuple[int, int], pa.Table]]:
-    """((topology, block), its rows) of batches sorted by both."""
+    """Yield ((topology, block), rows) of batches sorted by both."""
     current: tuple[int, int] | None = None
     pending: list[pa.RecordBatch] = []
     for batch in batches:
@@ -128,12 +128,13 @@ def _encoded(rows: pa.Table) -> pa.Table:
 Batches = Iterable[pa.RecordBatch]
 
 Parts = Callable[[Batches, Collection[str]], Iterator[tuple[str, pa.Table]]]
-"""From batches of rows and names of tables to (table, some of its rows). Rows of a table come together where
-possible."""
+"""From batches of rows and names of tables to (table, some of its rows). Rows of one table are adjacent where
+possible.
+"""
 
 
 class PackedTables(NamedTuple):
-    """`tables` of a plan, which workers make of `rows` by `parts`."""
+    """`tables` of a plan, which workers create from `rows` by `parts`."""
 
     rows: DataFrame
     tables: frozenset[str]
@@ -141,45 +142,49 @@ class PackedTables(NamedTuple):
 
 
 ROWS_PER_BLOCK = "spark.penstock.rowsPerBlock"
-"""Setting of the session while it plans: how many consecutive numbers a block has. Without it, a topology is
-one block."""
+"""Setting of the session while it plans: the number of consecutive ids per block. If unset, a topology is one
+block.
+"""
 
 LEAST_PARTITIONS = 2
-"""Spark does not lay the single partitions of two tables side by side in a union."""
+"""Spark does not align the single partitions of two tables in a union."""
 
 WALKED_ALONE = "spark.penstock.walkedAlone"
 """Setting of the session while it plans a single topology that has blocks."""
 
 NUMBERS = ("target", "id", "node", "vertex")
-"""Columns that number nodes or vertices, the one that partitions a table first."""
+"""Columns that number nodes or vertices; the first one that a table has partitions it."""
 
 
 def rows_per_block(frame: DataFrame) -> int | None:
-    """The number of rows of a block in this run, or None if every topology is one block."""
+    """Return the number of rows per block in this run, or None if every topology is one block."""
     setting = frame.sparkSession.conf.get(ROWS_PER_BLOCK, "")
     return int(setting) if setting else None
 
 
 def walked_alone(frame: DataFrame) -> bool:
-    """Whether a walk over whole topologies is over a single one in this run: a task is enough for it."""
+    """Return whether this run walks a single whole topology, so that one task suffices."""
     return frame.sparkSession.conf.get(WALKED_ALONE, "false") == "true"
 
 
 def block(number: str, rows: int) -> Column:
-    """The block that a number belongs to."""
+    """Return the block of a number."""
     return F.expr(f"`{number}` div {rows}")
 
 
 def by_number(frame: DataFrame, number: str) -> DataFrame:
-    """`frame` with the rows of each number in one partition, where topologies have blocks.
+    """Return `frame` with the rows of each number in one partition, if topologies have blocks.
 
-    For several joins or windows that all have the number among their keys: Spark would exchange for each.
+    For several joins or windows that all have the number among their keys; otherwise Spark would exchange for
+    each.
     """
     return frame if rows_per_block(frame) is None else frame.repartition(TOPOLOGY, number)
 
 
 def partitioned(frame: DataFrame, partitions: int) -> DataFrame:
-    """`frame` by topology, or by topology and number if it has numbers and topologies have blocks."""
+    """Partition `frame` by topology, or by topology and number if it has numbers and topologies
+    have blocks.
+    """
     number = next((name for name in NUMBERS if name in frame.columns), None)
     if number is None or rows_per_block(frame) is None:
         return frame.repartition(partitions, TOPOLOGY)

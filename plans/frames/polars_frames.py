@@ -1,4 +1,4 @@
-"""Helpers of columnar passes: Arrow in and out, joins on the topology, rows looked up by topology and id."""
+"""Helpers of columnar passes for Arrow conversion, joins on the topology, and look-ups by topology and id."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple
@@ -15,30 +15,30 @@ from penstock.plans.tables.column_types import TOPOLOGY
 
 Places = npt.NDArray[np.int32]
 NONE = -1
-_CELLS_A_ROW = 8
+_CELLS_PER_ROW = 8
 _FEW_CELLS = 1 << 16
 
 
 class Cells(NamedTuple):
-    """An index of a table's rows: one cell for each id, topology by topology."""
+    """An index of a table's rows with one cell per possible id, topology by topology."""
 
-    topologies: Ints  #: in order
+    topologies: Ints  #: sorted
     first: Ints  #: each topology's first cell
-    spans: Ints  #: and its number of cells
-    places: Places  #: per cell; the last one, which belongs to no row, is NONE
-    in_runs: Ints  #: topologies in the order of the table
-    numbers: Ints  #: and the place of each of those in `topologies`
+    spans: Ints  #: number of cells of each topology
+    places: Places  #: position per cell; the last cell belongs to no row and is NONE
+    in_runs: Ints  #: topologies in table order
+    numbers: Ints  #: position of each of those in `topologies`
 
 
 def places_by_cells(
     topologies: pl.Series, ids: pl.Series | None, of_topologies: pl.Series, of_ids: pl.Series | None
 ) -> Places | None:
-    """The place of each (topology, id) of the first two columns in the other two, or NONE.
+    """Return the position of each (topology, id) of the first two columns in the other two, or NONE.
 
-    Without ids, rows are found by topology.
+    Without ids, rows are looked up by topology alone.
 
-    None if direct addressing does not apply: a key is duplicated or null, an id is negative or not an Int32,
-    or ids are sparse.
+    Return None if direct addressing does not apply: a key is duplicated or null, an id is negative or not an
+    Int32, or ids are sparse.
     """
     if not len(topologies) or not _are_keys(topologies, ids):
         return None
@@ -47,7 +47,7 @@ def places_by_cells(
 
 
 def cells_of(topologies: pl.Series, ids: pl.Series | None) -> Cells | None:
-    """The cells of a table's rows; None if it has no rows or direct addressing does not apply."""
+    """Build the cells of a table's rows; None if it has no rows or direct addressing does not apply."""
     if not len(topologies) or not _are_keys(topologies, ids):
         return None
     in_runs, starts, lengths = _runs(topologies.to_numpy())
@@ -62,7 +62,7 @@ def cells_of(topologies: pl.Series, ids: pl.Series | None) -> Cells | None:
     spans_of_runs = np.maximum.reduceat(own_ids, starts)[by_topology].astype(np.int64) + 1
     spans = np.maximum.reduceat(spans_of_runs, np.flatnonzero(is_new))
     count = int(spans.sum())
-    if count > _FEW_CELLS + _CELLS_A_ROW * len(topologies):
+    if count > _FEW_CELLS + _CELLS_PER_ROW * len(topologies):
         return None
     first = np.cumsum(spans) - spans
     own = np.repeat(first[numbers], lengths) + own_ids
@@ -99,15 +99,15 @@ def _are_keys(topologies: pl.Series, ids: pl.Series | None) -> bool:
 
 
 def _runs(topologies: Ints) -> tuple[Ints, Ints, Ints]:
-    """The topology, start and length of each run of rows of one topology."""
+    """Return the topology, start and length of each run of rows of one topology."""
     starts = np.flatnonzero(np.concatenate(([True], topologies[1:] != topologies[:-1])))
     return topologies[starts], starts, np.diff(starts, append=len(topologies))
 
 
 MANY = 1000
-"""From this many rows on, arrays are faster."""
+"""Rows from which arrays are faster."""
 
-_ROWS_OF_A_CHUNK = 1 << 22
+_ROWS_PER_CHUNK = 1 << 22
 """Few enough that the strings of a column take less than 2 GiB, the limit of Arrow's 32-bit offsets."""
 
 _STRINGS = pa.list_(pa.string())
@@ -117,25 +117,25 @@ Kernel = Callable[[pa.Table], pa.RecordBatch]
 
 
 def from_arrow(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
-    """An Arrow table as a frame."""
+    """Convert an Arrow table to a frame."""
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)
     return frame
 
 
 def to_arrow(frame: pl.DataFrame, table: str, kept: pl.Series | None = None) -> pa.Table:
-    """The declared columns of `table`, with exactly the declared types; the rows that are `kept`, or all."""
+    """Return the declared columns of `table`, with the declared types; only the `kept` rows, if given."""
     return pa.concat_tables(arrow_parts(frame, table, kept))
 
 
 def arrow_parts(
-    frame: pl.DataFrame, table: str, kept: pl.Series | None = None, rows: int = _ROWS_OF_A_CHUNK
+    frame: pl.DataFrame, table: str, kept: pl.Series | None = None, rows: int = _ROWS_PER_CHUNK
 ) -> Iterator[pa.Table]:
-    """`to_arrow` of `rows` at a time; at least one part, which may be empty."""
+    """Yield the result of `to_arrow` in parts of `rows` rows; at least one part, which may be empty."""
     schema = TABLES[table]
     declared = frame[schema.names]
-    # Column by column: columns handed over together would be freed only together, and leaving rows out
-    # needs memory for one column at a time.
+    # Column by column: columns handed over together would be freed only together, and filtering needs memory
+    # for one column at a time.
     for start in range(0, len(declared) or 1, rows):
         part = declared.slice(start, rows)
         mask = None if kept is None else kept.slice(start, rows)
@@ -144,7 +144,7 @@ def arrow_parts(
 
 
 def _as_declared(column: pl.Series, kind: pa.DataType) -> pa.Array:
-    """The column converted to that type with as few copies as possible."""
+    """Convert a column to the declared type with as few copies as possible."""
     if column.null_count() == len(column):
         return pa.nulls(len(column), kind)
     newest = pa.types.is_string(kind) or kind == _STRINGS
@@ -153,19 +153,19 @@ def _as_declared(column: pl.Series, kind: pa.DataType) -> pa.Array:
 
 
 def empty(table: str) -> pl.DataFrame:
-    """A declared table without rows."""
-    # Not empty_table: it imports pandas.
+    """Return a declared table without rows."""
+    # Not empty_table, which imports pandas.
     return from_arrow(pa.Table.from_batches([], TABLES[table]))
 
 
 def join_topology(
     left: pl.DataFrame, right: pl.DataFrame, on: Mapping[str, str], how: How = "inner"
 ) -> pl.DataFrame:
-    """`left` joined with `right` on the topology and on columns of left and right as `on` pairs them.
+    """Join `left` with `right` on the topology and on the pairs of columns in `on` (left to right).
 
-    Out: the columns of left, then those of right without its keys, as join_local gives them.
-    Rows keep the order of `left`. If (topology, id), or the topology alone, is unique in `right`,
-    rows are found by direct addressing, at under half the cost of a hash join.
+    Return the columns of left, then the columns of right without its keys, as join_local. Rows keep the order
+    of `left`. If (topology, id), or the topology alone, is unique in `right`, rows are found by direct
+    addressing, at under half the cost of a hash join.
     """
     if len(on) <= 1 and len(left) >= MANY:
         left_column, right_column = next(iter(on.items()), (None, None))
@@ -187,7 +187,7 @@ def join_topology(
 
 
 def _taken(left: pl.DataFrame, right: pl.DataFrame, at: Places, how: How) -> pl.DataFrame:
-    """The join; `at` has for each row of left the place of its row of right."""
+    """Join by position; `at` is the position in right of each row of left."""
     if how != "left":
         kept = at < 0 if how == "anti" else at >= 0
         if not kept.all():
@@ -199,12 +199,12 @@ def _taken(left: pl.DataFrame, right: pl.DataFrame, at: Places, how: How) -> pl.
 
 
 def rename(frame: pl.DataFrame, **names: str) -> pl.DataFrame:
-    """The topology and the columns `names` maps to, renamed: rename(frame, new="old")."""
+    """Select the topology and the columns that `names` maps to, renamed: rename(frame, new="old")."""
     return frame.select(TOPOLOGY, **{new: pl.col(old) for new, old in names.items()})
 
 
 def walk(rows: pl.DataFrame, order: list[str], kernel: Kernel, schema: pa.Schema) -> pl.DataFrame:
-    """`kernel` of a Spark walk pass applied to all rows, sorted by topology and `order`."""
+    """Apply the `kernel` of a Spark walk pass to all rows, sorted by topology and `order`."""
     if rows.is_empty():
         return from_arrow(pa.Table.from_batches([], schema))
     ordered = rows.sort(TOPOLOGY, *order)
@@ -212,7 +212,7 @@ def walk(rows: pl.DataFrame, order: list[str], kernel: Kernel, schema: pa.Schema
 
 
 def look_up(rows: pl.DataFrame, lookup: pl.DataFrame, on: Mapping[str, str]) -> pl.DataFrame:
-    """The left join of `rows` with `lookup`, which has at most one row per key; see frames.join_topology.
+    """Left-join `rows` with `lookup`, which has at most one row per key; see join_topology.
 
     The columns of `rows` are not copied. Raises ValueError or polars' ShapeError if a key has several rows.
     """
@@ -228,9 +228,9 @@ def look_up(rows: pl.DataFrame, lookup: pl.DataFrame, on: Mapping[str, str]) -> 
 
 
 def places(rows: pl.DataFrame, lookup: pl.DataFrame, on: Mapping[str, str]) -> Places:
-    """The place in `lookup` of the row with each row's key, or NONE. `on`: one column of each, or none.
+    """Return the position in `lookup` of the row with each row's key, or NONE.
 
-    Raises ValueError if a key has several rows.
+    `on`: one pair of columns, or empty for the topology alone. Raises ValueError if a key has several rows.
     """
     row_column, lookup_column = next(iter(on.items()), (None, None))
     at = places_by_cells(
@@ -254,22 +254,22 @@ def places(rows: pl.DataFrame, lookup: pl.DataFrame, on: Mapping[str, str]) -> P
     return joined["place"].fill_null(NONE).to_numpy()
 
 
-# Groups of rows over arrays, and rows that repeat others.
+# Groups of rows over arrays, and repeated rows.
 
 
 def groups(frame: pl.DataFrame, *keys: str) -> Ints:
-    """Per row the first row of its topology with equal `keys` (null equals null)."""
+    """Return per row the first row of its topology with equal `keys` (null equals null)."""
     first = frame.with_row_index("_row").select(pl.col("_row").first().over(TOPOLOGY, *keys))
     return ints(first, "_row")
 
 
 def ints(frame: pl.DataFrame, column: str) -> Ints:
-    """A column of integers without nulls as an array."""
+    """Return a column of integers without nulls as an array."""
     return frame[column].cast(pl.Int64).to_numpy()
 
 
 def first_of_equal(keys: Ints) -> Ints:
-    """Per row the first row with the same key."""
+    """Return per row the first row with the same key."""
     rows = np.arange(len(keys))
     in_order = np.sort(keys)
     if (in_order[1:] != in_order[:-1]).all():
@@ -282,16 +282,19 @@ def first_of_equal(keys: Ints) -> Ints:
 
 
 def first_rows(numbers: Ints) -> Ints:
-    """Per row the first row with the same number, of numbers that are not much above that of rows."""
+    """Return per row the first row with the same number; numbers must not exceed the number of
+    rows by much.
+    """
     first = np.empty(int(numbers.max(initial=-1)) + 1, np.int64)
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]
     return first[numbers]
 
 
 def number_in_turn(first: Ints, starts: Ints) -> Ints:
-    """Per row the number of its group among those that begin in the same stretch of rows.
+    """Return per row the rank of its group among the groups that begin in the same stretch of rows.
 
-    `first` is the first row of each row's group, and `starts` are those of stretches, which no group leaves.
+    `first`: the first row of each row's group. `starts`: the first row of each stretch; a group never spans
+    two.
     """
     counted = np.cumsum(first == np.arange(len(first)))
     before = np.repeat(counted[starts] - 1, np.diff(starts, append=len(first)))
@@ -300,14 +303,14 @@ def number_in_turn(first: Ints, starts: Ints) -> Ints:
 
 
 def count_in_groups(of_rows: Places, groups: int) -> Places:
-    """Per row how many rows before it are in its group; `of_rows` numbers the groups of rows from 0."""
+    """Return per row the number of earlier rows in its group; `of_rows` numbers the groups of rows from 0."""
     numbers, seen = np.zeros(len(of_rows), np.int32), np.zeros(groups, np.int32)
     run_loop(_count, len(of_rows), (of_rows,), (numbers, seen))
     return numbers
 
 
 def _count(of_rows: Places, numbers: Places, seen: Places) -> None:
-    """The loop (see run_loop)."""
+    """The compiled loop (see run_loop)."""
     for row in range(len(of_rows)):
         group = of_rows[row]
         numbers[row] = seen[group]
@@ -318,19 +321,19 @@ Int32s = npt.NDArray[np.int32]
 
 
 class RepeatedRows(NamedTuple):
-    """The row that each row repeats, and its number among the repetitions."""
+    """The original row of each repeated row, and its number among the repetitions."""
 
-    of: Ints
+    originals: Ints
     numbers: Int32s
 
     def taken(self, columns: pl.DataFrame) -> dict[str, npt.NDArray[np.generic]]:
-        """The columns of the repeated rows."""
-        return {column.name: column.to_numpy()[self.of] for column in columns}
+        """Return the columns of the original rows."""
+        return {column.name: column.to_numpy()[self.originals] for column in columns}
 
 
 def repeated_rows(counts: pl.Series) -> RepeatedRows:
-    """Each row repeated `counts` times."""
+    """Repeat each row `counts` times."""
     lengths = counts.to_numpy()
-    of = np.repeat(np.arange(len(lengths)), lengths)
+    originals = np.repeat(np.arange(len(lengths)), lengths)
     first = sums_before(lengths.astype(np.int64))
-    return RepeatedRows(of, (np.arange(len(of)) - first[of]).astype(np.int32))
+    return RepeatedRows(originals, (np.arange(len(originals)) - first[originals]).astype(np.int32))

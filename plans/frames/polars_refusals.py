@@ -1,4 +1,4 @@
-"""Refusals: topologies that Flink itself would not plan, with its exception class and message."""
+"""Find topologies that Flink would refuse to plan, in polars, with its exception class and message."""
 
 import numpy as np
 import polars as pl
@@ -38,7 +38,7 @@ _FIRST = {
 }
 _REASONS = {**_FIRST, "precedence": pl.List(pl.Int32())}
 NO_REASON = pl.DataFrame(schema=_REASONS)
-"""No row, as refusals gives them."""
+"""An empty result of `refusals`."""
 
 
 def refusals(
@@ -49,7 +49,7 @@ def refusals(
     message: pl.Expr,
     location: pl.Expr,
 ) -> pl.DataFrame:
-    """One row per reason to refuse, of rows that each give one. As plans.joins.refusals."""
+    """Return one reason to refuse per row of `rows`. As frames.spark_frames.refusals."""
     if rows.is_empty():
         return NO_REASON
     return rows.select(
@@ -63,7 +63,7 @@ def refusals(
 
 
 def refused_settings(job_settings: pl.DataFrame) -> pl.DataFrame:
-    """The settings that Flink refuses once it reads them. As plans.joins.refusals."""
+    """Return the settings that Flink refuses when it reads them. As frames.spark_frames.refused_settings."""
     refused = job_settings.select(TOPOLOGY, "setting_refusals").filter(
         pl.col("setting_refusals").list.len() > 0
     )
@@ -71,14 +71,16 @@ def refused_settings(job_settings: pl.DataFrame) -> pl.DataFrame:
 
 
 def settings_refused_at(settings: pl.DataFrame, stage: str, precedence: list[pl.Expr]) -> pl.DataFrame:
-    """The reasons that `settings` are where Flink reads them. As plans.joins.refusals."""
+    """Return the reasons that refused `settings` give at `stage`. As
+    frames.spark_frames.settings_refused_at.
+    """
     return refusals(settings, stage, precedence, pl.col("error"), pl.col("message"), pl.col("location"))
 
 
 def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
-    """One row per refused topology: the reason that Flink would raise first. As plans.joins.refusals.
+    """Return one row per refused topology, with the reason that Flink would raise first.
 
-    Precedences compare element by element, and a prefix comes first.
+    As frames.spark_frames.first_refusals. Precedences compare element by element; a prefix comes first.
     """
     reason_tables = [rows for rows in reasons if not rows.is_empty()]
     if not reason_tables:
@@ -95,23 +97,25 @@ def first_reasons(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def first_refused(refusals: list[pl.DataFrame]) -> pl.DataFrame:
-    """One row per refused topology: its first refusal among those of several layers, in their order."""
+    """Return one row per refused topology, the first of its refusals in several layers, in the order of the
+    layers.
+    """
     if not refusals:
         return pl.DataFrame(schema=_FIRST)
     return pl.concat(refusals).unique(TOPOLOGY, keep="first", maintain_order=True)
 
 
 def without_topologies(rows: pl.DataFrame, refused: Ints) -> pl.DataFrame:
-    """The rows of topologies that are not among `refused`, which are in order."""
+    """Drop the rows of topologies in `refused` (sorted)."""
     kept = rows_to_keep(rows, refused)
     return rows if kept is None else rows.filter(kept)
 
 
 def rows_to_keep(rows: pl.DataFrame, refused: Ints) -> pl.Series | None:
-    """The rows of topologies that are not in `refused` (sorted); None for all rows."""
+    """Return a mask of the rows of topologies that are not in `refused` (sorted); None for all rows."""
     if not len(refused) or rows.is_empty():
         return None
-    # An anti join would read each row.
+    # An anti join would read every row.
     of_topologies = runs(rows[TOPOLOGY].to_numpy())
     in_runs = rows[TOPOLOGY].to_numpy()[of_topologies.starts]
     kept = refused[np.minimum(np.searchsorted(refused, in_runs), len(refused) - 1)] != in_runs
@@ -121,19 +125,19 @@ def rows_to_keep(rows: pl.DataFrame, refused: Ints) -> pl.Series | None:
 def reject_refused(
     refused: pl.DataFrame, topologies: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """Rows of the table rejected. In: refused (see first_refusals), topologies, job_settings.
+    """Return rows of the table rejected, from `refused` (see first_refusals), topologies and job_settings.
 
-    As plans.joins.refusals.
+    As frames.spark_frames.reject_refused.
     """
     if refused.is_empty():
         return empty("rejected")
-    ours_to_refuse = pl.col("error") == TOO_MANY_TASKS
+    is_own_limit = pl.col("error") == TOO_MANY_TASKS
     error = pl.struct(
         "error",
         "location",
         pl.col("message").alias("found"),
-        pl.when(ours_to_refuse).then(pl.lit(ALLOWED_TASKS)).otherwise(pl.lit(ALLOWED)).alias("allowed"),
-        pl.when(ours_to_refuse).then(pl.lit(HINT_TASKS)).otherwise(pl.lit(HINT)).alias("hint"),
+        pl.when(is_own_limit).then(pl.lit(ALLOWED_TASKS)).otherwise(pl.lit(ALLOWED)).alias("allowed"),
+        pl.when(is_own_limit).then(pl.lit(HINT_TASKS)).otherwise(pl.lit(HINT)).alias("hint"),
     )
     before, after = map(pl.lit, AROUND_FOUND)
     whole = pl.concat_str("location", before, "message", after)
@@ -157,10 +161,10 @@ def reject_refused(
         .group_by(TOPOLOGY, maintain_order=True)
         .agg("errors")
     )
-    said = pl.when(ours_to_refuse).then(whole).otherwise("message").alias("message")
-    return join_topology(rows.drop("errors").with_columns(said), errors, {}).select(*REJECTED.names)
+    message = pl.when(is_own_limit).then(whole).otherwise("message").alias("message")
+    return join_topology(rows.drop("errors").with_columns(message), errors, {}).select(*REJECTED.names)
 
 
 def _limited(column: str) -> pl.Expr:
-    """Foreign text as a message shows it, cut to its limit."""
+    """Cut foreign text to the limit of messages."""
     return pl.col(column).map_elements(limited, return_dtype=pl.String)

@@ -1,4 +1,4 @@
-"""Joins, renaming, numbering and texts of DataFrames, for all passes."""
+"""Joins, renaming, numbering, texts and refusals of DataFrames, for all passes."""
 
 from collections.abc import Mapping
 from functools import reduce
@@ -18,11 +18,13 @@ from penstock.plans.tables import REJECTED
 from penstock.plans.tables.column_types import TOPOLOGY
 
 MOST_BROADCAST_GROUPS = 500_000
-"""Groups that every executor can hold."""
+"""The most groups that are broadcast to every executor."""
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
-    """A table that is empty, and known to be: PySpark's own way starts Python workers that look."""
+    """Return an empty DataFrame that Spark knows to be empty; PySpark's own way starts Python workers to find
+    out.
+    """
     session, jvm = spark._jsparkSession, spark._jvm
     assert jvm is not None
     return DataFrame(
@@ -31,12 +33,12 @@ def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
 
 
 def join_local(left: DataFrame, right: DataFrame, on: Mapping[str, str], how: str = "inner") -> DataFrame:
-    """`left` joined with `right` on the topology and on columns of left and right as `on` pairs them.
+    """Join `left` with `right` on the topology and on the pairs of columns in `on` (left to right).
 
-    Out: the columns of left, then those of right without its keys; the two sets of names must be disjoint. A
-    shuffled hash join that builds `right`: with both sides partitioned by topology nothing is exchanged or
-    sorted. Where topologies have blocks, `right` is broadcast if it is joined on the topology alone: it has
-    few rows for each topology then, and the rows of left stay where they are.
+    Return the columns of left, then the columns of right without its keys; the two sets of names must be
+    disjoint. It is a shuffled hash join that builds `right`: if both sides are partitioned by topology,
+    nothing is exchanged or sorted. If topologies have blocks and the join is on the topology alone, `right`,
+    which then has few rows per topology, is broadcast, and the rows of left are not moved.
     """
     return _joined(left, right, on, how, broadcast=not on and rows_per_block(left) is not None)
 
@@ -45,11 +47,11 @@ def _joined(
     left: DataFrame, right: DataFrame, on: Mapping[str, str], how: str, *, broadcast: bool
 ) -> DataFrame:
     keys = {TOPOLOGY: TOPOLOGY, **on}
-    # Renamed, not qualified by alias: Spark forgets how a checkpoint is partitioned when it has to tell two
-    # uses of it apart and its columns carry qualifiers.
+    # Renamed, not qualified by alias: Spark loses the partitioning of a checkpoint when it distinguishes two
+    # uses of it and the columns carry qualifiers.
     names = {name: f"_key_{index}" for index, name in enumerate(keys.values())}
     renamed = right.withColumnsRenamed(names)
-    # As text: PySpark sends the JVM some ten messages for each column that is built out of objects.
+    # As text: PySpark sends the JVM some ten messages for each column built from objects.
     condition = F.expr(" AND ".join(f"`{column}` = {names[key]}" for column, key in keys.items()))
     hinted = F.broadcast(renamed) if broadcast else renamed.hint("shuffle_hash")
     joined = left.join(hinted, condition, how)
@@ -64,11 +66,10 @@ def join_groups(
     *,
     at_most: DataFrame,
 ) -> DataFrame:
-    """As join_local, where many rows of left may have one row of `groups`.
+    """As join_local, for joins in which many rows of left may match one row of `groups`.
 
-    Where topologies have blocks, a shuffle would send all rows of a group to one task: groups are broadcast,
-    unless there are so many that each has only few rows. The rows of `at_most`, which are counted, bound
-    their number.
+    If topologies have blocks, a shuffle would send all rows of a group to one task. So groups are broadcast,
+    unless they are so many that each has only few rows. `at_most` bounds their number; its rows are counted.
     """
     broadcast = rows_per_block(left) is not None and _few(at_most)
     return _joined(left, groups, on, how, broadcast=broadcast)
@@ -79,15 +80,16 @@ def _few(groups: DataFrame) -> bool:
 
 
 def join_few(rows: DataFrame, few: DataFrame, on: Mapping[str, str]) -> DataFrame:
-    """As join_local, where `few` has at most a row for each topology or block: `rows` stay where they are.
+    """As join_local, if `few` has at most one row per topology or block: `rows` are not moved.
 
-    Spark would else exchange `rows` as `few` lies, which may be by topology alone: a giant in one task.
+    Otherwise Spark would exchange `rows` to match the partitioning of `few`, which may be by topology alone
+    and put a giant into one task.
     """
     return _joined(rows, few, on, "inner", broadcast=rows_per_block(rows) is not None)
 
 
 def rename(frame: DataFrame, **names: str) -> DataFrame:
-    """The topology and the columns `names` maps to, renamed: rename(df, new="old")."""
+    """Select the topology and the columns that `names` maps to, renamed: rename(df, new="old")."""
     return frame.selectExpr(TOPOLOGY, *(f"`{old}` AS `{new}`" for new, old in names.items()))
 
 
@@ -95,7 +97,7 @@ _IS_NULL = " is null"
 
 
 def without_null_lists(rows: DataFrame, schema: pa.Schema) -> DataFrame:
-    """The columns of `schema`, with empty lists for null, and columns that say which lists are null."""
+    """Return the columns of `schema` with empty lists for null, and flag columns that mark the null lists."""
     columns = []
     for field in schema:
         column = F.col(field.name)
@@ -107,7 +109,7 @@ def without_null_lists(rows: DataFrame, schema: pa.Schema) -> DataFrame:
 
 
 def with_null_lists(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of `schema` as they were before `without_null_lists`."""
+    """Restore the columns of `schema` from a result of `without_null_lists`."""
     columns = []
     for field in schema:
         column = rows.column(field.name)
@@ -122,23 +124,23 @@ def _may_be_null(field: pa.Field) -> bool:
 
 
 def limited_column(text: Column, most: int = MOST_CHARACTERS) -> Column:
-    """The text, or its first `most` characters and how many more there are."""
+    """Return the text, or its first `most` characters and the number of further ones."""
     more = F.length(text) - most
     count = F.format_number(more, 0)
     cut = F.concat(F.substring(text, 1, most), F.lit("… ("), count, F.lit(" more characters)"))
     return F.when(more > 0, cut).otherwise(text)
 
 
-_ROWS_OF_A_BLOCK = 250_000
+_ROWS_PER_BLOCK = 250_000
 
 
 def number_in_order(rows: DataFrame, order: str, number: str) -> DataFrame:
-    """`rows` with the column `number`: how many rows of the topology have a smaller `order`.
+    """Add the column `number`, the number of rows of the topology with a smaller `order`.
 
-    `order` holds whole numbers from 0, no two of a topology alike. Rows are counted and ordered within blocks
-    of them; the counts of the blocks before are added, so that no task sees a whole topology.
+    `order` contains distinct whole numbers from 0 per topology. Rows are counted and ordered within blocks,
+    and the counts of earlier blocks are added, so no task sees a whole topology.
     """
-    placed = rows.select("*", block(order, rows_per_block(rows) or _ROWS_OF_A_BLOCK).alias("block"))
+    placed = rows.select("*", block(order, rows_per_block(rows) or _ROWS_PER_BLOCK).alias("block"))
     counts = placed.groupBy(TOPOLOGY, "block").agg(F.count(F.lit(1)).alias("rows"))
     before = Window.partitionBy(TOPOLOGY).orderBy("block").rowsBetween(Window.unboundedPreceding, -1)
     offsets = counts.select(
@@ -152,7 +154,7 @@ def number_in_order(rows: DataFrame, order: str, number: str) -> DataFrame:
     )
 
 
-# Refusals: topologies that Flink itself would not plan, with its exception class and message.
+# Refusals: topologies that Flink would refuse to plan, with its exception class and message.
 
 
 def refusals(
@@ -163,7 +165,7 @@ def refusals(
     message: Column,
     location: Column,
 ) -> DataFrame:
-    """One row per reason to refuse, of rows that each give one.
+    """Return one reason to refuse per row of `rows`.
 
     Out: topology_id, error_stage, precedence (array of int: Flink raises the smallest first), error, message,
     location.
@@ -179,25 +181,27 @@ def refusals(
 
 
 def refused_settings(job_settings: DataFrame) -> DataFrame:
-    """The settings that Flink refuses once it reads them: topology_id and the columns of SETTING_REFUSAL."""
+    """Return the settings that Flink refuses when it reads them, in topology_id and the columns of
+    SETTING_REFUSAL.
+    """
     return job_settings.select(TOPOLOGY, F.inline("setting_refusals"))
 
 
 def settings_refused_at(settings: DataFrame, stage: str, precedence: list[Column]) -> DataFrame:
-    """The reasons (see refusals) that `settings` (see refused_settings) are where Flink reads them."""
+    """Return the reasons (see refusals) that `settings` (see refused_settings) give at `stage`."""
     message, location = F.col("message"), F.col("location")
     return refusals(settings, stage, precedence, F.col("error"), message, location)
 
 
 def first_of_topology(rows: DataFrame, order: list[str]) -> DataFrame:
-    """Each topology's first row by `order`; a refusal needs no other."""
+    """Return each topology's first row by `order`; a refusal needs no other."""
     first = F.min(F.struct(*order, *(name for name in rows.columns if name not in (TOPOLOGY, *order))))
     first_rows = rows.groupBy(TOPOLOGY).agg(first.alias("first"))
     return first_rows.select(*(TOPOLOGY if name == TOPOLOGY else f"first.{name}" for name in rows.columns))
 
 
 def first_refusals(reasons: list[DataFrame]) -> DataFrame:
-    """One row per refused topology: the reason that Flink would raise first."""
+    """Return one row per refused topology, with the reason that Flink would raise first."""
     first = F.min(F.struct("precedence", "error_stage", "error", "message", "location")).alias("first")
     return (
         reduce(DataFrame.unionByName, reasons)
@@ -208,9 +212,9 @@ def first_refusals(reasons: list[DataFrame]) -> DataFrame:
 
 
 def reject_refused(refused: DataFrame, topologies: DataFrame, job_settings: DataFrame) -> DataFrame:
-    """Rows of the table rejected. In: refused (see first_refusals), topologies, job_settings.
+    """Return rows of the table rejected, from `refused` (see first_refusals), topologies and job_settings.
 
-    Beside Flink's error of a setting stands Penstock's.
+    Flink's error for a setting is followed by Penstock's.
     """
     places = topologies.select(TOPOLOGY, "name", "source_file", "source_line")
     settings = job_settings.select(TOPOLOGY, "setting_refusals")

@@ -1,4 +1,4 @@
-"""The declared tables as Spark's schemas, and DataFrames that have them."""
+"""Declared tables as Spark schemas, and DataFrames that conform to them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,7 +40,9 @@ _SIMPLE: dict[pa.DataType, DataType] = {
 
 @cache
 def spark_schema(table: str) -> StructType:
-    """The schema of a declared table, with comments as metadata. Values inside columns are not null."""
+    """Return the schema of a declared table, with comments as metadata. Values inside columns
+    are not null.
+    """
     return StructType(
         [
             StructField(
@@ -55,26 +57,26 @@ def spark_schema(table: str) -> StructType:
 
 
 def spark_type(kind: pa.DataType) -> DataType:
-    """Spark's type for a column type of plans.tables."""
+    """Return Spark's type for a column type of plans.tables."""
     if pa.types.is_map(kind):
         return MapType(spark_type(kind.key_type), spark_type(kind.item_type), valueContainsNull=False)
     if pa.types.is_list(kind):
         return ArrayType(spark_type(kind.value_type), containsNull=False)
     if pa.types.is_struct(kind):
-        # Nullable, though no value is null: PySpark's toArrow fails where the whole struct is null otherwise.
+        # Nullable, though no value is null: otherwise PySpark's toArrow fails if the whole struct is null.
         return StructType([StructField(field.name, spark_type(field.type)) for field in kind])
     return _SIMPLE[kind]
 
 
 def column_types(frame: DataFrame) -> dict[str, str]:
-    """Column to the name of its type, as require_schema takes them."""
+    """Return column to type name, in the form that require_schema takes."""
     return {field.name: field.dataType.simpleString() for field in frame.schema.fields}
 
 
 def conform(frame: DataFrame, table: str) -> DataFrame:
-    """`frame` with exactly the declared columns of `table`, in order, with their comments.
+    """Return `frame` with exactly the declared columns of `table`, in order, with their comments.
 
-    Raises SchemaError naming every column that is missing, extra or of another type.
+    Raises SchemaError, which names every missing column, extra column and column of another type.
     """
     require_schema(column_types(frame), table)
     columns = {field.name: field for field in frame.schema.fields}
@@ -86,9 +88,9 @@ def conform(frame: DataFrame, table: str) -> DataFrame:
 
 
 def free(kept: DataFrame) -> None:
-    """Give back the storage of what `cut_lineage` has kept; it can no longer be read then.
+    """Release the storage of a result of `cut_lineage`, which cannot be read afterwards.
 
-    A session that has been stopped has given it back.
+    A stopped session has released it already.
     """
     context: Any = kept.sparkSession.sparkContext
     with unless_ended(kept.sparkSession):
@@ -102,7 +104,7 @@ def free(kept: DataFrame) -> None:
 
 
 def has_ended(spark: Any) -> bool:
-    """Whether a session, classic or Connect, has been stopped, or its JVM has ended."""
+    """Return whether a session, classic or Connect, has been stopped, or its JVM has ended."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return bool(spark.is_stopped)
     java: Any = spark.sparkContext._jsc
@@ -114,7 +116,9 @@ def has_ended(spark: Any) -> bool:
 
 @contextmanager
 def unless_ended(spark: Any) -> Iterator[None]:
-    """Pass over errors of the block where the session has ended: what it would put in order is gone, too."""
+    """Ignore errors of the block if the session has ended, as the resources to clean up are
+    then gone, too.
+    """
     try:
         yield
     except Exception:
@@ -123,28 +127,27 @@ def unless_ended(spark: Any) -> Iterator[None]:
 
 
 def cut_lineage(rows: DataFrame) -> DataFrame:
-    """`rows`, computed now and kept, with their partitioning and without their history (see keep)."""
+    """Compute and checkpoint `rows` now, with their partitioning and without their lineage (see keep)."""
     kept = keep(rows)
     compute(kept)
     return kept
 
 
 def keep(rows: DataFrame) -> DataFrame:
-    """`rows` with their partitioning, kept once they are computed: by `compute`, or by the first reader.
+    """Return `rows` checkpointed on first use (by `compute` or by a reader), with their partitioning.
 
-    Until then the caller has to hold a reference to `rows`: tasks report to metrics of its plan, and Spark
-    complains if they are gone.
-    If the Spark context has a checkpoint directory, rows are computed at once and kept there. If not, the
-    executors keep them; on a cluster two executors keep each block, so that the run survives the loss of one.
-    Giants are kept on disk.
+    Until then the caller must hold a reference to `rows`: tasks report to metrics of its plan, and Spark
+    complains if they are gone. If the Spark context has a checkpoint directory, rows are computed at once and
+    stored there. Otherwise the executors store them; on a cluster two executors store each block, so that the
+    run survives the loss of one. Giants are stored on disk.
 
-    Spark's checkpoint forgets the partitioning where its optimizer has taken out aliases: the columns are
-    named as before, the partitioning as without them. It is said here by the columns.
+    Spark's checkpoint loses the partitioning if its optimizer removed aliases: the columns have their new
+    names, the partitioning refers to the old ones. It is expressed by the new columns here.
 
     `localCheckpoint` keeps the size that Spark estimated for the plan it cuts. The estimate of a join is the
-    product of its sides, so that a table which is joined with itself round after round gets one whose digits
-    double every time, until the driver does nothing but multiply. Python has no API for a checkpoint without
-    that estimate, hence the constructor of Spark's own LogicalRDD.
+    product of its sides, so a table that is joined with itself in every round gets an estimate whose digits
+    double each time, until the driver only multiplies. Python has no API for a checkpoint without that
+    estimate, hence the constructor of Spark's own LogicalRDD.
     """
     spark = rows.sparkSession
     context = spark.sparkContext
@@ -153,7 +156,7 @@ def keep(rows: DataFrame) -> DataFrame:
     elif not str(context.master).startswith("local"):
         kept = rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY_2)
     elif rows_per_block(rows) is not None:
-        # Rows of a giant that are kept as objects leave the heap too small for the joins.
+        # A giant's rows stored as objects would leave the heap too small for the joins.
         kept = rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
     else:
         kept = rows.localCheckpoint(eager=False)
@@ -180,9 +183,9 @@ def keep(rows: DataFrame) -> DataFrame:
 
 
 def compute(kept: DataFrame) -> None:
-    """Compute a DataFrame that `keep` returned, unless that has been done.
+    """Compute a DataFrame that `keep` returned, unless it has been computed.
 
-    It reads one row of each partition; Spark's own eager checkpoint reads everything it has just written.
+    Reads one row of each partition; Spark's own eager checkpoint reads back everything it has just written.
     """
     if not kept._jdf.logicalPlan().rdd().isCheckpointed():
         jvm: Any = kept.sparkSession._jvm
@@ -200,7 +203,9 @@ def _frame_of_plan(plan: Any, like: DataFrame) -> DataFrame:
 
 
 def java_class(jvm: Any, name: str) -> Any:
-    """The class `name`: one look-up, where `jvm.a.b.C` looks in all jars for classes `a` and `a.b`, too."""
+    """Return the class `name` in one look-up; `jvm.a.b.C` also searches all jars for classes
+    `a` and `a.b`.
+    """
     return getattr(jvm, name)
 
 
@@ -209,7 +214,9 @@ def _scala_object(jvm: Any, name: str) -> Any:
 
 
 def _by_columns(jvm: Any, partitioning: Any, computed: Any, columns: Any) -> Any:
-    """A hash partitioning by some of the columns `computed`, expressed by `columns` at the same positions."""
+    """Express a hash partitioning by some of the columns `computed` in terms of `columns` at the same
+    positions.
+    """
     if partitioning.getClass().getSimpleName() != "HashPartitioning":
         return partitioning
     place = {computed.apply(i).exprId().id(): i for i in range(computed.size())}

@@ -1,4 +1,4 @@
-"""Runs a sequential walk over whole topologies."""
+"""Run a sequential walk over whole topologies."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,21 +31,22 @@ from penstock.plans.tables.column_types import TOPOLOGY
 
 Compact = Callable[[pa.Table], pa.Table]
 Walk = Callable[..., Iterable[pa.RecordBatch]]
-"""Of a table for each part, with whole topologies each, to batches of what it finds. Where a topology has
-blocks, a column of texts is a dictionary, and one without a value has the type null."""
+"""From one table per part, each with whole topologies, to batches of results. If a topology has blocks, a
+text column is a dictionary, and a column without values has the type null.
+"""
 
 
 def unchanged(rows: pa.Table) -> pa.Table:
-    """Rows that hold nothing but what the walk needs."""
+    """Return rows that contain only columns the walk needs."""
     return rows
 
 
 class Part:
-    """Rows that a walk reads: of nodes or of edges.
+    """Rows read by a walk, either nodes or edges.
 
-    `number` is the column that numbers nodes or vertices (of an edge: those of its source), by which rows are
-    sorted within a topology, then by `order`. `compact` takes out what the walk has no need of, such as
-    texts; it gets some of the rows at a time.
+    `number`: the column that numbers nodes or vertices (of an edge: its source), by which rows are sorted
+    within a topology, then by `order`. `compact` removes data that the walk does not need, such as texts; it
+    gets some of the rows at a time.
     """
 
     def __init__(self, rows: DataFrame, number: str, *order: str, compact: Compact = unchanged) -> None:
@@ -53,9 +54,9 @@ class Part:
 
 
 def whole_topologies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Regroups batches of rows sorted by topology into tables that hold only whole topologies.
+    """Regroup batches of rows sorted by topology into tables that contain only whole topologies.
 
-    A topology of many batches is put together once, when its last row has come, so that the work stays
+    A topology of many batches is assembled once, after its last row has arrived, so that the work stays
     linear.
     """
     pending: list[pa.RecordBatch] = []
@@ -79,18 +80,18 @@ def whole_topologies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def walk_topologies(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> DataFrame:
-    """Rows of `schema` that `walk` finds in whole topologies.
+    """Return rows of `schema`, the results of `walk` over whole topologies.
 
-    Parts must be partitioned by topology, unless topologies have blocks (see plans.joins.packed_blocks). Then
-    blocks are sorted and packed in parallel, one task for each topology walks, and what it finds is unpacked
-    in parallel again, so that this task touches few values, however many rows there are.
+    Parts must be partitioned by topology, unless topologies have blocks (see frames.packed_blocks). Then
+    blocks are sorted and packed in parallel, one task per topology walks, and its results are unpacked in
+    parallel again, so that this task touches few values, however many rows there are.
     """
     size = rows_per_block(parts[0].rows)
     return _walk_rows(parts, walk, schema) if size is None else _walk_blocks(parts, walk, schema, size)
 
 
 def nothing_found(rows: DataFrame, schema: pa.Schema) -> DataFrame:
-    """The empty result of a walk without rows, which saves starting workers."""
+    """Return the empty result of a walk without rows, which saves starting workers."""
     return no_rows(rows.sparkSession, from_arrow_schema(schema))
 
 
@@ -147,14 +148,14 @@ def _walk_blocks(parts: Sequence[Part], walk: Walk, schema: pa.Schema, size: int
 
 @contextmanager
 def _freed_memory_given_back() -> Iterator[None]:
-    """Arrow's memory comes from an allocator that soon gives back to the system what a walk lets go.
+    """Use an allocator for Arrow that soon returns memory freed by a walk to the operating system.
 
-    With its usual one, the walk over ten million nodes takes a quarter more memory.
+    With the default allocator, the walk over ten million nodes takes a quarter more memory.
     """
     usual = pa.default_memory_pool()
     try:
         pa.set_memory_pool(pa.jemalloc_memory_pool())
-    except NotImplementedError:  # missing in some builds of Arrow
+    except NotImplementedError:  # absent from some builds of Arrow
         pa.set_memory_pool(pa.system_memory_pool())
     try:
         yield
@@ -163,14 +164,14 @@ def _freed_memory_given_back() -> Iterator[None]:
 
 
 def _each_topology(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, dict[int, list[pa.Buffer]]]]:
-    """(topology, part to its packed blocks) of rows of PACKED, sorted."""
+    """Yield (topology, part to its packed blocks) of sorted rows of PACKED."""
     packed_rows = chain.from_iterable(map(blocks_of, batches))
-    for topology, of_topology in groupby(packed_rows, key=itemgetter(0)):
-        yield topology, _blocks_by_part(of_topology)
+    for topology, topology_rows in groupby(packed_rows, key=itemgetter(0)):
+        yield topology, _blocks_by_part(topology_rows)
 
 
 def _blocks_by_part(rows: Iterator[tuple[int, int, pa.Buffer]]) -> dict[int, list[pa.Buffer]]:
-    """A separate function, so that no reference to the last block is kept while a walk runs."""
+    """Group blocks by part, in a separate function so that no reference to the last block survives a walk."""
     blocks: dict[int, list[pa.Buffer]] = {}
     for _, part, block_of_part in rows:
         blocks.setdefault(part, []).append(block_of_part)
@@ -184,7 +185,7 @@ def _packed(part: Part, place: int, size: int) -> DataFrame:
 
 
 def _spread(blocks: DataFrame) -> DataFrame:
-    """`blocks` dealt to the partitions in turn: a hash would give some partitions several, others none."""
+    """Deal `blocks` to the partitions in turn; a hash would give some partitions several and others none."""
     partitions = int(blocks.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
     place = F.pmod(F.hash(TOPOLOGY).cast("bigint") + F.col(BLOCK), F.lit(partitions))
     return blocks.repartitionById(partitions, place.cast("int"))

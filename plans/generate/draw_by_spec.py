@@ -1,6 +1,6 @@
 """Topologies drawn by a spec file.
 
-The keys are those of NAMB's workflow schema: A. Pagliari, F. Huet, G. Urvoy-Keller, "NAMB: A quick and
+The keys follow NAMB's workflow schema: A. Pagliari, F. Huet, G. Urvoy-Keller, "NAMB: A quick and
 flexible stream processing application prototype generator", CCGrid 2020; https://github.com/ale93p/namb.
 """
 
@@ -30,17 +30,17 @@ from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.topology.rules import shorten
 from penstock.plans.vocabulary import Kind, Partitioner
 
-# Spec files: what they may hold, and how they are read.
+# Spec files: their content, and how they are read.
 
 
 class SpecDistribution(NamedTuple):
-    """`values` with relative `weights`; empty weights: all are equally likely."""
+    """`values` with relative `weights`; without weights, all are equally likely."""
 
     values: Sequence[Any]
     weights: Sequence[float] = ()
 
     def draw(self, random: Random) -> Any:
-        """One of the values."""
+        """Draw one of the values."""
         if len(self.values) == 1:
             return self.values[0]
         if self.weights:
@@ -49,7 +49,7 @@ class SpecDistribution(NamedTuple):
 
 
 def distribution_of(entry: Any) -> SpecDistribution:
-    """A Distribution as a spec file writes it.
+    """Parse a distribution in the notation of spec files.
 
     One value; a list of values, all equally likely; an object of values to weights; or `{min: 2, max: 5}`,
     whole numbers that are all equally likely. Raises ValueError.
@@ -58,30 +58,31 @@ def distribution_of(entry: Any) -> SpecDistribution:
         return entry
     if isinstance(entry, list):
         if not entry or len(set(map(repr, entry))) < len(entry):
-            raise ValueError("allowed a list of different values, at least one")
+            raise ValueError("must be a list of different values, at least one")
         return SpecDistribution(entry)
     if not isinstance(entry, dict):
         return SpecDistribution([entry])
     if set(entry) == {"min", "max"}:
         low, high = entry["min"], entry["max"]
         if type(low) is not int or type(high) is not int or low > high:
-            raise ValueError("allowed whole numbers as min and max, min not above max")
+            raise ValueError("min and max must be whole numbers, min not above max")
         return SpecDistribution(range(low, high + 1))
     weights = list(entry.values())
     numbers = all(type(weight) in (int, float) and 0 <= weight < float("inf") for weight in weights)
     if not numbers or not sum(weights):
-        raise ValueError("allowed an object of values to weights, 0 or more and not all 0, or of min and max")
-    kept = {value: weight for value, weight in entry.items() if weight}
-    return SpecDistribution(list(kept), list(kept.values()))
+        raise ValueError("must be an object of values to weights, 0 or more and not all 0, or of min and max")
+    weighted = {value: weight for value, weight in entry.items() if weight}
+    return SpecDistribution(list(weighted), list(weighted.values()))
 
 
 def read_with_contradictions(
     source: Any, read: Callable[[Any], Any], contradictions: Callable[[Mapping[str, Any]], list[str]]
 ) -> Any:
-    """`read(source)`, for a model's validator in the mode `wrap`: what is wrong with keys and between them.
+    """Run `read(source)` for a model's validator in the mode `wrap`; report wrong keys and contradictions
+    together.
 
-    Pydantic looks at a model as a whole only once all of its fields are right. `contradictions` gets the
-    keys as they were written, whatever they hold. ValidationError with all that is wrong.
+    Pydantic validates a model as a whole only after all of its fields are valid. `contradictions` gets the
+    keys as written, with any values. Raises ValidationError with all problems.
     """
     problems: list[InitErrorDetails] = []
     result = None
@@ -116,11 +117,13 @@ class SpecShape(StrEnum):
 
     LINEAR = "linear"  #: one operator in each level
     DIAMOND = "diamond"  #: several in the second level, all read by the third
-    STAR = "star"  #: several sources, read by one operator that several read
+    STAR = "star"  #: several sources, read by one operator that is read by several
 
 
 class Routing(StrEnum):
-    """How an operator's input is partitioned: NAMB's values of `connection.routing`, then more of Flink's."""
+    """How an operator's input is partitioned, by NAMB's values of `connection.routing` and then more of
+    Flink's.
+    """
 
     NONE = "none"
     BALANCED = "balanced"
@@ -165,18 +168,18 @@ def _drawn(accepts: Callable[[Any], bool], allowed: str) -> Any:
         )
         wrong = [value for value in ends if not accepts(value)]
         if wrong:
-            raise ValueError(f"found {first_and_count(list(map(shorten, wrong)), most=5)}, allowed {allowed}")
+            raise ValueError(f"must be {allowed}, got {first_and_count(list(map(shorten, wrong)), most=5)}")
         return distribution
 
     return Annotated[Any, BeforeValidator(read)]
 
 
-class _Part(BaseModel):
+class _SpecPart(BaseModel):
     model_config = ConfigDict(extra="forbid", validate_default=True, frozen=True)
 
 
-class Scalability(_Part):
-    """`parallelism`: subtasks of all operators of a topology; `operators`: of each, in its place."""
+class Scalability(_SpecPart):
+    """`parallelism`: total subtasks of a topology's operators; `operators`: subtasks per operator instead."""
 
     parallelism: _whole(1, _MAX_TOTAL) | None = None  # type: ignore[valid-type]
     balancing: _word(Balancing) = "balanced"  # type: ignore[valid-type]
@@ -188,21 +191,21 @@ class Scalability(_Part):
     def _one_of_them(cls, source: Any, read: Callable[[Any], Any]) -> Any:
         def contradictions(keys: Mapping[str, Any]) -> list[str]:
             both = keys.get("parallelism") is not None and keys.get("operators") is not None
-            return ["found both parallelism and operators, allowed one of them"] if both else []
+            return ["parallelism and operators cannot be combined"] if both else []
 
         return read_with_contradictions(source, read, contradictions)
 
 
-class Connection(_Part):
-    """`width`: how many operators a wide level has."""
+class Connection(_SpecPart):
+    """`width`: the number of operators of a wide level."""
 
     shape: _word(SpecShape) = "linear"  # type: ignore[valid-type]
     routing: _word(Routing) = "none"  # type: ignore[valid-type]
     width: _whole(2, MAX_WIDTH) = 2  # type: ignore[valid-type]
 
 
-class Workflow(_Part):
-    """NAMB's `workflow`; of what costs nothing in a plan, any value."""
+class Workflow(_SpecPart):
+    """NAMB's `workflow`; keys without effect on plans accept any value."""
 
     depth: _whole(2, MAX_DEPTH)  # type: ignore[valid-type]
     scalability: Scalability = Scalability()
@@ -222,15 +225,15 @@ class Workflow(_Part):
                 least = max(LEAST_DEPTH[SpecShape(name)] for name in distribution_of(shape).values)
                 shallowest = min(distribution_of(keys.get("depth")).values)
                 too_low = 2 <= shallowest < least
-            except (TypeError, ValueError):  # which is said of the keys
+            except (TypeError, ValueError):  # reported for the keys themselves
                 return []
-            return [f"depth: found {shallowest}, allowed {least} or more in these shapes"] if too_low else []
+            return [f"depth must be {least} or more in these shapes, got {shallowest}"] if too_low else []
 
         return read_with_contradictions(source, read, contradictions)
 
 
-class FleetSpec(_Part):
-    """A spec file. `config`: Flink options of every topology; `name`: how names of topologies begin."""
+class FleetSpec(_SpecPart):
+    """A spec file. `config`: Flink options of every topology; `name`: prefix of topology names."""
 
     name: Annotated[str, Field(min_length=1)] = "spec"
     workflow: Workflow
@@ -238,14 +241,14 @@ class FleetSpec(_Part):
     datastream: Any = None
 
     def unused(self) -> list[str]:
-        """The keys of NAMB's that say nothing about plans, and are there."""
+        """Return the keys of NAMB that are set and have no effect on plans."""
         top_level = [key for key in ("datastream",) if getattr(self, key) is not None]
         keys = ("workload", "reliability", "filtering", "windowing")
         return top_level + [f"workflow.{key}" for key in keys if getattr(self.workflow, key) is not None]
 
 
 def read_fleet_spec(path: str) -> FleetSpec:
-    """The spec of a YAML file. Raises InputError with everything that is wrong, and OSError."""
+    """Read the spec of a YAML file. Raises InputError with all problems, and OSError."""
     with open(path, "rb") as file:
         text = file.read(MOST_BYTES_OF_YAML + 1)
     try:
@@ -259,24 +262,25 @@ def read_fleet_spec(path: str) -> FleetSpec:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where is not None else ""
         problem = getattr(error, "problem", None) or f"{type(error).__name__}: {shorten(str(error))}"
-        raise InputError(f"{path}{line}: no YAML: {problem}") from error
+        raise InputError(f"{path}{line}: invalid YAML: {problem}") from error
     if repeated is not None:
         at, key = repeated
-        raise InputError(f"{path}, line {at}: found key {shorten(key)} again, allowed each key once")
+        raise InputError(f"{path}, line {at}: the key {shorten(key)} occurs twice")
     if isinstance(document, dict) and "pipeline" in document:
         raise InputError(
-            f"{path}: found pipeline, which is one application of NAMB's", "allowed here: workflow"
+            f"{path}: the key pipeline is not supported",
+            "it describes a single application of NAMB; use workflow",
         )
     if not isinstance(document, dict):
-        raise InputError(f"{path}: found {shorten(document)}, allowed an object with the key workflow")
+        raise InputError(f"{path} must be an object with the key workflow, got {shorten(document)}")
     try:
         return FleetSpec.model_validate(document)
     except ValidationError as error:
-        raise InputError("\n".join(f"{path}: {said}" for said in _error_texts(error))) from error
+        raise InputError("\n".join(f"{path}: {text}" for text in _error_texts(error))) from error
 
 
 def _repeated_key(root: Any) -> tuple[int, str] | None:
-    """Line and name of a key that an object of a YAML document has twice."""
+    """Return line and name of a key that occurs twice in an object of a YAML document."""
     nodes, seen = [root], set()
     while nodes:
         node = nodes.pop()
@@ -299,7 +303,7 @@ def _repeated_key(root: Any) -> tuple[int, str] | None:
 def _error_texts(error: ValidationError) -> Sequence[str]:
     messages = []
     for problem in error.errors():
-        # Positions within a union of types are no keys.
+        # Positions within a union of types are not keys.
         keys = [str(part) for part in problem["loc"] if not str(part).startswith("function-before")]
         message = str(problem["msg"]).removeprefix("Value error, ")
         reason = "not a key of a spec" if problem["type"] == "extra_forbidden" else message
@@ -308,23 +312,23 @@ def _error_texts(error: ValidationError) -> Sequence[str]:
 
 
 _PARTITIONERS: Mapping[str, str] = {Routing.BALANCED: Partitioner.REBALANCE}
-"""What differs from Flink's words."""
+"""Routings whose name differs from Flink's."""
 
 Counts = defaultdict[str, Counter[Any]]
-"""How often each value of a distribution was drawn, by the keys of the spec."""
+"""The number of draws of each value, by the keys of the spec."""
 
 
 def no_counts() -> Counts:
-    """Empty counters for all keys."""
+    """Return empty counters for all keys."""
     return defaultdict(Counter)
 
 
 def draw_by_spec(spec: FleetSpec, seed: int, number: int, counts: Counts) -> dict[str, Any]:
-    """Topology `number` (from 0) of the fleet of a spec and a seed, on which alone it depends.
+    """Draw topology `number` (from 0) of the fleet of a spec and a seed; it depends on nothing else.
 
     The first level consists of sources; operators without a reader are sinks. An operator reads all operators
-    of the level before, through a union if there are several; after the wide level of a star, only the first.
-    Drawn values are added to `counts`.
+    of the previous level, through a union if there are several; after the wide level of a star, only the
+    first. Drawn values are added to `counts`.
     """
     name = f"{spec.name}-{seed}-{number:06}"
     random = Random(f"{seed}|{number}")
@@ -383,7 +387,7 @@ _WIDE_OF_STAR = 2
 
 
 def _widths(shape: str, depth: int, width: int) -> list[int]:
-    """The number of operators of each level."""
+    """Return the number of operators of each level."""
     widths = [1] * depth
     if shape == SpecShape.DIAMOND:
         widths[1] = width
@@ -400,10 +404,10 @@ def _kind(shape: str, widths: Sequence[int], level: int, place: int) -> str:
 
 
 def divided(total: int, operators: int, balancing: str, variability: float) -> list[int]:
-    """`total` subtasks divided among operators, at least one for each.
+    """Divide `total` subtasks among operators, at least one each.
 
     Shares are equal, or rise (fall) evenly from 1 - `variability` to 1 + `variability` of the mean, or rise
-    to the middle and fall again. What does not divide goes to the largest remainders, the first if equal.
+    to the middle and fall again. The remainder goes to the largest fractions, the first if equal.
     """
     places = np.linspace(-1, 1, operators) if operators > 1 else np.zeros(1)
     rise = {
@@ -421,12 +425,13 @@ def divided(total: int, operators: int, balancing: str, variability: float) -> l
 
 
 def distances_of_draws(spec: FleetSpec, counts: Counts, seed: int) -> list[Distance]:
-    """The distance between the drawn values and the spec's distribution, for each key with several values.
+    """Return the distance between the drawn values and the spec's distribution, for each key with several
+    values.
 
     `by_chance`: the bound that this many random draws stay below in 19 of 20 cases.
     """
     flow = spec.workflow
-    asked = {
+    distributions = {
         "depth": flow.depth,
         "connection.shape": flow.connection.shape,
         "connection.width": flow.connection.width,
@@ -437,7 +442,7 @@ def distances_of_draws(spec: FleetSpec, counts: Counts, seed: int) -> list[Dista
     }
     random = np.random.default_rng(seed % 2**63)
     distances = []
-    for key, distribution in asked.items():
+    for key, distribution in distributions.items():
         if not counts[key] or len(distribution.values) == 1:
             continue
         drawn = np.array([counts[key][value] for value in distribution.values], float)

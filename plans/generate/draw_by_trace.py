@@ -1,9 +1,9 @@
 """Topologies drawn after the jobs of a published trace.
 
 alibaba-2018: the batch jobs of Alibaba's cluster-trace-v2018, by the distributions and the way of connecting
-tasks that H. Tian, Y. Zheng and W. Wang published with "Characterizing and Synthesizing Task Dependencies of
-Data-Parallel Jobs in Alibaba Cloud" (SoCC 2019; the generator Spår). docs/drawn-fleets.md says what of it is
-known, and what is assumed to make streaming jobs of them.
+tasks published in H. Tian, Y. Zheng and W. Wang, "Characterizing and Synthesizing Task Dependencies of
+Data-Parallel Jobs in Alibaba Cloud" (SoCC 2019; the generator Spår). docs/drawn-fleets.md lists the known
+facts, and the assumptions that turn these jobs into streaming jobs.
 """
 
 import json
@@ -22,16 +22,16 @@ TRACES = {"alibaba-2018": "alibaba_2018.json"}
 """Names of traces, and their distributions: shares of 1, 2, … as whole numbers."""
 
 DEFAULT_MOST_PARALLELISM = 64
-"""Subtasks of an operator at most; 8 tasks in 100 of alibaba-2018 have more instances."""
+"""The most subtasks of an operator; 8 in 100 tasks of alibaba-2018 have more instances."""
 
 _EDGES = 3 / 4
-"""Of the tasks of the next level that there are for each task of a level, how many read it."""
+"""Readers of a task, as a fraction of the number of tasks in the next level per task of its level."""
 
 
 def draw_by_trace(
     trace: str, seed: int, number: int, most_parallelism: int = DEFAULT_MOST_PARALLELISM
 ) -> dict[str, Any]:
-    """Topology `number` (from 0) of the fleet of a trace and a seed, on which alone it depends.
+    """Draw topology `number` (from 0) of the fleet of a trace and a seed; it depends on nothing else.
 
     A task is an operator with one subtask per instance of the task, rounded up to a power of two, at most
     `most_parallelism`. It reads other tasks by hash. Tasks without a reader go to a sink.
@@ -67,7 +67,9 @@ def draw_by_trace(
 
 
 def _levels(random: Random, shares: Mapping[str, Any]) -> list[int]:
-    """The number of tasks of each level: one on the critical path, the others spread as in the trace."""
+    """Return the number of tasks of each level, one on the critical path and the others spread as in the
+    trace.
+    """
     tasks = _drawn(random, shares["tasks"])
     length = 1
     if tasks > 1:
@@ -79,7 +81,7 @@ def _levels(random: Random, shares: Mapping[str, Any]) -> list[int]:
 
 
 def _connected(levels: Sequence[int], random: Random) -> list[list[int]]:
-    """The tasks that each task reads, all from the level before; level by level."""
+    """Return the tasks that each task reads, all from the previous level; level by level."""
     parents: list[list[int]] = [[] for _ in range(sum(levels))]
     start = 0
     for size, size_of_next in pairwise(levels):

@@ -1,9 +1,10 @@
-"""Topologies drawn after those of a given fleet.
+"""Topologies drawn after the topologies of a given fleet.
 
-Every drawn topology follows one of the given ones. Its repeated patterns are repeated more or less often, as
-WfCommons does it with workflows: T. Coleman, H. Casanova, R. Ferreira da Silva, "Automated generation of
-scientific workflow generators with WfChef", Future Generation Computer Systems 147 (2023). `find_segments`
-finds what may be repeated or left out, `draw_like` draws, `fidelity` compares the result with what was given.
+Every drawn topology follows a given one, with its repeated patterns repeated more or less often, as WfCommons
+does with workflows: T. Coleman, H. Casanova, R. Ferreira da Silva, "Automated generation of scientific
+workflow generators with WfChef", Future Generation Computer Systems 147 (2023). `find_segments` finds the
+parts that may be repeated or left out, `draw_like` draws, `fidelity` compares the result with the given
+fleet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,50 +38,50 @@ from penstock.plans.vocabulary import (
     TopologyForm,
 )
 
-# A stream graph as the transformations that Flink would translate into one like it.
+# A stream graph as transformations that Flink would translate into a similar one.
 
 
 Json = dict[str, Any]
 
 _PARTITIONERS = {partitioner.upper(): partitioner for partitioner in Partitioner}
-_KEPT_OF_NODES = ("uid", "uid_hash", "co_location_group")
+_NODE_KEYS = ("uid", "uid_hash", "co_location_group")
 _RESOURCES = ("min_resources", "preferred_resources")
 _FORWARD_CLASS = PARTITIONER_CLASSES[Partitioner.FORWARD]
 _DEFAULT_GROUP = "default"
 
 
 def as_transformations(topology: Mapping[str, Any]) -> Json | None:
-    """The topology of transformations closest to one with a valid `stream_graph`; None if there is none.
+    """Return the transformations closest to a topology with a valid `stream_graph`; None if there are none.
 
-    Kinds, inputs, partitioners, exchange modes, parallelism, groups, uids, memory and options are kept;
+    Kinds, inputs, partitioners, exchange modes, parallelism, groups, uids, memory and options are preserved;
     descriptions, classes, buffer timeouts and caching are not. User-defined partitioners become `custom`. A
     graph of sources only gives None. Planning shows whether Flink accepts the result.
     """
     graph = topology["stream_graph"]
-    written = _Written(topology)
+    writer = _TransformationWriter(topology)
     for node in _in_order(graph):
-        written.add(node)
-    if not any(row["kind"] not in _SOURCES and "name" in row for row in written.rows):
+        writer.add(node)
+    if not any(row["kind"] not in _SOURCES and "name" in row for row in writer.rows):
         return None
-    config = {key: value for key, value in topology.get("config", {}).items() if key not in _OF_THE_RUN}
+    config = {key: value for key, value in topology.get("config", {}).items() if key not in _RUN_OPTIONS}
     config = {key: value for key, value in config.items() if not key.startswith("penstock.")}
-    kept = {key: topology[key] for key in ("parallelism", "max_parallelism") if key in topology}
+    defaults = {key: topology[key] for key in ("parallelism", "max_parallelism") if key in topology}
     return {
         "name": topology["name"],
-        **kept,
+        **defaults,
         **({} if graph["chaining_enabled"] else {"chaining": False}),
         "config": {**config, "execution.runtime-mode": str(graph["job_type"])},
-        "transformations": written.rows,
+        "transformations": writer.rows,
     }
 
 
 _SOURCES = (Kind.SOURCE, Kind.LEGACY_SOURCE)
-_OF_THE_RUN = ("pipeline.name", "execution.state-recovery.path")
-"""Options that belong to the one job."""
+_RUN_OPTIONS = ("pipeline.name", "execution.state-recovery.path")
+"""Options that belong to the single job."""
 
 
 def _in_order(graph: Mapping[str, Any]) -> list[Json]:
-    """Nodes after what they read, otherwise by id."""
+    """Return the nodes sorted topologically, otherwise by id."""
     nodes = {node["id"]: node for node in graph["nodes"]}
     sorter: TopologicalSorter[int] = TopologicalSorter({key: [] for key in sorted(nodes)})
     for edge in graph["edges"]:
@@ -94,8 +95,8 @@ def _in_order(graph: Mapping[str, Any]) -> list[Json]:
     return ordered_nodes
 
 
-class _Written:
-    """The transformations so far, as the operators of one graph are added in order."""
+class _TransformationWriter:
+    """The transformations so far, while the operators of one graph are added in order."""
 
     def __init__(self, topology: Mapping[str, Any]) -> None:
         graph = topology["stream_graph"]
@@ -105,8 +106,8 @@ class _Written:
         self._nodes = {node["id"]: node for node in graph["nodes"]}
         self._edges = {edge["edge_id"]: edge for edge in graph["edges"]}
         self._groups = {node["slot_sharing_group"] for node in graph["nodes"]} != {_DEFAULT_GROUP}
-        self._ids: dict[int, int] = {}  #: of nodes
-        self._partitions: dict[str, int] = {}  #: of edges
+        self._ids: dict[int, int] = {}  #: by node
+        self._partitions: dict[str, int] = {}  #: by edge
 
     def add(self, node: Mapping[str, Any]) -> None:
         edges = [self._edges[key] for key in node["in_edges"]]
@@ -116,9 +117,9 @@ class _Written:
         ]
         kind = self._kind(node, len(by_input), any(edge["type_number"] for edge in edges))
         keyed = kind in (Kind.ONE_INPUT, Kind.ASYNC) and bool(node.get("keyed"))
-        inputs = [self._read(of_input, keyed, kind) for of_input in by_input]
+        inputs = [self._read(input_edges, keyed, kind) for input_edges in by_input]
         row = {"kind": str(kind), "name": node["name"].removeprefix(OPERATOR_KINDS[kind].name_prefix)}
-        row |= {key: node[key] for key in _KEPT_OF_NODES if node.get(key) is not None}
+        row |= {key: node[key] for key in _NODE_KEYS if node.get(key) is not None}
         if all(key in node for key in _RESOURCES):
             row |= {key: node[key] for key in _RESOURCES}
         other = node["parallelism"] != self._parallelism
@@ -136,7 +137,7 @@ class _Written:
 
     def _kind(self, node: Mapping[str, Any], inputs: int, numbered: bool) -> Kind:
         if not inputs:
-            # In topology files, legacy sources are unbounded, which BATCH jobs cannot have.
+            # In topology files, legacy sources are unbounded, which BATCH jobs do not allow.
             return Kind.LEGACY_SOURCE if node["legacy_source"] and not self._batch else Kind.SOURCE
         if numbered:
             with_sources = node["chaining"] == OPERATOR_KINDS[Kind.MULTI_INPUT].chaining
@@ -153,11 +154,11 @@ class _Written:
         return str(node["chaining"] or ChainingStrategy.NEVER)
 
     def _is_hash(self, by_input: Sequence[Sequence[Mapping[str, Any]]]) -> bool:
-        """Whether Flink takes the operator as keyed by what it reads."""
+        """Return whether Flink treats the operator as keyed because of its inputs."""
         return all(self._partitioner(edge) == Partitioner.HASH for edge in by_input[0])
 
     def _memory(self, node: Mapping[str, Any], by_input: bool) -> Json:
-        """The memory of an operator, without what an operator keyed `by_input` has by default."""
+        """Return an operator's memory without the defaults of an operator keyed `by_input`."""
         scopes = list(node["slot_scope"])
         weights = node["managed_memory"]
         if by_input:
@@ -169,26 +170,26 @@ class _Written:
         }
 
     def _read(self, edges: Sequence[Mapping[str, Any]], keyed: bool, kind: Kind) -> int:
-        """The transformation that an input reads: edges of one partitioner are united before it."""
-        asked = {self._asked(edge) for edge in edges}
-        if len(asked) == 1:
-            (only,) = asked
+        """Return the transformation that an input reads; edges of one partitioner are united before it."""
+        explicit = {self._explicit_partition(edge) for edge in edges}
+        if len(explicit) == 1:
+            (only,) = explicit
             read = self._partition(edges, only)
         else:
-            read = self._union([self._partition([edge], self._asked(edge)) for edge in edges])
+            read = self._union([self._partition([edge], self._explicit_partition(edge)) for edge in edges])
         is_hash = self.rows[read - 1].get("partitioner") == Partitioner.HASH
         if is_hash and not keyed and kind in (Kind.ONE_INPUT, Kind.ASYNC):
-            return self._append({"kind": str(Kind.UNION)}, [read])  # so that it is not taken as keyed
+            return self._append({"kind": str(Kind.UNION)}, [read])  # prevents treatment as keyed
         return read
 
-    def _partition(self, edges: Sequence[Mapping[str, Any]], asked: tuple[str, str] | None) -> int:
+    def _partition(self, edges: Sequence[Mapping[str, Any]], explicit: tuple[str, str] | None) -> int:
         shared = self._partitions.get(edges[0].get("equal_partitioner", ""))
         if shared is not None and len(edges) == 1:
             return shared
         read = self._union([self._side_output(edge) for edge in edges])
-        if asked is None:
+        if explicit is None:
             return read
-        partitioner, mode = asked
+        partitioner, mode = explicit
         row = {"kind": str(Kind.PARTITION), "partitioner": partitioner}
         if mode != StreamExchangeMode.UNDEFINED:
             row["exchange_mode"] = mode
@@ -197,21 +198,21 @@ class _Written:
             self._partitions[edges[0]["edge_id"]] = partition_id
         return partition_id
 
-    def _asked(self, edge: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Partitioner and exchange mode; None for those of an edge without a partition."""
+    def _explicit_partition(self, edge: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return partitioner and exchange mode, or None if the edge has its defaults."""
         partitioner, mode = self._partitioner(edge), str(edge["exchange_mode"])
         ends = (self._nodes[edge[end]]["parallelism"] for end in ("source", "target"))
         usual = Partitioner.FORWARD if len(set(ends)) == 1 else Partitioner.REBALANCE
-        undefined, of_class = mode == StreamExchangeMode.UNDEFINED, edge["partitioner_class"]
-        if of_class == CONSECUTIVE_HASH_CLASS and edge["chainable"]:
+        undefined, class_name = mode == StreamExchangeMode.UNDEFINED, edge["partitioner_class"]
+        if class_name == CONSECUTIVE_HASH_CLASS and edge["chainable"]:
             partitioner, mode = Partitioner.FORWARD, str(StreamExchangeMode.UNDEFINED)
-        elif of_class == CONSECUTIVE_HASH_CLASS:
+        elif class_name == CONSECUTIVE_HASH_CLASS:
             partitioner = Partitioner.HASH
-        elif of_class == UNSPECIFIED_FORWARD_CLASS and undefined:
+        elif class_name == UNSPECIFIED_FORWARD_CLASS and undefined:
             return None
-        elif of_class == UNSPECIFIED_FORWARD_CLASS:
-            partitioner = Partitioner.RESCALE  # as Flink has it where nothing is chained
-        elif undefined and partitioner == usual and not (self._batch and of_class == _FORWARD_CLASS):
+        elif class_name == UNSPECIFIED_FORWARD_CLASS:
+            partitioner = Partitioner.RESCALE  # Flink's choice if nothing is chained
+        elif undefined and partitioner == usual and not (self._batch and class_name == _FORWARD_CLASS):
             return None
         return str(partitioner), mode
 
@@ -254,11 +255,11 @@ class GivenFleet(NamedTuple):
 
 
 def given_fleet(topologies: pl.DataFrame, transformations: pl.DataFrame) -> GivenFleet:
-    """A GivenFleet of the tables of these names; topologies that came as stream graphs are left out.
+    """Build a GivenFleet from the tables of these names; topologies given as stream graphs are left out.
 
-    `topologies` may hold fewer than `transformations`.
+    `topologies` may contain fewer topologies than `transformations`.
     """
-    kept = (
+    given = (
         topologies.filter(pl.col("form") == TopologyForm.TRANSFORMATIONS)
         .select(TOPOLOGIES.names)
         .sort("name")
@@ -266,15 +267,15 @@ def given_fleet(topologies: pl.DataFrame, transformations: pl.DataFrame) -> Give
     )
     rows = (
         transformations.select(TRANSFORMATIONS.names)
-        .join(kept.select(TOPOLOGY, "place"), on=TOPOLOGY, how="inner")
+        .join(given.select(TOPOLOGY, "place"), on=TOPOLOGY, how="inner")
         .sort("place", "id")
     )
-    starts = _starts(np.bincount(rows["place"].to_numpy(), minlength=len(kept)))
+    starts = _starts(np.bincount(rows["place"].to_numpy(), minlength=len(given)))
     counts = rows["inputs"].list.len().to_numpy()
     ids = rows["inputs"].explode(empty_as_null=False, keep_nulls=False).to_numpy().astype(np.int64)
     first = starts[:-1][rows["place"].to_numpy()]
     return GivenFleet(
-        kept.drop("place"),
+        given.drop("place"),
         rows.drop("place"),
         starts,
         _starts(counts),
@@ -290,24 +291,24 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Segments(NamedTuple):
-    """Segments are numbered by topology; no row is in two.
+    """Segments, numbered by topology; no row is in two.
 
     A *branch* is one of several readers of an operator, with everything that follows from it alone; its
-    copies stand side by side. A *run* is an operator with one input and one reader, at its input's
-    parallelism, with the partitions before it; its copies follow each other, and if it is left out, its
-    reader reads its input.
+    copies are parallel. A *run* is an operator with one input and one reader, at its input's parallelism,
+    with the partitions before it; its copies follow each other, and if it is left out, its reader reads its
+    input.
     """
 
-    of_row: Ints  #: -1: of none
-    starts: Ints  #: starts per topology, as GivenFleet.starts
-    first: Ints  #: its first row, which is its key in draws
-    last: Ints  #: its last row; for a run, the operator that is read
+    of_row: Ints  #: -1: in no segment
+    starts: Ints  #: first segment per topology, as GivenFleet.starts
+    first: Ints  #: the first row, which is the key in draws
+    last: Ints  #: the last row; for a run, the operator that is read
     operators: Ints
     entry: Ints  #: for a run, the row that it reads; -1 for a branch
 
 
 def find_segments(fleet: GivenFleet) -> Segments:
-    """Segments of all topologies, in time linear in their rows."""
+    """Return the segments of all topologies, in time linear in their rows."""
     branch = _branches(fleet)
     run, entry = _runs(fleet)
     run[branch >= 0] = -1
@@ -333,7 +334,9 @@ def find_segments(fleet: GivenFleet) -> Segments:
 
 
 def _branches(fleet: GivenFleet) -> Ints:
-    """The first row of the branch that each row is in, or -1. One reader of each operator is in none."""
+    """Return the first row of the branch that each row is in, or -1. One reader of each
+    operator is in none.
+    """
     rows = len(fleet.transformations)
     branches = np.full(rows, -1, np.int64)
     pure, kept = np.ones(rows, np.bool_), np.zeros(rows, np.bool_)
@@ -345,7 +348,9 @@ def _branches(fleet: GivenFleet) -> Ints:
 def _find_branches(
     input_starts: Ints, inputs: Ints, readers: Ints, source: Bools, branches: Ints, pure: Bools, kept: Bools
 ) -> None:
-    """`pure`: all that follows from a row follows from it alone. `kept`: a reader of it is in no branch."""
+    """`pure`: everything that follows from a row follows from it alone. `kept`: a reader of it is in no
+    branch.
+    """
     for row in range(len(branches) - 1, -1, -1):
         alone = pure[row] and input_starts[row + 1] - input_starts[row] == 1
         for place in range(input_starts[row], input_starts[row + 1]):
@@ -365,7 +370,9 @@ def _find_branches(
 
 
 def _runs(fleet: GivenFleet) -> tuple[Ints, Ints]:
-    """The last row of the run that each row is in, or -1; and what the run reads, for its last row."""
+    """Return the last row of the run that each row is in, or -1; and the row that the run reads, by its last
+    row.
+    """
     readers = _readers(fleet)
     counts = np.diff(fleet.input_starts)
     transformations = fleet.transformations
@@ -403,29 +410,29 @@ def _is(fleet: GivenFleet, *kinds: Kind) -> Bools:
 
 
 def _effective(fleet: GivenFleet, setting: str) -> Ints:
-    """Parallelism or max parallelism of each row, the topology's where it sets none; -1 = not set."""
+    """Return parallelism or max parallelism of each row, else the topology's; -1 = not set."""
     sizes = np.diff(fleet.starts)
-    of_job = np.repeat(fleet.topologies[setting].fill_null(-1).to_numpy(), sizes)
+    topology_values = np.repeat(fleet.topologies[setting].fill_null(-1).to_numpy(), sizes)
     own = fleet.transformations[setting]
-    return np.where(own.is_null().to_numpy(), of_job, own.fill_null(-1).to_numpy()).astype(np.int64)
+    return np.where(own.is_null().to_numpy(), topology_values, own.fill_null(-1).to_numpy()).astype(np.int64)
 
 
 SHARE_VARIED = 0.5
-"""Of the pairs of segments, the share of which one is repeated and the other left out."""
+"""The share of pairs of segments in which one is repeated and the other left out."""
 
 METHOD = 1
-"""Raised whenever a seed gives other topologies of the same fleet; part of the fingerprint."""
+"""Incremented whenever a seed gives other topologies of the same fleet; part of the fingerprint."""
 
 
 class DrawnLike(NamedTuple):
-    """The tables `topologies` and `transformations`, and how many topologies have another shape."""
+    """The tables `topologies` and `transformations`, and the number of topologies with another shape."""
 
     tables: dict[str, pl.DataFrame]
     varied: int
 
 
 def draw_like(fleet: GivenFleet, segments: Segments, seed: int, numbers: Ints) -> DrawnLike:
-    """The topologies of these numbers (from 0) of the fleet that `seed` draws, in that order.
+    """Return the topologies with these numbers (from 0) of the fleet that `seed` draws, in that order.
 
     A topology depends only on the given fleet, the seed and its number. It copies a random given topology
     with all its settings; some segments are repeated and as many are left out (see _copies).
@@ -438,9 +445,9 @@ def draw_like(fleet: GivenFleet, segments: Segments, seed: int, numbers: Ints) -
     of_row = segments.of_row[row]
     segment_starts = _starts(np.diff(segments.starts)[base])
     place = segment_starts[owner] + of_row - segments.starts[base][owner]
-    many = np.where(of_row >= 0, copies[np.where(of_row >= 0, place, 0)] if len(copies) else 1, 1)
+    counts = np.where(of_row >= 0, copies[np.where(of_row >= 0, place, 0)] if len(copies) else 1, 1)
     rows = _Rows(
-        owner, row, many, _starts(many), _starts(np.diff(fleet.starts)[base])[:-1] - fleet.starts[base]
+        owner, row, counts, _starts(counts), _starts(np.diff(fleet.starts)[base])[:-1] - fleet.starts[base]
     )
     return DrawnLike(
         {
@@ -456,17 +463,19 @@ def draw_like(fleet: GivenFleet, segments: Segments, seed: int, numbers: Ints) -
 
 
 class _Rows(NamedTuple):
-    """The rows of what is followed: whose they are, given row, how many copies, where the first copy is."""
+    """Rows of the given topologies that are copied: owner, given row, number of copies, position of the first
+    copy.
+    """
 
     owner: Ints
     row: Ints
-    many: Ints
+    counts: Ints
     starts: Ints
-    shift: Ints  #: per owner: a given row's place here, minus the row
+    shift: Ints  #: per owner: a given row's position here, minus the row
 
 
 def _copies(segments: Segments, seed: int, numbers: Ints, base: Ints) -> Ints:
-    """How many copies of each segment each drawn topology has.
+    """Return the number of copies of each segment in each drawn topology.
 
     Segments of equal size are paired at random within a topology. In half of the pairs, one segment is
     repeated and the other left out, so a topology keeps its number of operators.
@@ -492,7 +501,7 @@ def _copies(segments: Segments, seed: int, numbers: Ints, base: Ints) -> Ints:
 
 
 def _expanded(base: Ints, starts: Ints) -> tuple[Ints, Ints]:
-    """The position in `base` and the member, for the members of each topology in `base`."""
+    """Return the position in `base` and the member, for the members of each topology in `base`."""
     counts = np.diff(starts)[base]
     owner = np.repeat(np.arange(len(base)), counts)
     first = np.repeat(starts[base] - _starts(counts)[:-1], counts)
@@ -518,9 +527,9 @@ def _topologies(fleet: GivenFleet, seed: int, numbers: Ints, base: Ints) -> pl.D
 def _transformations(
     fleet: GivenFleet, segments: Segments, rows: _Rows, seed: int, numbers: Ints
 ) -> pl.DataFrame:
-    at = np.repeat(np.arange(len(rows.row)), rows.many)
+    at = np.repeat(np.arange(len(rows.row)), rows.counts)
     copy = np.arange(len(at)) - rows.starts[:-1][at]
-    # Copies come after the whole original, so that their inputs exist before them.
+    # Copies follow the whole original, so that their inputs exist before them.
     original_rows, segment = rows.row[at], segments.of_row[rows.row[at]]
     preceding = np.where(
         copy > 0, segments.last[segment] if len(segments.last) else original_rows, original_rows
@@ -555,21 +564,23 @@ def _transformations(
 
 
 def _read(segments: Segments, rows: _Rows, at: Ints, copy: Ints, read: Ints) -> tuple[Ints, Ints]:
-    """The inputs of the copies of rows whose originals read `read`: the place in `rows`, and the copy."""
+    """Return the inputs of copies of rows whose originals read `read`: the position in `rows`,
+    and the copy.
+    """
     shift = rows.shift[rows.owner[at]]
-    own, of_read = segments.of_row[rows.row[at]], segments.of_row[read]
-    within = (own >= 0) & (own == of_read)
+    own, read_segments = segments.of_row[rows.row[at]], segments.of_row[read]
+    within = (own >= 0) & (own == read_segments)
     entry = segments.entry if len(segments.entry) else np.full(1, -1, np.int64)
     follows = ~within & (own >= 0) & (copy > 0) & (entry[own] >= 0)
     last = segments.last if len(segments.last) else np.zeros(1, np.int64)
     read_rows = np.where(follows, last[own], read) + shift
     read_copies = np.where(within, copy, np.where(follows, copy - 1, 0))
-    open_ = ~within & ~follows & (of_read >= 0)
+    open_ = ~within & ~follows & (read_segments >= 0)
     while open_.any():  # a run's reader reads its last copy, or the run's own input if the run is left out
         places = np.flatnonzero(open_)
-        many = rows.many[read_rows[places]]
-        read_copies[places] = np.maximum(many - 1, 0)
-        left_out = places[many == 0]
+        counts = rows.counts[read_rows[places]]
+        read_copies[places] = np.maximum(counts - 1, 0)
+        left_out = places[counts == 0]
         open_[places] = False
         segment = segments.of_row[rows.row[read_rows[left_out]]]
         read_rows[left_out] = entry[segment] + shift[left_out]

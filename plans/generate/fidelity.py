@@ -1,4 +1,4 @@
-"""Measures the distance between the distributions of a drawn fleet and those of the original fleet."""
+"""Distances between the distributions of a drawn fleet and the original fleet."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -15,10 +15,10 @@ TOTAL_VARIATION = "total variation"
 KOLMOGOROV_SMIRNOV = "Kolmogorov-Smirnov"
 
 CLOSE = 0.05
-"""A distance that counts as close whatever chance does."""
+"""A distance that always counts as close."""
 
 RESAMPLED = 40
-"""Fleets of whole topologies of the given one, by which chance is measured."""
+"""Number of fleets, resampled from the given topologies, that measure chance."""
 
 NEEDED: Mapping[str, Sequence[str]] = {
     "topologies": (TOPOLOGY,),
@@ -55,12 +55,12 @@ class Distance(NamedTuple):
 
     @property
     def is_close(self) -> bool:
-        """At most CLOSE, or what chance explains."""
+        """At most CLOSE, or explained by chance."""
         return self.distance <= max(CLOSE, self.by_chance)
 
 
 def fidelity(original: Frames, drawn: Frames, seed: int) -> list[Distance]:
-    """The distance of each distribution of two plans (tables of NEEDED)."""
+    """Return the distance of each distribution of two plans (tables of NEEDED)."""
     distances = []
     order = original["topologies"].select(TOPOLOGY).unique().sort(TOPOLOGY)
     resampled = _resampled(len(order), len(drawn["topologies"]), seed)
@@ -70,11 +70,11 @@ def fidelity(original: Frames, drawn: Frames, seed: int) -> list[Distance]:
             continue
         categories = pl.concat([before["value"], after["value"]]).unique().sort()
         codes = _codes(before, categories)
-        of_topology = order["topology_id"].search_sorted(before[TOPOLOGY]).to_numpy()
+        topology_of_value = order["topology_id"].search_sorted(before[TOPOLOGY]).to_numpy()
         shares = _shares(codes, len(categories))
         distance = _distance(shares, _shares(_codes(after, categories), len(categories)), measure)
         by_chance = [
-            _distance(shares, _shares(codes, len(categories), weights[of_topology]), measure)
+            _distance(shares, _shares(codes, len(categories), weights[topology_of_value]), measure)
             for weights in resampled
         ]
         distances.append(Distance(name, measure, distance, float(np.quantile(by_chance, 0.95))))
@@ -86,7 +86,7 @@ Values = Callable[[Frames], pl.DataFrame]
 
 
 def _resampled(original_count: int, drawn_count: int, seed: int) -> npt.NDArray[np.int64]:
-    """How often each given topology occurs in each of RESAMPLED fleets."""
+    """Return the number of occurrences of each given topology in each of RESAMPLED fleets."""
     if not original_count:
         return np.zeros((RESAMPLED, 0), np.int64)
     return np.random.default_rng(seed % 2**63).multinomial(
@@ -128,7 +128,7 @@ def _column(table: str, value: pl.Expr) -> Values:
 
 
 def _edges_at(end: str) -> Values:
-    """The number of edges into (`target`) or out of (`source`) each operator."""
+    """Return the number of edges into (`target`) or out of (`source`) each operator."""
 
     def counted(frames: Frames) -> pl.DataFrame:
         counts = frames["stream_edges"].group_by(TOPOLOGY, pl.col(end).alias("id")).len("value")
@@ -150,7 +150,9 @@ def _chain_lengths(frames: Frames) -> pl.DataFrame:
 
 
 def _depths(frames: Frames) -> pl.DataFrame:
-    """Edges on the longest path of each topology. Ids of transformations are in topological order."""
+    """Return the edges on the longest path of each topology. Ids of transformations are in
+    topological order.
+    """
     nodes = frames["stream_nodes"].select(TOPOLOGY, "id").sort(TOPOLOGY, "id").with_row_index("place")
     edges = frames["stream_edges"].select(TOPOLOGY, "source", "target")
     for end in ("source", "target"):

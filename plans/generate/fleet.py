@@ -1,4 +1,4 @@
-"""Drawn fleets: their spec, their random numbers and their topologies."""
+"""Spec, random numbers and topologies of drawn fleets."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -35,17 +35,17 @@ _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = (
     )
 )
 _LONGEST = 31
-"""Bytes of a text: longer ones are hashed in another way, which no salt needs."""
+"""Bytes of a text; longer texts are hashed differently, which no salt needs."""
 
 
 def hash_longs(values: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """The hashes of 64-bit integers, each with its own seed."""
+    """Return the hashes of 64-bit integers, each with its own seed."""
     words = np.ascontiguousarray(values).view(np.uint64)
     return _finished(_with_word(seeds + _PRIME_5 + np.uint64(8), words))
 
 
 def hash_text(text: bytes, seeds: np.ndarray) -> np.ndarray:
-    """The hashes of one text of at most 31 bytes with many seeds."""
+    """Return the hashes of one text of at most 31 bytes under many seeds."""
     assert len(text) <= _LONGEST
     hashes = seeds + _PRIME_5 + np.uint64(len(text))
     place = 0
@@ -80,7 +80,7 @@ Draw = Callable[..., pl.Expr]
 
 
 def draws(seed: int) -> Draw:
-    """The Draw of a seed: the upper 52 bits of Spark's xxhash64(seed, keys, salt)."""
+    """Return the Draw of a seed, the upper 52 bits of Spark's xxhash64(seed, keys, salt)."""
 
     def draw(salt: str, *keys: pl.Expr) -> pl.Expr:
         hashed = _hashed(seed, salt, keys, lambda hashes: (hashes >> np.uint64(12)) * 2.0**-52, pl.Float64)
@@ -90,7 +90,7 @@ def draws(seed: int) -> Draw:
 
 
 def hexadecimal(seed: int, salt: str, *keys: pl.Expr) -> pl.Expr:
-    """All 64 bits of the hash that a draw is made from, as 16 lower-case hex digits."""
+    """Return all 64 bits of the hash of a draw, as 16 lower-case hex digits."""
 
     def digits(hashes: np.ndarray) -> np.ndarray:
         return np.frombuffer(hashes.astype(">u8").tobytes().hex().encode(), "S16").astype("U16")
@@ -99,19 +99,19 @@ def hexadecimal(seed: int, salt: str, *keys: pl.Expr) -> pl.Expr:
 
 
 def below(draw: pl.Expr, bound: pl.Expr | int) -> pl.Expr:
-    """The draw as an integer in [0, bound)."""
+    """Return the draw as an integer in [0, bound)."""
     return (draw * bound).floor().cast(pl.Int32)
 
 
 def pick(draw: pl.Expr, values: Sequence[str | int], share: float | pl.Expr = 1.0) -> pl.Expr:
-    """One of `values`, all equally likely, where the draw is below `share`; beyond it nothing sensible."""
+    """Return one of `values`, all equally likely, if the draw is below `share`; arbitrary otherwise."""
     position = below(draw / share, len(values)).clip(upper_bound=len(values) - 1)
     kind = pl.Int32 if isinstance(values[0], int) else pl.String
     return position.replace_strict(list(range(len(values))), list(values), return_dtype=kind)
 
 
 def pick_weighted(draw: pl.Expr, weights: Sequence[tuple[str, float]]) -> pl.Expr:
-    """One of the values of (value, weight); weights are relative to their sum."""
+    """Return one of the values of (value, weight); weights are relative to their sum."""
     total = sum(weight for _, weight in weights)
     bounds = accumulate(weight for _, weight in weights)
     *bounded, (rest, _) = [(str(value), bound) for (value, _), bound in zip(weights, bounds, strict=True)]
@@ -140,17 +140,17 @@ def _hashed(
 
 
 MAX_OPERATORS = 500_000_000
-"""Ids are 32-bit integers, and some shapes spend more than one on an operator."""
+"""Ids are 32-bit integers, and some shapes use more than one per operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
     """Parameters of a generated fleet; the same Spec gives the same tables on any cluster.
 
-    `operators` is the size of one topology in physical operators, `width` how many operators stand side by
-    side (its exact meaning depends on the shape). `parallelism` is every topology's default parallelism;
-    `share_of_uids` the share of physical operators that have a uid. None leaves the choice to the shape.
-    `with_refusals`: some topologies have options that Flink refuses.
+    `operators`: physical operators of one topology; `width`: number of parallel operators (its exact meaning
+    depends on the shape); `parallelism`: every topology's default parallelism; `share_of_uids`: share of
+    physical operators that have a uid. None leaves the choice to the shape. `with_refusals`: some topologies
+    have options that Flink refuses.
     """
 
     operators: int
@@ -176,28 +176,28 @@ class Spec:
 
 def _require(parameter: str, value: float, low: int, high: int) -> None:
     if not low <= value <= high:
-        raise ConfigurationError(f"{parameter}: found {value}, allowed {low} to {high}")
+        raise ConfigurationError(f"{parameter} must be {low} to {high}, got {value}")
 
 
 INDEX, ID = "index", "id"
-"""Which topology of the fleet a row is of, from 0, and the transformation's id."""
+"""Columns of the number of a row's topology in the fleet, from 0, and of the transformation's id."""
 
 DEFAULT_PARALLELISM = 4
 
 ROWS_OF_A_PART = 250_000
-"""About how many rows are made at a time."""
+"""The approximate number of rows created at a time."""
 
 
 _MANAGED_MEMORY = str(ManagedMemoryUseCase.OPERATOR)
 
 
 class Fleet(NamedTuple):
-    """The topologies of a shape and a Spec, by units that are numbered from 0; those of a topology adjoin.
+    """The topologies of a shape and a Spec, in units numbered from 0; units of a topology are adjacent.
 
-    `rows` makes of a frame with the column `unit` one of the transformations of these units, in the order of
-    topology and id: INDEX, ID and the columns of TRANSFORMATIONS that the shape sets. `settings` are columns
-    of TOPOLOGIES over INDEX. `managed_memory`, `slot_scope` and `config` are the one value that is given, or
-    null; `option` is the key of the value in `config`.
+    `rows` maps a frame with the column `unit` to the transformations of these units, in the order of topology
+    and id: INDEX, ID and the columns of TRANSFORMATIONS that the shape sets. `settings` are columns of
+    TOPOLOGIES over INDEX. `managed_memory`, `slot_scope` and `config` contain a single value or null;
+    `option` is the key of the value in `config`.
     """
 
     shape: str
@@ -209,7 +209,7 @@ class Fleet(NamedTuple):
     option: str = ""
 
     def key_of_map(self, column: str) -> str:
-        """The one key of the maps in `config` or `managed_memory`."""
+        """Return the single key of the maps in `config` or `managed_memory`."""
         return self.option if column == "config" else _MANAGED_MEMORY
 
     @property
@@ -219,25 +219,25 @@ class Fleet(NamedTuple):
 
 
 def operators_of_units(operators: int) -> list[pl.Expr]:
-    """INDEX and `operator` (from 0) where each topology has that many units, one for each operator."""
+    """Return INDEX and `operator` (from 0) if each topology has one unit per operator."""
     unit = pl.col("unit")
     return [(unit // operators).alias(INDEX), (unit % operators).alias("operator")]
 
 
 def default_parallelism(spec: Spec) -> dict[str, pl.Expr]:
-    """The settings of shapes whose topologies all have the same parallelism."""
+    """Return the settings of shapes whose topologies all have the same parallelism."""
     return {"parallelism": pl.lit(spec.parallelism or DEFAULT_PARALLELISM)}
 
 
 def numbered_uid(draw: Draw, spec: Spec) -> pl.Expr:
-    """`op-<id>` for the Spec's share of operators, else null."""
+    """Return `op-<id>` for the Spec's share of operators, else null."""
     share = spec.share_of_uids or 0.0
     uid = pl.concat_str(pl.lit("op-"), pl.col(ID))
     return pl.when(draw("uid", pl.col(INDEX), pl.col(ID)) < share).then(uid)
 
 
 def literal(text: object) -> pl.Expr:
-    """A string as a value: polars takes strings for columns."""
+    """Return a string as a value; polars treats bare strings as columns."""
     return pl.lit(str(text))
 
 
@@ -245,14 +245,15 @@ def literal(text: object) -> pl.Expr:
 
 
 GENERATOR = 2
-"""Raised whenever a shape makes other topologies of the same Spec; part of the fingerprint."""
+"""Incremented whenever a shape gives other topologies of the same Spec; part of the fingerprint."""
 
 
 def topology_rows(fleet: Fleet, start: int, stop: int) -> pl.DataFrame:
-    """Topologies number `start` to `stop` - 1: INDEX, `name`, `fingerprint` and the settings of the shape.
+    """Return INDEX, `name`, `fingerprint` and the settings of the shape, of topologies number `start` to
+    `stop` - 1.
 
     The name is shape-seed-index. The fingerprint is SHA-256 over the recipe (shape, version of the generator,
-    Spec) and the index, from which every row of the topology follows: no pass over the rows is needed.
+    Spec) and the index, which determine every row of the topology: no pass over the rows is needed.
     """
     recipe = "|".join(["generated", fleet.shape, str(GENERATOR), *_parameters(fleet.spec)])
     numbers = range(start, stop)
@@ -266,30 +267,30 @@ def topology_rows(fleet: Fleet, start: int, stop: int) -> pl.DataFrame:
 
 
 def transformation_rows(fleet: Fleet, start: int, stop: int) -> pl.DataFrame:
-    """The rows of units `start` to `stop` - 1, as Fleet.rows describes them."""
+    """Return the rows of units `start` to `stop` - 1, as described in Fleet.rows."""
     return fleet.rows(pl.DataFrame({"unit": pl.Series(range(start, min(stop, fleet.units)), dtype=pl.Int64)}))
 
 
 def topologies_table(fleet: Fleet, start: int, stop: int) -> pa.Table:
-    """TOPOLOGIES of the topologies number `start` to `stop` - 1."""
+    """Return TOPOLOGIES of the topologies number `start` to `stop` - 1."""
     rows = topology_rows(fleet, start, stop)
     return _table(fleet, rows, "topologies", {"form": pl.lit(str(TopologyForm.TRANSFORMATIONS))})
 
 
 def transformations_table(fleet: Fleet, start: int, stop: int) -> pa.Table:
-    """TRANSFORMATIONS of the units `start` to `stop` - 1."""
+    """Return TRANSFORMATIONS of the units `start` to `stop` - 1."""
     return _table(fleet, transformation_rows(fleet, start, stop), "transformations", {})
 
 
 def fleet_tables(fleet: Fleet) -> tuple[pa.Table, pa.Table]:
-    """The tables topologies and transformations of a fleet."""
+    """Return the tables topologies and transformations of a fleet."""
     parts = range(0, fleet.units, fleet.units_of_a_part)
     rows = [transformations_table(fleet, start, start + fleet.units_of_a_part) for start in parts]
     return topologies_table(fleet, 0, fleet.spec.topologies), pa.concat_tables(rows)
 
 
 def _parameters(spec: Spec) -> list[str]:
-    """`name=value` for everything that a topology's rows depend on, except its index."""
+    """Return `name=value` for everything that a topology's rows depend on, except its index."""
     names = [field.name for field in fields(spec) if field.name != "topologies"]
     return [f"{name}={getattr(spec, name)}" for name in names]
 
@@ -299,7 +300,7 @@ def _name(fleet: Fleet, number: int) -> str:
 
 
 def _table(fleet: Fleet, rows: pl.DataFrame, table: str, more: Mapping[str, pl.Expr]) -> pa.Table:
-    """The declared columns of a table; those that a shape does not set are null or empty."""
+    """Return the declared columns of a table; columns that a shape does not set are null or empty."""
     if rows.is_empty():
         return pa.Table.from_batches([], TABLES[table])
     numbers = rows[INDEX].unique().to_list()
@@ -342,16 +343,17 @@ def _offsets(values: pl.Series) -> pa.Array:
 
 
 _VIRTUAL = sorted(map(str, VIRTUAL_KINDS))
-_OF_TOPOLOGY = ("name", "parallelism", "max_parallelism", "chaining", "config")
+_TOPOLOGY_KEYS = ("name", "parallelism", "max_parallelism", "chaining", "config")
 
 
 def topology_lines(fleet: Fleet) -> Iterator[str]:
-    """The lines of all topologies by number, each one JSON object and a line feed, in pieces of any length.
+    """Yield the lines of all topologies by number, each one JSON object and a line feed, in pieces of any
+    length.
 
-    Keys that are not set are left out: nulls, empty lists and maps, the name of a virtual transformation, and
-    `chaining` where it is on.
+    Keys that are not set are omitted: nulls, empty lists and maps, the name of a virtual transformation, and
+    `chaining` if it is on.
     """
-    begun = -1
+    current = -1
     for start in range(0, fleet.units, fleet.units_of_a_part):
         rows = transformation_rows(fleet, start, start + fleet.units_of_a_part)
         if rows.is_empty():
@@ -360,21 +362,21 @@ def topology_lines(fleet: Fleet) -> Iterator[str]:
         joined = members.group_by(INDEX, maintain_order=True).agg(pl.col("member").str.join(","))
         first, last = int(joined[INDEX][0]), int(joined[INDEX][-1])
         heads = topology_rows(fleet, first, last + 1)
-        texts = heads.select(text=json_object(_values(fleet, heads, _OF_TOPOLOGY)))["text"]
+        texts = heads.select(text=json_object(_values(fleet, heads, _TOPOLOGY_KEYS)))["text"]
         pieces = []
-        for head, members_of_it in zip(texts, joined["member"], strict=True):
-            if first == begun:
-                pieces.append(f",{members_of_it}")
+        for head, topology_members in zip(texts, joined["member"], strict=True):
+            if first == current:
+                pieces.append(f",{topology_members}")
             else:
-                end = "" if begun < 0 else "]}\n"
-                pieces.append(f'{end}{head[:-1]},"transformations":[{members_of_it}')
-            begun, first = first, first + 1
+                end = "" if current < 0 else "]}\n"
+                pieces.append(f'{end}{head[:-1]},"transformations":[{topology_members}')
+            current, first = first, first + 1
         yield "".join(pieces)
     yield "]}\n"
 
 
 def _values(fleet: Fleet, rows: pl.DataFrame, names: list[str] | tuple[str, ...]) -> dict[str, pl.Expr]:
-    """JSON values of the columns that a shape has set, null if the key is to be left out."""
+    """Return the JSON values of the columns that a shape has set, null if the key is to be omitted."""
     return {name: _value(fleet, rows, name) for name in names if name in rows.columns}
 
 
@@ -397,13 +399,13 @@ def _value(fleet: Fleet, rows: pl.DataFrame, name: str) -> pl.Expr:
             return text
 
 
-# The options of operators in random topologies: how many have each, and which values.
+# The options of operators in random topologies: the share of each, and its values.
 
 
 DEFAULT_SHARE_OF_UIDS = 0.165
 SHARE_OF_UID_HASHES = 0.043
 SHARE_OF_UIDS_USED_TWICE = 0.05
-"""Of the operators with a uid; times `rarity`, as Flink refuses the topology when two operators get it."""
+"""Share of the operators with a uid, times `rarity`: Flink refuses the topology if two operators get it."""
 
 
 _OPERATORS = tuple(kind for kind in WRITTEN_KINDS if kind not in VIRTUAL_KINDS)
@@ -445,7 +447,7 @@ OPTIONS: tuple[RandomOption, ...] = (
 
 
 def draw_options(rows: pl.DataFrame, spec: Spec) -> pl.DataFrame:
-    """`rows` with what `operator_options` reads: a column `draw_<option>` each, and three for uids."""
+    """Add the columns read by `operator_options`, a column `draw_<option>` each and three for uids."""
     draw = draws(spec.seed)
     keys = (pl.col(INDEX), pl.col(ID))
     salts = [option.column for option in OPTIONS] + ["uid", "uid_hash", "uid_used_twice"]
@@ -453,7 +455,7 @@ def draw_options(rows: pl.DataFrame, spec: Spec) -> pl.DataFrame:
 
 
 def operator_options(spec: Spec) -> dict[str, pl.Expr]:
-    """The columns of OPTIONS, `uid` and `uid_hash`, from rows of `draw_options`."""
+    """Return the columns of OPTIONS, `uid` and `uid_hash`, from rows of `draw_options`."""
     share_of_uids = DEFAULT_SHARE_OF_UIDS if spec.share_of_uids is None else spec.share_of_uids
     uid = pl.concat_str(pl.lit("uid-"), _hex(spec, "uid"))
     if spec.with_refusals:

@@ -1,4 +1,4 @@
-"""The tables of a fleet, made by Spark's Python workers."""
+"""The tables of a fleet, created by Spark's Python workers."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,15 +13,17 @@ from penstock.plans.tables import TABLES
 
 
 def generate_on_spark(spark: SparkSession, fleet: Fleet) -> tuple[DataFrame, DataFrame]:
-    """(TOPOLOGIES, TRANSFORMATIONS) of a fleet: the rows that `topologies_table` and `transformations_table`
-    give in one process, made in parts of about ROWS_OF_A_PART."""
+    """Return (TOPOLOGIES, TRANSFORMATIONS) of a fleet, created in parts of about ROWS_OF_A_PART rows.
+
+    The rows equal those of `topologies_table` and `transformations_table` in one process.
+    """
     return (
-        _made(spark, fleet, "topologies", topologies_table, fleet.spec.topologies, ROWS_OF_A_PART // 10),
-        _made(spark, fleet, "transformations", transformations_table, fleet.units, fleet.units_of_a_part),
+        _created(spark, fleet, "topologies", topologies_table, fleet.spec.topologies, ROWS_OF_A_PART // 10),
+        _created(spark, fleet, "transformations", transformations_table, fleet.units, fleet.units_of_a_part),
     )
 
 
-def _made(
+def _created(
     spark: SparkSession,
     fleet: Fleet,
     table: str,
@@ -32,7 +34,7 @@ def _made(
     name, spec = fleet.shape, fleet.spec
 
     def parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Described again in the worker: pickling expressions with functions takes the package cloudpickle.
+        # Described again in the worker: pickling expressions with functions requires the package cloudpickle.
         described = next(shape.fleet(spec) for shape in SHAPES if shape.name == name)
         for batch in batches:
             for part in batch["id"].to_pylist():

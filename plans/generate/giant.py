@@ -1,4 +1,4 @@
-"""Shape `giant`: one large topology with everything that makes large ones hard to plan."""
+"""Shape `giant`, one large topology with everything that makes large ones hard to plan."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -26,7 +26,7 @@ from penstock.plans.vocabulary import VIRTUAL_KINDS, ChainingStrategy, Kind, Par
 RUNTIME_MODE = "execution.runtime-mode"
 
 SHARE_OF_CHAIN = 0.1
-"""Of the operators: they are one chain."""
+"""Share of the operators that form one chain."""
 
 DEFAULT_WIDTH = 2_000
 """Cells whose last operators one union reads."""
@@ -39,7 +39,7 @@ CO_LOCATIONS = 64
 
 
 class Member(NamedTuple):
-    """One transformation of a cell: what it reads are places of the same cell."""
+    """One transformation of a cell; its inputs are positions in the same cell."""
 
     kind: Kind
     inputs: tuple[int, ...] = ()
@@ -90,26 +90,26 @@ _HUB = (
     Member(Kind.ONE_INPUT, (1,)),
     Member(Kind.SINK, (2,)),
 )
-"""What follows the cells, once for each `width` of them; a last one reads all other unions."""
+"""The transformations after the cells, once per `width` cells; a last hub reads all other unions."""
 
 _CHAINING = (str(ChainingStrategy.NEVER), str(ChainingStrategy.HEAD))
 _VIRTUAL_NAMES = sorted(map(str, VIRTUAL_KINDS))
-_OPERATORS_OF_A_CELL = sum(member.kind not in VIRTUAL_KINDS for member in _CELL)
+_OPERATORS_PER_CELL = sum(member.kind not in VIRTUAL_KINDS for member in _CELL)
 
 
 def giant(spec: Spec) -> Fleet:
-    """One chain of a tenth of the operators; cells with every kind that Flink has; unions over cells.
+    """One chain of a tenth of the operators; cells with every kind in Flink; unions over cells.
 
     A cell has nested virtual transformations, side outputs, blocking exchanges, heads with chained sources,
     yielding operators, slot sharing groups and co-location. A join in each cell reads an earlier cell.
-    `width` (default 2,000): how many cells a union reads; one more union reads all of those. `operators` is
-    met to within a cell. Where seed and number of the topology sum to an even number it runs in BATCH mode;
-    else in STREAMING mode, where exchanges do not block and some sources are legacy sources, which Flink
-    refuses in BATCH mode.
+    `width` (default 2,000): the number of cells per union; one more union reads all unions. The number of
+    operators is exact to within a cell. If seed and number of the topology sum to an even number, it runs in
+    BATCH mode; else in STREAMING mode, in which exchanges do not block and some sources are legacy sources,
+    which Flink refuses in BATCH mode.
     """
     draw = draws(spec.seed)
     chain = max(2, round(spec.operators * SHARE_OF_CHAIN))
-    cells = max(1, (spec.operators - chain) // _OPERATORS_OF_A_CELL)
+    cells = max(1, (spec.operators - chain) // _OPERATORS_PER_CELL)
     width = spec.width or DEFAULT_WIDTH
     hubs = -(-cells // width) + 1
     is_virtual = pl.col("kind").is_in(_VIRTUAL_NAMES)
@@ -118,21 +118,21 @@ def giant(spec: Spec) -> Fleet:
 
     def rows(units: pl.DataFrame) -> pl.DataFrame:
         parts = units.select(operators_of_units(size)).with_columns((pl.col("operator") + 1).alias(ID))
-        of_cells = pl.col("operator") - chain
-        of_hubs = of_cells - cells * len(_CELL)
+        after_chain = pl.col("operator") - chain
+        after_cells = after_chain - cells * len(_CELL)
         transformations = pl.concat(
             [
-                _chain(parts.filter(of_cells < 0), chain),
+                _chain(parts.filter(after_chain < 0), chain),
                 _cells(
-                    parts.filter((of_cells >= 0) & (of_hubs < 0)).with_columns(
-                        cell=of_cells // len(_CELL), place=of_cells % len(_CELL)
+                    parts.filter((after_chain >= 0) & (after_cells < 0)).with_columns(
+                        cell=after_chain // len(_CELL), place=after_chain % len(_CELL)
                     ),
                     draw,
                     batch,
                 ),
                 _hubs(
-                    parts.filter(of_hubs >= 0).with_columns(
-                        hub=of_hubs // len(_HUB), place=of_hubs % len(_HUB)
+                    parts.filter(after_cells >= 0).with_columns(
+                        hub=after_cells // len(_HUB), place=after_cells % len(_HUB)
                     ),
                     first_cell=chain + 1,
                     cells=cells,
@@ -144,7 +144,7 @@ def giant(spec: Spec) -> Fleet:
         )
         return transformations.sort(INDEX, ID).with_columns(
             uid=pl.when(~is_virtual).then(numbered_uid(draw, spec)),
-            # Given, because the parallelism of a BATCH job is decided at run time elsewhere.
+            # Given, because otherwise the parallelism of a BATCH job is decided at run time.
             parallelism=pl.when(~is_virtual).then(spec.parallelism or DEFAULT_PARALLELISM),
         )
 
@@ -154,7 +154,7 @@ def giant(spec: Spec) -> Fleet:
 
 
 def _chain(rows: pl.DataFrame, length: int) -> pl.DataFrame:
-    """A source, one-input operators, a sink."""
+    """Return a source, one-input operators, a sink."""
     node = pl.col(ID)
     kind = (
         pl.when(node == 1)
@@ -173,7 +173,7 @@ def _chain(rows: pl.DataFrame, length: int) -> pl.DataFrame:
 
 
 def _cells(rows: pl.DataFrame, draw: Draw, batch: pl.Expr) -> pl.DataFrame:
-    """Copies of _CELL; the first input of a join is in any cell up to its own."""
+    """Return copies of _CELL; the first input of a join is in any cell up to its own."""
     index, cell, place = pl.col(INDEX), pl.col("cell"), pl.col("place")
     start = pl.col(ID) - place
     back = below(draw("link", index, cell), cell + 1) * len(_CELL)
@@ -211,13 +211,13 @@ def _cells(rows: pl.DataFrame, draw: Draw, batch: pl.Expr) -> pl.DataFrame:
 
 
 def _hubs(rows: pl.DataFrame, first_cell: int, cells: int, width: int, hubs: int) -> pl.DataFrame:
-    """Copies of _HUB, whose unions read `width` cells each, the last one the unions before it."""
+    """Return copies of _HUB, whose unions read `width` cells each, the last one the unions before it."""
     hub, start = pl.col("hub"), pl.col(ID) - pl.col("place")
     last = hub == hubs - 1
     first_read = first_cell + _READ_BY_UNIONS + hub * width * len(_CELL)
     end_of_cells = pl.min_horizontal(first_read + width * len(_CELL), first_cell + cells * len(_CELL))
-    of_cells = pl.int_ranges(pl.when(last).then(0).otherwise(first_read), end_of_cells, len(_CELL))
-    of_hubs = pl.int_ranges(start - hub * len(_HUB), start, len(_HUB))
+    after_chain = pl.int_ranges(pl.when(last).then(0).otherwise(first_read), end_of_cells, len(_CELL))
+    after_cells = pl.int_ranges(start - hub * len(_HUB), start, len(_HUB))
     return _members(rows, _HUB).select(
         INDEX,
         ID,
@@ -226,8 +226,8 @@ def _hubs(rows: pl.DataFrame, first_cell: int, cells: int, width: int, hubs: int
         pl.when(pl.col("kind") != Kind.UNION)
         .then(pl.col("offsets") + start)
         .when(last)
-        .then(of_hubs)
-        .otherwise(of_cells)
+        .then(after_cells)
+        .otherwise(after_chain)
         .alias("inputs"),
         "partitioner",
         "exchange_mode",
@@ -235,7 +235,9 @@ def _hubs(rows: pl.DataFrame, first_cell: int, cells: int, width: int, hubs: int
 
 
 def _members(rows: pl.DataFrame, members: Sequence[Member]) -> pl.DataFrame:
-    """Rows with kind and labels of the member at their place, and the places that it reads as `offsets`."""
+    """Add kind and labels of the member at each row's position, and the positions that it reads
+    as `offsets`.
+    """
     table = pl.DataFrame(
         {
             "place": range(len(members)),
@@ -254,6 +256,6 @@ def _text(value: StrEnum | None) -> str | None:
 
 
 def _name(prefix: str, number: pl.Expr) -> pl.Expr:
-    """The name of an operator; virtual transformations have none."""
+    """Return the name of an operator; virtual transformations have none."""
     named = pl.concat_str(literal(f"{prefix}-"), number, literal("-"), "place")
     return pl.when(pl.col("kind").is_in(_VIRTUAL_NAMES)).then(literal("")).otherwise(named).alias("name")

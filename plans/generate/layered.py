@@ -30,7 +30,7 @@ from penstock.plans.generate.random import random
 from penstock.plans.vocabulary import Kind, Partitioner
 
 PARTITION_BLOCK = 4
-"""One of this many consecutive operators reads through a partition."""
+"""One in this many consecutive operators reads through a partition."""
 
 SHARE_OF_JOINS = 0.12
 
@@ -40,9 +40,9 @@ _PARTITIONERS = (str(Partitioner.HASH), str(Partitioner.REBALANCE), str(Partitio
 def layered(spec: Spec) -> Fleet:
     """`width` sources, layers of `width` operators, `width` sinks.
 
-    `width` (default: about the square root of `operators`): operators of a layer. There are as many whole
+    `width` (default: about the square root of `operators`): operators per layer. There are as many whole
     layers as fit `operators`, at least one besides sources and sinks. The operator in column c reads column c
-    of the layer before; a join (12 of 100 operators) also the next column. One in 4 operators reads its
+    of the previous layer; a join (12 in 100 operators) also the next column. One in 4 operators reads its
     first input through a hash, rebalance or rescale partition; all other edges are forward.
     """
     width = spec.width or isqrt(spec.operators)
@@ -58,7 +58,7 @@ def layered(spec: Spec) -> Fleet:
 
 
 def _nodes(operators: pl.DataFrame, draw: Draw, width: int, layers: int) -> pl.DataFrame:
-    """One row for each transformation: ID, the `node` of its operator, `operator`, `join` and input ids."""
+    """Return ID, the `node` of its operator, `operator`, `join` and input ids, one row per transformation."""
     operator, inner = pl.col("operator"), width * layers
     blocks = inner // PARTITION_BLOCK
     column = operator % width
@@ -66,11 +66,11 @@ def _nodes(operators: pl.DataFrame, draw: Draw, width: int, layers: int) -> pl.D
     is_inner = (operator >= width) & (operator < width + inner)
 
     def partition_position(block: pl.Expr) -> pl.Expr:
-        """The operator of each block that reads through a partition."""
+        """Return the operator of each block that reads through a partition."""
         return below(draw("block", pl.col(INDEX), block), PARTITION_BLOCK)
 
     def node_id(number: pl.Expr) -> pl.Expr:
-        """The id of the operator with this number: one for itself and every operator and partition before."""
+        """Return an operator's id, which counts it and every operator and partition before it."""
         position = number - width
         block = position // PARTITION_BLOCK
         is_partitioned = position % PARTITION_BLOCK >= partition_position(block)
@@ -168,13 +168,13 @@ _DIAMOND_WIDTH = 2
 def diamond(spec: Spec) -> Fleet:
     """Source, stages of `width` branches and their join, sink.
 
-    `width` (default 2): branches of a stage, 2 or more. Two branches meet in a two-input operator, more in a
-    multiple-input one. The join of a stage is what the next stage fans out from. A topology has as many whole
-    stages as fit `operators`, at least one. Raises ConfigurationError for a width below 2.
+    `width` (default 2): branches per stage, 2 or more. Two branches meet in a two-input operator, more in a
+    multiple-input one. The next stage fans out from the join of a stage. A topology has as many whole stages
+    as fit `operators`, at least one. Raises ConfigurationError for a width below 2.
     """
     width = spec.width or _DIAMOND_WIDTH
     if width < 2:
-        raise ConfigurationError(f"width: found {width}, allowed 2 or more branches for the shape diamond")
+        raise ConfigurationError(f"width must be 2 or more branches for the shape diamond, got {width}")
     stage_size = width + 1
     stages = max(1, (spec.operators - 2) // stage_size)
     sink_id = 2 + stages * stage_size
@@ -221,9 +221,9 @@ _WIDE_WIDTH = 8
 def wide(spec: Spec) -> Fleet:
     """Groups of `width` branches; each group's union goes into a sink.
 
-    `width` (default 8): branches of a group. There are as many groups as fit `operators` (a source, the
-    branches and a sink each), at least one, and one source for each group; branch b of group g reads the
-    source (g + b) modulo the groups, so that sources and groups are linked all over.
+    `width` (default 8): branches per group. There are as many groups as fit `operators` (a source, the
+    branches and a sink each), at least one, and one source per group; branch b of group g reads the source (g
+    + b) modulo the number of groups, so that sources and groups are thoroughly linked.
     """
     width = spec.width or _WIDE_WIDTH
     groups = max(1, spec.operators // (width + 2))
@@ -264,11 +264,11 @@ def wide(spec: Spec) -> Fleet:
     return Fleet("wide", spec, spec.topologies * size, 1, rows, default_parallelism(spec))
 
 
-# The shapes of synthetic topologies: what each looks like, and what can be chosen of it.
+# The shapes of synthetic topologies: their description and parameters.
 
 
 class Shape(NamedTuple):
-    """A named generator: from a Spec to the description of its fleet."""
+    """A named generator that derives the description of its fleet from a Spec."""
 
     name: str
     fleet: Callable[[Spec], Fleet]
@@ -315,7 +315,7 @@ SHAPES: tuple[Shape, ...] = (
         chain,
         60,
         "",
-        "Each operator reads the one before: all of a topology is one job vertex.",
+        "Each operator reads the previous one: a topology is one job vertex.",
         """
   S──o──o──o──o──o──K
 """,
@@ -326,7 +326,7 @@ SHAPES: tuple[Shape, ...] = (
         diamond,
         62,
         "branches of a stage",
-        "Stages one after the other, each a fan-out into branches and the join of them.",
+        "Stages in sequence, each a fan-out into branches and their join.",
         """
      ┌─o─┐  ┌─o─┐
   S──┤   J──┤   J──K
@@ -352,25 +352,25 @@ SHAPES: tuple[Shape, ...] = (
         giant,
         10_000,
         "cells that a union reads",
-        "One chain of a tenth of the operators, cells with every kind that Flink has, and unions over cells: "
-        "all that is hard to plan about large topologies.",
+        "One chain of a tenth of the operators, cells with every kind in Flink, and unions over cells: "
+        "everything that makes large topologies hard to plan.",
         """
   S──o──o──o──o──o──o──K
   [cell]──┐
   [cell]──U──P──o──K
   [cell]──┘
 """,
-        f"width {DEFAULT_WIDTH:,}, {_PARALLELISM}; BATCH where seed + number is even",
+        f"width {DEFAULT_WIDTH:,}, {_PARALLELISM}; BATCH if seed + number is even",
     ),
 )
 LEGEND = "S source, o operator, J join, U union, P partition, K sink"
 
 WORKLOADS = "workloads"
-"""What can be generated beside shapes and traces: published benchmarks with costs."""
+"""The name of a further generator: published benchmarks with costs."""
 
 
 class DrawnShape(NamedTuple):
-    """A generator besides the shapes: its name, a description, and its options."""
+    """The name, description and options of a generator besides the shapes."""
 
     name: str
     about: str
@@ -400,13 +400,15 @@ OTHERS: tuple[DrawnShape, ...] = (
 
 
 def find_shape(name: str, argument: str = "SHAPE") -> Shape:
-    """The shape called `name`. Raises ConfigurationError, which lists everything that can be generated."""
+    """Return the shape called `name`. Raises ConfigurationError, which lists everything that can be
+    generated.
+    """
     shape = next((shape for shape in SHAPES if shape.name == name), None)
     if shape is None:
         allowed = [*(shape.name for shape in SHAPES), WORKLOADS, *TRACES]
         close = get_close_matches(name, allowed, n=1)
         hint = f"did you mean {close[0]}?" if close else "penstock generate --list shows them"
-        raise ConfigurationError(f"{argument}: found {name!r}, allowed {', '.join(allowed)}", hint)
+        raise ConfigurationError(f"{argument} must be {', '.join(allowed)}, got {name!r}", hint)
     return shape
 
 
@@ -421,11 +423,11 @@ def fleet_of_shape(
     with_refusals: bool,
     argument: str = "SHAPE",
 ) -> Fleet:
-    """A fleet of a shape; what is None is as the shape has it. Raises ConfigurationError."""
+    """Return a fleet of a shape, with the shape's defaults for None. Raises ConfigurationError."""
     shape = find_shape(name, argument)
     if width is not None and not shape.width:
         widths = "; ".join(f"{shape.name}: {shape.width}" for shape in SHAPES if shape.width)
-        raise ConfigurationError(f"width: the shape {shape.name} has none", f"shapes that have: {widths}")
+        raise ConfigurationError(f"the shape {shape.name} has no width", f"shapes with a width: {widths}")
     return shape.fleet(
         Spec(
             operators=shape.default_operators if operators is None else operators,

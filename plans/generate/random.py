@@ -1,7 +1,7 @@
-"""Shape `random`: fleets of topologies with every kind and option that Flink's DataStream API has.
+"""Shape `random`, fleets of topologies with every kind and option of Flink's DataStream API.
 
-The shares are those of the golden data's random topologies: about 19 transformations with 12 operators each,
-of all sizes. With refusals, Flink refuses a few topologies in a hundred (a forward partition between unequal
+The shares match the golden data's random topologies: about 19 transformations with 12 operators each, of all
+sizes. With refusals, Flink refuses a few topologies in a hundred (a forward partition between unequal
 parallelisms, a uid used twice, a co-location group over two slot sharing groups); the causes get rarer as
 topologies get larger, so that large ones are planned, too. Without refusals, no topology has a forward
 partition, a shared uid or a co-location group.
@@ -26,7 +26,7 @@ from penstock.plans.generate.fleet import (
 from penstock.plans.vocabulary import Kind, Partitioner, StreamExchangeMode
 
 CHUNK = 10_000
-"""Transformations of a unit, so that one large topology is made in many parts."""
+"""Transformations per unit, so that one large topology is created in many parts."""
 
 TRANSFORMATIONS_PER_OPERATOR = 1.6
 SIZES = (0.25, 1.75)
@@ -46,8 +46,7 @@ KINDS: tuple[tuple[Kind, float], ...] = (
     (Kind.UNION, 0.044),
     (Kind.PARTITION, 0.334),
 )
-"""What comes after the sources, with shares that sum to 1; virtual kinds last, sinks first (see
-`_inputs`)."""
+"""The kinds after the sources, with shares that sum to 1; virtual kinds last, sinks first (see `_inputs`)."""
 
 PARTITIONERS: tuple[tuple[str, float], ...] = (
     (Partitioner.HASH, 524),
@@ -74,7 +73,7 @@ def random(spec: Spec) -> Fleet:
     `operators` is the mean of a fleet, whose topologies have a quarter to seven quarters of it; a fleet of
     one has about that size. `parallelism` None: every topology draws its own. `share_of_uids` None: 0.165.
     `width` is not used. A transformation reads its predecessor if that is virtual, else any earlier one that
-    is no sink. `with_refusals`: a few topologies in a hundred are refused.
+    is not a sink. `with_refusals`: a few topologies in a hundred are refused.
     """
     draw = draws(spec.seed)
     most = int(_mean(spec) * _sizes(spec)[1])
@@ -116,9 +115,9 @@ def _sizes(spec: Spec) -> tuple[float, float]:
 
 
 def _rows(units: pl.DataFrame, spec: Spec, draw: Draw, chunks: int) -> pl.DataFrame:
-    """One row for each transformation: INDEX, ID, the topology's size, its number of sources and `rarity`.
+    """Return INDEX, ID, the topology's size, its number of sources and `rarity`, one row per transformation.
 
-    `rarity` is what shares of options are multiplied with that may make Flink refuse a topology.
+    `rarity` is the factor for the shares of options that may make Flink refuse a topology.
     """
     mean, (low, high) = _mean(spec), _sizes(spec)
     drawn_size = (mean * (low + (high - low) * draw("size", pl.col(INDEX)))).floor().cast(pl.Int32)
@@ -140,7 +139,7 @@ def _rows(units: pl.DataFrame, spec: Spec, draw: Draw, chunks: int) -> pl.DataFr
 
 
 def _kinds(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
-    """`rows` with `kind`, its input `count`, and `behind_virtual`: whether the one before is virtual."""
+    """Add `kind`, its input `count`, and `after_virtual`: whether the previous transformation is virtual."""
     index, node, sources = pl.col(INDEX), pl.col(ID), pl.col("sources")
     source = (
         pl.when(draw("source", index, node) < 0.5)
@@ -149,7 +148,7 @@ def _kinds(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
     )
     drawn = rows.with_columns(
         draw("kind", index, node).alias("drawn"),
-        ((node - 1 > sources) & (draw("kind", index, node - 1) >= _VIRTUAL_FROM)).alias("behind_virtual"),
+        ((node - 1 > sources) & (draw("kind", index, node - 1) >= _VIRTUAL_FROM)).alias("after_virtual"),
     )
     kind = (
         pl.when(node <= sources)
@@ -159,7 +158,7 @@ def _kinds(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
         .otherwise(pick_weighted(pl.col("drawn"), KINDS))
     )
     no_side_output_of_virtual = (
-        pl.when(pl.col("behind_virtual") & _is(Kind.SIDE_OUTPUT))
+        pl.when(pl.col("after_virtual") & _is(Kind.SIDE_OUTPUT))
         .then(literal(Kind.PARTITION))
         .otherwise(pl.col("kind"))
     )
@@ -182,7 +181,7 @@ def _kinds(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
 
 
 def _inputs(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
-    """`rows` with `inputs`: ids of earlier transformations, as many as the kind takes.
+    """Add `inputs`, ids of earlier transformations, as many as the kind takes.
 
     Whether an earlier transformation can be read follows from its own draw of a kind, so no row depends on
     another: sinks are the lowest draws, virtual kinds the highest, and operators that may have side outputs
@@ -194,7 +193,7 @@ def _inputs(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
 
     def wanted(position: int) -> pl.Expr:
         count = pl.col("count")
-        return ~pl.col("behind_virtual") & (count > 0) if position == 0 else count > position
+        return ~pl.col("after_virtual") & (count > 0) if position == 0 else count > position
 
     candidates = rows.with_columns(
         pl.when(_is(Kind.SIDE_OUTPUT))
@@ -230,7 +229,7 @@ def _inputs(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
             .then(pl.col(far))
             .otherwise(a_source)
         )
-        return pl.when("behind_virtual").then(node - 1).otherwise(earlier) if position == 0 else earlier
+        return pl.when("after_virtual").then(node - 1).otherwise(earlier) if position == 0 else earlier
 
     several = pl.concat_list(*(input_at(p).cast(pl.Int32) for p in positions))
     return drawn.with_columns(several.list.head("count").alias("inputs")).select(*rows.columns, "inputs")

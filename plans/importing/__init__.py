@@ -1,1 +1,3 @@
-"""JSON of Flink and of other tools as topologies: what it holds, and a list of what it does not."""
+"""Import of foreign documents (graphs of other tools, JSON of Flink) as topologies, with notes of ignored
+parts.
+"""

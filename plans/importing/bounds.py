@@ -1,7 +1,7 @@
-"""Limits on reading foreign files: bytes, depth, nodes, edges and seconds.
+"""Limit the bytes, depth, nodes, edges and seconds of reading foreign files.
 
 A small file can expand to a huge one: by compression, aliases, products of subgraphs, or nesting. Every
-reader of foreign files checks the size of what it creates with these functions before it creates it.
+reader of foreign files checks the size of its results with these functions before it creates them.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from typing import Any
 from penstock.plans.errors import InputError
 
 MOST_BYTES = 256 << 20
-"""Of a file of graphs, unpacked."""
+"""Limit of a file of graphs, decompressed."""
 MOST_BYTES_OF_YAML = 1 << 20
 MOST_NODES = 2_000_000
 MOST_EDGES = 5_000_000
@@ -22,50 +22,52 @@ MOST_VALUES = 20_000_000
 DEEPEST = 100
 MOST_SECONDS = 180.0
 MOST_VALUES_OF_YAML = 100_000
-"""With those of an alias each time that it is used."""
+"""Including values of an alias each time that it is used."""
 
-_HINT = "such a file is not read; divide it, or give the graph as topology lines"
+_HINT = "divide the file, or give the graph as topology lines"
 
 
 class BoundError(ValueError):
-    """More than is read of a file; the message says what was found and what is allowed."""
+    """A file exceeds a limit; the message names the limit."""
 
 
-def require_at_most(count: int, most: int, what: str) -> None:
-    """BoundError if there is more of something than is read."""
+def require_at_most(count: int, most: int, items: str) -> None:
+    """Raise BoundError if `count`, a number of `items`, exceeds the limit `most`."""
     if count > most:
-        raise BoundError(f"found more than {most:,} {what}, which is the most that is read")
+        raise BoundError(f"found more than {most:,} {items}, the most that is read")
 
 
 def bounded_text(texts: Iterable[bytes], most_bytes: int = MOST_BYTES) -> bytes:
-    """The texts of a file together, which are not read on beyond `most_bytes`. Raises BoundError."""
-    held: list[bytes] = []
+    """Return the texts of a file joined; reading stops beyond `most_bytes`. Raises BoundError."""
+    pieces: list[bytes] = []
     size = 0
     for text in texts:
         size += len(text)
         require_at_most(size, most_bytes, "bytes, unpacked")
-        held.append(text)
-    return b"".join(held)
+        pieces.append(text)
+    return b"".join(pieces)
 
 
-class _TimeIsUp(BaseException):
-    """Raised in the thread that reads; no parser takes it for a mistake in what it parses."""
+class _TimeLimit(BaseException):
+    """Raised in the reading thread; a BaseException, so that parsers do not treat it as an error in their
+    input.
+    """
 
 
 @contextmanager
 def bounded_file(file: str) -> Iterator[None]:
-    """Inside the block, a BoundError becomes an InputError that names the file."""
+    """In the block, turn a BoundError into an InputError that names the file."""
     try:
         yield
     except BoundError as error:
         raise InputError(f"cannot read {file}: {error}", _HINT) from None
-    except _TimeIsUp:  # while bounded_seconds was being left
+    except _TimeLimit:  # while bounded_seconds was being left
         raise InputError(f"cannot read {file}: {_too_long(MOST_SECONDS)}", _HINT) from None
 
 
 @contextmanager
 def bounded_seconds(seconds: float = MOST_SECONDS) -> Iterator[None]:
-    """BoundError if the block, in Python, takes longer."""
+    """Raise BoundError if the block, in Python, takes longer."""
     thread = threading.get_ident()
     lock = threading.Lock()
     ended = False
@@ -73,7 +75,7 @@ def bounded_seconds(seconds: float = MOST_SECONDS) -> Iterator[None]:
     def end() -> None:
         with lock:
             if not ended:
-                _raise_in(thread, _TimeIsUp)
+                _raise_in(thread, _TimeLimit)
 
     timer = threading.Timer(seconds, end)
     timer.daemon = True
@@ -86,12 +88,12 @@ def bounded_seconds(seconds: float = MOST_SECONDS) -> Iterator[None]:
                 ended = True
                 _raise_in(thread, None)
             timer.cancel()
-    except _TimeIsUp:  # raised anywhere in there
+    except _TimeLimit:  # raised anywhere in the block
         raise _too_long(seconds) from None
 
 
 def _too_long(seconds: float) -> BoundError:
-    return BoundError(f"reading takes longer than {seconds:g} s, which is the longest")
+    return BoundError(f"reading takes longer than {seconds:g} s, the limit")
 
 
 def _raise_in(thread: int, error: Any) -> None:
@@ -101,9 +103,9 @@ def _raise_in(thread: int, error: Any) -> None:
 
 
 def require_bounded_yaml(root: Any) -> None:
-    """BoundError for a YAML node that expands to too many values, or nests too deep.
+    """Raise BoundError for a YAML node that expands to too many values, or nests too deep.
 
-    Each node is visited once: the target of an alias is counted, not expanded. An alias to a node around it
+    Each node is visited once: the target of an alias is counted, not expanded. An alias to an enclosing node
     counts once; it becomes an object that contains itself.
     """
     sizes: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Flink's execution plan, as getExecutionPlan() gives it, as a topology.
+"""Import Flink's execution plan, as returned by getExecutionPlan().
 
 Source: org.apache.flink.streaming.api.graph.JSONGenerator.
 """
@@ -10,7 +10,7 @@ from penstock.plans.errors import ErrorKind, TopologyError
 from penstock.plans.importing.given_graph import Imported, errors_of_known, ignored_keys, with_notes
 from penstock.plans.importing.node_errors import errors_of_inputs, errors_of_links, errors_of_nodes
 from penstock.plans.importing.stream_graph_form import (
-    is_of_pyflink,
+    has_pyflink_names,
     known_of_python,
     python_kind,
     sources_as_read,
@@ -34,7 +34,7 @@ ASSUMED = {
     "boundedness of sources": "bounded",
     "number of inputs": "one, of several predecessors a union",
 }
-"""What an execution plan does not hold, and what is planned instead: Flink's defaults."""
+"""Facts missing from an execution plan, and the assumed values: Flink's defaults."""
 
 _SOURCE, _OPERATOR, _SINK = "Data Source", "Operator", "Data Sink"
 _HASH = Partitioner.HASH.upper()
@@ -61,13 +61,15 @@ _KNOWN = (*_NODE, "contents")
 
 
 def is_execution_plan(document: Mapping[str, Any]) -> bool:
-    """Whether an object is one, by the keys of its nodes."""
+    """Return whether an object is an execution plan, by the keys of its nodes."""
     nodes = document.get("nodes")
     return type(nodes) is list and any(type(node) is dict and "pact" in node for node in nodes[:1])
 
 
 def from_execution_plan(document: Mapping[str, Any], name: str) -> Imported:
-    """A topology named `name`: the operators and edges as given, with Flink's defaults (see ASSUMED)."""
+    """Return a topology named `name` of the operators and edges as given, with Flink's defaults (see
+    ASSUMED).
+    """
     nodes = document["nodes"]
     errors = errors_of_nodes(nodes, "node", _node_errors)
     if errors:
@@ -81,8 +83,8 @@ def from_execution_plan(document: Mapping[str, Any], name: str) -> Imported:
     if errors:
         return errors
     by_id = sorted(nodes, key=lambda node: node["id"])
-    of_pyflink = is_of_pyflink(node["type"] for node in nodes)
-    kinds = {node["id"]: _kind(node, of_pyflink) for node in by_id}
+    is_pyflink = has_pyflink_names(node["type"] for node in nodes)
+    kinds = {node["id"]: _kind(node, is_pyflink) for node in by_id}
     edges = [
         stream_edge(
             predecessor["id"],
@@ -100,7 +102,7 @@ def from_execution_plan(document: Mapping[str, Any], name: str) -> Imported:
                 node["type"],
                 node["parallelism"],
                 kinds[node["id"]],
-                **(_known(node, kinds[node["id"]]) if of_pyflink else {}),
+                **(_known(node, kinds[node["id"]]) if is_pyflink else {}),
             )
             for node in by_id
         ],
@@ -126,10 +128,10 @@ def _node_errors(node: Mapping[str, Any], where: str) -> list[TopologyError]:
     return errors
 
 
-def _kind(node: Mapping[str, Any], of_pyflink: bool) -> str:
-    """The kind, where `pact` determines it, or the name in a plan of PyFlink's."""
+def _kind(node: Mapping[str, Any], is_pyflink: bool) -> str:
+    """Return the kind from `pact`, or from the name in a plan of PyFlink."""
     kind = str(Kind.SOURCE if node["pact"] == _SOURCE else Kind.ONE_INPUT)
-    return python_kind(node["type"], kind, len(node.get("predecessors", ()))) if of_pyflink else kind
+    return python_kind(node["type"], kind, len(node.get("predecessors", ()))) if is_pyflink else kind
 
 
 def _known(node: Mapping[str, Any], kind: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Graphs of other tools, nodes and edges with attributes, as topologies of transformations."""
+"""Import graphs of other tools, nodes and edges with attributes, as topologies of transformations."""
 
 import re
 from collections import Counter
@@ -17,29 +17,29 @@ from penstock.plans.topology.rules import Rules, explain_keys, shorten
 from penstock.plans.topology.validate_transformations import find_cycle
 from penstock.plans.vocabulary import Kind, Partitioner
 
-# The result of importing a document: a topology, with notes of what was assumed and ignored.
+# The result of importing a document: a topology, with notes of assumptions and ignored parts.
 
 
 FORM_KEY = "penstock.import.form"
 ASSUMED_KEY = "penstock.import.assumed"
 IGNORED_KEY = "penstock.import.ignored"
 FILE_KEY = "penstock.import.file"
-"""Keys of an imported topology's configuration: its form, what was filled in, what was left, and its file."""
+"""Keys of an imported topology's configuration: its form, assumptions, ignored parts, and its file."""
 
 READ_FORMS = (
     "DOT, GraphML, Pajek, edge lists, graphs in JSON (node-link, vis.js, d3, Cytoscape, Arroyo), WfFormat, "
     "STG, daggen, Pegasus (DAX, YAML), Alibaba's batch tasks, Flink's JSON, flink info, EXPLAIN and plan JSON"
 )
-"""The forms that are read, for messages."""
+"""The supported forms, for messages."""
 
 Imported = dict[str, Any] | list[TopologyError]
-"""A topology as docs/topology-files.md describes it, or why there is none."""
+"""A topology in the form of docs/topology-files.md, or the errors that prevent it."""
 
 
 def with_notes(
     topology: Mapping[str, Any], form: str, assumed: Mapping[str, str], ignored: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """`topology` with notes of its import in its configuration, which planning does not read."""
+    """Return `topology` with notes of its import in its configuration, which planning does not read."""
     notes = {FORM_KEY: form}
     if assumed:
         notes[ASSUMED_KEY] = "; ".join(f"{key} = {value}" for key, value in assumed.items())
@@ -49,7 +49,7 @@ def with_notes(
 
 
 def also_ignored(imported: Imported, ignored: Iterable[str]) -> Imported:
-    """`imported`, whose notes say that these were left, too."""
+    """Add further ignored parts to the notes of `imported`."""
     ignored_names = set(ignored)
     if not ignored_names or isinstance(imported, list):
         return imported
@@ -61,28 +61,28 @@ def also_ignored(imported: Imported, ignored: Iterable[str]) -> Imported:
 def errors_of_known(
     entry: Mapping[str, Any], rules: Rules, required: Sequence[str], location: str
 ) -> list[TopologyError]:
-    """As explain_keys, of the keys that `rules` knows: other tools' objects may have more."""
+    """explain_keys for the keys in `rules`; other tools' objects may have more."""
     return explain_keys({key: entry[key] for key in rules if key in entry}, rules, required, location)
 
 
 def ignored_keys(entry: Mapping[str, Any], known: Iterable[str]) -> set[str]:
-    """Keys with a value that are not among the `known` ones."""
+    """Return keys with a value that are not among the `known` ones."""
     return {key for key in entry.keys() - set(known) if entry[key] not in (None, "", {}, [])}
 
 
-ASSUMED_KINDS = "as the numbers of inputs and outputs say"
-ASSUMED_PARTITIONER = "Flink's choice: FORWARD where the parallelism is the same, else REBALANCE"
+ASSUMED_KINDS = "by the numbers of inputs and outputs"
+ASSUMED_PARTITIONER = "Flink's choice: FORWARD if the parallelism is the same, else REBALANCE"
 
 
 class SeveralInputs(StrEnum):
     """The kind of a node that has several inputs and no kind of its own."""
 
     OPERATOR = "operator"  #: a two_input or multi_input
-    UNION = "union"  #: a one_input that reads a union of them
+    UNION = "union"  #: a one_input that reads a union of its inputs
 
 
 class GivenNode(NamedTuple):
-    """A node; `key` is what edges name it by."""
+    """A node; edges refer to it by `key`."""
 
     key: str
     attributes: Mapping[str, Any]
@@ -97,30 +97,30 @@ class GivenEdge(NamedTuple):
 
 
 class GivenGraph(NamedTuple):
-    """A graph as a file or a library gives it, with notes of its reader."""
+    """A graph from a file or a library, with notes of its reader."""
 
     name: str
     nodes: Sequence[GivenNode]
     edges: Sequence[GivenEdge]
     directed: bool = True
-    left_out: Sequence[str] = ()  #: parts of the file that are in neither nodes nor edges
-    assumed: Mapping[str, str] = {}  #: what the reader filled in
-    lists_nodes: bool = False  #: whether edges may only name nodes of the list; else their ends become nodes
-    keys_are_ids: bool = True  #: False: the reader made the keys, or names hold them
+    left_out: Sequence[str] = ()  #: parts of the file in neither nodes nor edges
+    assumed: Mapping[str, str] = {}  #: values filled in by the reader
+    lists_nodes: bool = False  #: whether edges may only name listed nodes; otherwise their ends become nodes
+    keys_are_ids: bool = True  #: False: keys are generated, or contained in names
 
 
 class ImportOptions(NamedTuple):
     """Choices that a graph itself leaves open."""
 
-    parallelism: int | None = None  #: for operators that have none
-    partitioner: str | None = None  #: for edges that have none
+    parallelism: int | None = None  #: for operators that set none
+    partitioner: str | None = None  #: for edges that set none
     several_inputs: SeveralInputs = SeveralInputs.OPERATOR
-    take: Mapping[str, str] = {}  #: key of a topology file to the attribute that holds it
-    reverse: bool = False  #: whether edges point from readers to what they read
+    take: Mapping[str, str] = {}  #: key of a topology file to the attribute with its value
+    reverse: bool = False  #: whether edges point from readers to their inputs
 
 
 AS_GIVEN = ImportOptions()
-"""Nothing beside what a graph says."""
+"""Only the graph's own values."""
 
 
 NODE_ATTRIBUTES = (
@@ -136,14 +136,14 @@ NODE_ATTRIBUTES = (
     "chaining",
 )
 EDGE_ATTRIBUTES = ("partitioner", "exchange_mode", "tag")
-"""Keys of topology files that attributes of nodes and edges may hold, under these names."""
+"""Keys of topology files that attributes of nodes and edges may set, under these names."""
 
 _INTEGERS = ("parallelism", "max_parallelism", "buffer_timeout")
 _ONE_INPUT = (Kind.ONE_INPUT, Kind.ASYNC, Kind.SINK)
 _PARTITIONERS = tuple(map(str, Partitioner))
 DRAWN_PARALLELISM = re.compile(r"parallelism (?:([0-9,]+)|decided at run time)(?:, max ([0-9,]+))?").fullmatch
 _BOX = "inside"
-"""How `penstock draw` writes a parallelism, and the box around a node of a chain."""
+"""The notation of `penstock draw` for parallelism, and its box around a node of a chain."""
 _LABEL = "label"
 _READS_LATER = re.compile(r"sink|print|materiali[sz]e|output", re.IGNORECASE).search
 _READS_FIRST = re.compile(r"source|scan|input", re.IGNORECASE).search
@@ -153,10 +153,10 @@ _PLAIN_NAME = re.compile(r"[\w.: -]{1,60}", re.ASCII).fullmatch
 
 
 def topology_of_graph(graph: GivenGraph, form: str, options: ImportOptions = AS_GIVEN) -> Imported:
-    """A topology with an operator for each node and an edge for each edge, or the errors that prevent it.
+    """Return a topology with an operator per node and an edge per edge, or the errors that prevent it.
 
-    Operators are created in topological order, ties in the order of the nodes. A graph that is undirected,
-    empty, cyclic or without edges gives errors.
+    Operators are created in topological order, ties in the order of the nodes. An undirected, empty or cyclic
+    graph, or one without edges, gives errors.
     """
     if options.reverse:
         graph = graph._replace(
@@ -178,47 +178,47 @@ def topology_of_graph(graph: GivenGraph, form: str, options: ImportOptions = AS_
     for edge in graph.edges:
         incoming[edge.target].append(edge)
         outgoing[edge.source].append(edge.target)
-    written = _Written(options)
+    writer = _TransformationWriter(options)
     for key in _in_order(incoming, outgoing, numbers):
-        written.operator(nodes[key], incoming[key], bool(outgoing[key]))
-    if written.errors:
-        return written.errors
-    topology: dict[str, Any] = {"name": graph.name, "transformations": written.transformations}
+        writer.operator(nodes[key], incoming[key], bool(outgoing[key]))
+    if writer.errors:
+        return writer.errors
+    topology: dict[str, Any] = {"name": graph.name, "transformations": writer.transformations}
     if options.parallelism is not None:
         topology["parallelism"] = options.parallelism
     if options.reverse:
-        written.assumed["direction"] = "against the edges"
-    elif _points_backwards(nodes, incoming, outgoing, written.names):
-        written.assumed["direction"] = (
-            "along the edges; --reverse if they point from readers to what they read"
-        )
-    ignored = {*graph.left_out, *_attributes_left(graph, nodes, options, written)}
-    for what, keys in (
+        writer.assumed["direction"] = "against the edges"
+    elif _points_backwards(nodes, incoming, outgoing, writer.names):
+        writer.assumed["direction"] = "along the edges; --reverse if they point from readers to their inputs"
+    ignored = {*graph.left_out, *_attributes_left(graph, nodes, options, writer)}
+    for label, keys in (
         ("boxes", [node.attributes.get("name", node.key) for node in graph.nodes if node.key in boxes]),
         # Flink's graph has no source without a reader.
         ("isolated nodes", [key for key in nodes if not incoming[key] and not outgoing[key]]),
         (
             "ids of nodes that have names",
-            [key for key in nodes if graph.keys_are_ids and written.names[key] != key],
+            [key for key in nodes if graph.keys_are_ids and writer.names[key] != key],
         ),
     ):
         if keys:
             shown = [shorten(key, 40) for key in keys[: _MOST_LISTED + 1]]
             more = len(keys) - _MOST_LISTED
             ignored.add(
-                f"{what} {', '.join(shown[:_MOST_LISTED])}" + (f", and {more:,} more" if more > 0 else "")
+                f"{label} {', '.join(shown[:_MOST_LISTED])}" + (f", and {more:,} more" if more > 0 else "")
             )
-    return with_notes(topology, form, {**graph.assumed, **written.assumed}, ignored)
+    return with_notes(topology, form, {**graph.assumed, **writer.assumed}, ignored)
 
 
 def _attributes_left(
-    graph: GivenGraph, nodes: Mapping[str, GivenNode], options: ImportOptions, written: "_Written"
+    graph: GivenGraph, nodes: Mapping[str, GivenNode], options: ImportOptions, writer: "_TransformationWriter"
 ) -> set[str]:
-    """Notes of attributes that no key of topologies took, and of keys to take that no attribute has."""
+    """Return notes of attributes that no key of topologies used, and of requested attributes that do not
+    occur.
+    """
     ignored, used_names = set(), set()
     for kind, keys, elements, labels in (
-        ("node", NODE_ATTRIBUTES, nodes.values(), written.labels_of_nodes),
-        ("edge", EDGE_ATTRIBUTES, graph.edges, written.labels_of_edges),
+        ("node", NODE_ATTRIBUTES, nodes.values(), writer.labels_of_nodes),
+        ("edge", EDGE_ATTRIBUTES, graph.edges, writer.labels_of_edges),
     ):
         taken = {options.take.get(key, key) for key in keys}
         counts = Counter(
@@ -236,14 +236,14 @@ def _attributes_left(
         }
         used_names |= counts.keys() & taken
     return ignored | {
-        f"{key} from {attribute_name(name)}, which nothing has"
+        f"{key} from {attribute_name(name)}, which does not occur"
         for key, name in options.take.items()
         if name not in used_names
     }
 
 
 def attribute_name(name: object) -> str:
-    """The name of an attribute as notes show it: plain words as they are."""
+    """Return the name of an attribute for notes, unquoted if it is plain words."""
     return name if isinstance(name, str) and _PLAIN_NAME(name) else shorten(name, 60)
 
 
@@ -253,7 +253,9 @@ def _points_backwards(
     outgoing: Mapping[str, Sequence[str]],
     names: Mapping[str, str],
 ) -> bool:
-    """Whether all nodes that read nothing are named as sinks are, and all that nothing reads as sources."""
+    """Return whether all nodes without inputs are named like sinks, and all nodes without readers like
+    sources.
+    """
     firsts = [names[key] for key in nodes if outgoing[key] and not incoming[key]]
     lasts = [names[key] for key in nodes if incoming[key] and not outgoing[key]]
     return all(_READS_LATER(name) and not _READS_FIRST(name) for name in firsts) and all(
@@ -261,20 +263,20 @@ def _points_backwards(
     )
 
 
-class _Written:
-    """The transformations of operators so far, in order, and what was assumed of them."""
+class _TransformationWriter:
+    """The transformations of operators so far, in order, and the assumptions about them."""
 
     def __init__(self, options: ImportOptions) -> None:
         self._options = options
         self.transformations: list[dict[str, Any]] = []
         self._ids: dict[str, int] = {}
         self.assumed: dict[str, str] = {}
-        self.names: dict[str, str] = {}  #: of nodes, by their keys
-        self.labels_of_nodes = self.labels_of_edges = 0  #: that were taken as names and partitioners
+        self.names: dict[str, str] = {}  #: by the keys of nodes
+        self.labels_of_nodes = self.labels_of_edges = 0  #: used as names and partitioners
         self.errors: list[TopologyError] = []
 
     def operator(self, node: GivenNode, incoming: Sequence[GivenEdge], is_read: bool) -> None:
-        """Add what the node reads, then the node."""
+        """Add the node's inputs, then the node."""
         known = _known(node.attributes, NODE_ATTRIBUTES, self._options.take)
         if "name" not in known and "name" not in self._options.take:
             label = node.attributes.get(_LABEL)
@@ -304,11 +306,11 @@ class _Written:
         inputs = [self._edge(edge) for edge in incoming]
         if kind in _ONE_INPUT and len(inputs) > 1:
             inputs = [self._add(kind="union", inputs=inputs)]
-        of_inputs = {"inputs": inputs} if inputs else {}
-        self._ids[node.key] = self._add(kind=kind, name=name.removeprefix(prefix), **of_inputs, **known)
+        input_entry = {"inputs": inputs} if inputs else {}
+        self._ids[node.key] = self._add(kind=kind, name=name.removeprefix(prefix), **input_entry, **known)
 
     def _edge(self, edge: GivenEdge) -> int:
-        """The id of the last transformation along the edge, virtual ones added."""
+        """Return the id of the last transformation along the edge, after adding virtual ones."""
         known = _known(edge.attributes, EDGE_ATTRIBUTES, self._options.take)
         at = self._ids[edge.source]
         if (tag := known.get("tag")) is not None:
@@ -326,7 +328,7 @@ class _Written:
         return self._add(kind="partition", inputs=[at], partitioner=partitioner, **mode)
 
     def _label_of_edge(self, edge: GivenEdge) -> str | None:
-        """The label of the edge if it is the name of a partitioner."""
+        """Return the label of the edge if it is the name of a partitioner."""
         label = edge.attributes.get(_LABEL)
         if "partitioner" in self._options.take or not isinstance(label, str):
             return None
@@ -353,14 +355,14 @@ def _kind(inputs: int, is_read: bool, unions: bool) -> str:
 
 
 def _known(attributes: Mapping[str, Any], keys: Iterable[str], take: Mapping[str, str]) -> dict[str, Any]:
-    """Keys of topology files with the values that attributes give them; texts that are numbers as numbers."""
+    """Return the keys of topology files that attributes set; numbers in texts become numbers."""
     values = {}
     for key in keys:
         value = attributes.get(take.get(key, key))
         if is_missing(value):
             continue
         plain = _integer(_plain(value)) if key in _INTEGERS else _plain(value)
-        if is_missing(plain):  # igraph writes NaN where a number is missing
+        if is_missing(plain):  # igraph writes NaN for missing numbers
             continue
         values[key] = plain if key in _INTEGERS else plain if key == "name" else _text(plain)
     drawn = DRAWN_PARALLELISM(values["parallelism"]) if isinstance(values.get("parallelism"), str) else None
@@ -373,7 +375,7 @@ def _known(attributes: Mapping[str, Any], keys: Iterable[str], take: Mapping[str
 
 
 def is_missing(value: Any) -> bool:
-    """Whether an attribute says nothing: none, an empty text, or not a number, as GraphML has it."""
+    """Return whether an attribute is None, an empty text, or NaN, as in GraphML, and so has no value."""
     return (
         value is None
         or (isinstance(value, str) and not value)
@@ -382,7 +384,7 @@ def is_missing(value: Any) -> bool:
 
 
 def _integer(value: Any) -> Any:
-    """A whole number where `value` is one, however it is written; validation refuses other values."""
+    """Return a whole number in any notation as an integer; validation refuses other values."""
     if isinstance(value, str):
         try:
             value = float(value.replace(",", "") if _GROUPED(value) else value)
@@ -394,7 +396,7 @@ def _integer(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a library, such as numpy's, as Python's own number or text."""
+    """Return a value of a library such as numpy as Python's own number or text."""
     if isinstance(value, (bool, int, float)):
         return value if isinstance(value, bool) else (int if isinstance(value, int) else float)(value)
     try:
@@ -410,7 +412,7 @@ def _text(value: Any) -> Any:
 def _errors_of_ids(
     graph: GivenGraph, nodes: Mapping[str, GivenNode], ends: AbstractSet[str]
 ) -> list[TopologyError]:
-    """Ids that several nodes have, and edges of what is no node, where the file lists its nodes."""
+    """Return errors for duplicate ids and for edges of unknown nodes, if the file lists its nodes."""
     if not graph.lists_nodes:
         return []
     errors = []
@@ -475,7 +477,7 @@ def _in_order(
     outgoing: Mapping[str, Sequence[str]],
     numbers: Mapping[str, int],
 ) -> Iterable[str]:
-    """The nodes of an acyclic graph, each after its inputs, else in their order."""
+    """Yield the nodes of an acyclic graph, each after its inputs, else in their order."""
     keys = list(numbers)
     waiting = {key: len(edges) for key, edges in incoming.items()}
     ready = [numbers[key] for key, count in waiting.items() if not count]
@@ -489,7 +491,7 @@ def _in_order(
                 heappush(ready, numbers[target])
 
 
-# Graphs of networkx and igraph, by what they can do: neither is imported here.
+# Graphs of networkx and igraph, recognised by their methods: neither library is imported here.
 
 
 _ID = "id"
@@ -497,18 +499,18 @@ _ALLOWED = "a graph of networkx or igraph"
 
 
 def graph_of_library(graph: Any, name: str | None) -> GivenGraph:
-    """The graph with its attributes; default of `name`: the graph's own, else "imported".
+    """Return the graph with its attributes; default of `name`: the graph's own, else "imported".
 
-    Nodes of networkx are named by what they are, as text. Raises InputError for anything else.
+    Nodes of networkx are named by their text. Raises InputError for anything else.
     """
-    kind = type(graph)  # a DataFrame of Spark has any attribute, as a column
+    kind = type(graph)  # a Spark DataFrame has any attribute, as a column
     if hasattr(kind, "vs") and hasattr(kind, "es"):
         own = graph["name"] if "name" in graph.attributes() else None
         return graph_of_igraph(graph, _name(name, own))
     if not all(hasattr(kind, method) for method in ("nodes", "edges", "is_directed")):
-        raise InputError(f"graph: found {type(graph).__name__}", f"allowed: {_ALLOWED}")
+        raise InputError(f"graph must be {_ALLOWED}, got {type(graph).__name__}")
     keys = {node: str(node) for node in graph.nodes}
-    if len(set(keys.values())) < len(keys):  # 1 and "1"
+    if len(set(keys.values())) < len(keys):  # such as 1 and "1"
         keys = {node: f"{node}#{number}" for number, node in enumerate(graph.nodes)}
     nodes = [GivenNode(keys[node], attributes) for node, attributes in graph.nodes(data=True)]
     edges = [
@@ -524,7 +526,7 @@ def _name(name: str | None, own: Any) -> str:
 
 
 def graph_of_igraph(graph: Any, name: str) -> GivenGraph:
-    """An igraph.Graph; vertices are named by `id`, `name`, or their numbers."""
+    """Convert an igraph.Graph; vertices are named by `id`, `name`, or their numbers."""
     vertices = [vertex.attributes() for vertex in graph.vs]
     keys = [_key(attributes, number) for number, attributes in enumerate(vertices)]
     if len(set(keys)) < len(keys):

@@ -1,4 +1,4 @@
-"""Graphs of other tools in JSON: lists of nodes and edges under the names that these tools give them.
+"""Import graphs of other tools in JSON, as lists of nodes and edges under the names used by these tools.
 
 Sources: networkx.readwrite.json_graph (node_link_data, adjacency_data, cytoscape_data), the data sets of
 vis.js, the force layouts of d3, elements of Cytoscape.js, the JSON Graph Format 2, Arroyo's REST interface.
@@ -37,7 +37,7 @@ _DIRECTION = "from source to target"
 
 
 class _Parts(NamedTuple):
-    """What is read of a document: lists of nodes (None: there is none) and edges, and the rest."""
+    """Lists of a document's nodes (None if absent) and edges, and the rest."""
 
     form: str
     nodes: list[Any] | None
@@ -48,10 +48,10 @@ class _Parts(NamedTuple):
 
 
 def from_json_graph(document: Mapping[str, Any], name: str | None, options: ImportOptions) -> Imported | None:
-    """A topology of a graph; None if the object is not one. `name` is used if the graph has none.
+    """Return a topology of a graph; None if the object is not a graph. `name` is used if the graph has none.
 
-    A node's `name` or `label` is its name; an edge is named by the ids of its ends, or, as d3 does, by their
-    places in the list of nodes. Raises BoundError.
+    A node's `name` or `label` is its name; an edge refers to its ends by ids, or, as in d3, by positions in
+    the list of nodes. Raises BoundError.
     """
     parts = _parts(document)
     if parts is None:
@@ -66,7 +66,7 @@ def from_json_graph(document: Mapping[str, Any], name: str | None, options: Impo
     ends = _key_of_ends(parts.links)
     if ends is None:
         keys = next((", ".join(map(attribute_name, link)) for link in parts.links if type(link) is dict), "")
-        found = f"edges with the keys {keys:.200}" if keys else "edges that are no objects"
+        found = f"edges with the keys {keys:.200}" if keys else "edges that are not objects"
         allowed = "; ".join(f"{source} and {target}" for source, target in _ENDS)
         return [*errors, TopologyError(ErrorKind.UNKNOWN_KEY, "graph", found, allowed, "")]
     errors += [
@@ -92,7 +92,7 @@ def _graph(parts: _Parts, ends: tuple[str, str], name: str) -> GivenGraph:
     )
     assumed = {} if parts.directed is not None else {"direction": _DIRECTION}
     if by_place:
-        assumed["ends of edges"] = "places in the list of nodes, from 0"
+        assumed["ends of edges"] = "positions in the list of nodes, from 0"
     for link in parts.links:
         source, target = (_at(keys, _end(link[end])) if by_place else _key(_end(link[end])) for end in ends)
         attributes = {key: value for key, value in link.items() if key not in ends and value is not None}
@@ -120,7 +120,7 @@ def _graph(parts: _Parts, ends: tuple[str, str], name: str) -> GivenGraph:
 
 
 def _nodes(entries: Sequence[Any], arroyo: bool) -> tuple[list[str], list[GivenNode]]:
-    """The keys of nodes in their order, and the nodes."""
+    """Return the keys of nodes in their order, and the nodes."""
     own_key = next(
         (
             key
@@ -140,7 +140,7 @@ def _nodes(entries: Sequence[Any], arroyo: bool) -> tuple[list[str], list[GivenN
         attributes = {key: value for key, value in entry.items() if value is not None}
         if own_key in _OWN_IDS:
             del attributes[own_key]
-        inner = attributes.get("data")  # of React Flow
+        inner = attributes.get("data")  # React Flow's notation
         if type(inner) is dict and type(inner.get("label")) is str and "label" not in attributes:
             attributes["label"] = inner["label"]
         if arroyo and "name" not in attributes and "description" in attributes:
@@ -150,7 +150,7 @@ def _nodes(entries: Sequence[Any], arroyo: bool) -> tuple[list[str], list[GivenN
 
 
 def _end(value: Any) -> Any:
-    """An end of an edge; d3 replaces ids by the nodes themselves once it has laid out a graph."""
+    """Return an end of an edge; d3 replaces ids by the nodes themselves after laying out a graph."""
     if type(value) is dict:
         return next((value[key] for key in _IDS if not is_missing(value.get(key))), value)
     return value
@@ -165,24 +165,24 @@ def _key(value: object) -> str:
 
 
 def _key_of_ends(links: Sequence[Any]) -> tuple[str, str] | None:
-    """The names under which edges have their ends; None if they have none that is known."""
+    """Return the names under which edges have their ends; None if unknown."""
     if not links:
         return _ENDS[0]
     keys = {key for link in links if type(link) is dict for key in link}
     return next((ends for ends in _ENDS if keys & set(ends)), None)
 
 
-# Where the lists are.
+# Locations of the lists in each form.
 
 
 def _parts(document: Mapping[str, Any]) -> _Parts | None:
     if type(document.get("elements")) in (dict, list):
-        return _of_cytoscape(document)
+        return _parts_of_cytoscape(document)
     nodes, graph = document.get("nodes"), document.get("graph")
     if type(nodes) is list and type(document.get("adjacency")) is list:
-        return _of_adjacency(document, nodes, document["adjacency"])
+        return _parts_of_adjacency(document, nodes, document["adjacency"])
     if type(graph) is dict and type(graph.get("edges")) is list:
-        return _of_graph_format(document, graph)
+        return _parts_of_graph_format(document, graph)
     if type(nodes) is dict and any(type(document.get(key)) is list for key in _LINKS):
         nodes = _listed(nodes)
     for key in _LINKS:
@@ -190,11 +190,11 @@ def _parts(document: Mapping[str, Any]) -> _Parts | None:
         if type(links) is list and links and all(type(link) is list and len(link) == 2 for link in links):
             links = [{"source": link[0], "target": link[1]} for link in links]
         if type(links) is list and (type(nodes) is list or ("nodes" not in document and links)):
-            return _of_lists(document, nodes, links, key)
+            return _parts_of_lists(document, nodes, links, key)
     return None
 
 
-def _of_lists(
+def _parts_of_lists(
     document: Mapping[str, Any], nodes: list[Any] | None, links: list[Any], key: str
 ) -> _Parts | None:
     ends = _key_of_ends(links)
@@ -214,12 +214,14 @@ def _of_lists(
 
 
 def _listed(nodes: Mapping[str, Any]) -> list[Any]:
-    """Nodes that are under their ids; a value that is not an object is kept as an attribute."""
+    """Return nodes that are keyed by their ids as a list; a value that is not an object becomes
+    an attribute.
+    """
     return [{**(node if type(node) is dict else {"value": node}), "id": key} for key, node in nodes.items()]
 
 
 def _other_lists(document: Mapping[str, Any], known: str) -> bool:
-    """Whether an object has lists or objects beside its edges, which may be its nodes."""
+    """Return whether an object has lists or objects besides its edges, which may be its nodes."""
     return any(value and type(value) in (list, dict) and key != known for key, value in document.items())
 
 
@@ -235,8 +237,8 @@ def _left(document: Mapping[str, Any], known: Sequence[str]) -> list[str]:
     ]
 
 
-def _of_adjacency(document: Mapping[str, Any], nodes: list[Any], adjacency: list[Any]) -> _Parts | None:
-    """networkx's adjacency_data: for each node, in their order, the nodes that read it."""
+def _parts_of_adjacency(document: Mapping[str, Any], nodes: list[Any], adjacency: list[Any]) -> _Parts | None:
+    """Parse networkx's adjacency_data: for each node, in their order, the nodes that read it."""
     if len(nodes) != len(adjacency) or not all(
         type(node) is dict and "id" in node and type(targets) is list
         for node, targets in zip(nodes, adjacency, strict=True)
@@ -251,14 +253,16 @@ def _of_adjacency(document: Mapping[str, Any], nodes: list[Any], adjacency: list
     ]
     graph = document.get("graph")
     pairs = graph.items() if type(graph) is dict else graph if type(graph) is list else ()
-    of_graph = {str(pair[0]): pair[1] for pair in pairs if type(pair) in (list, tuple) and len(pair) == 2}
+    graph_attributes = {
+        str(pair[0]): pair[1] for pair in pairs if type(pair) in (list, tuple) and len(pair) == 2
+    }
     left_out = _left(document, ("nodes", "adjacency", "directed", "multigraph", "graph"))
-    left_out += [f"graph attribute {attribute_name(name)}" for name in of_graph if name != "name"]
-    return _Parts("adjacency", nodes, links, _directed(document), of_graph.get("name"), left_out)
+    left_out += [f"graph attribute {attribute_name(name)}" for name in graph_attributes if name != "name"]
+    return _Parts("adjacency", nodes, links, _directed(document), graph_attributes.get("name"), left_out)
 
 
-def _of_cytoscape(document: Mapping[str, Any]) -> _Parts | None:
-    """Elements of Cytoscape: nodes and edges in two lists, or in one, each with its `data`."""
+def _parts_of_cytoscape(document: Mapping[str, Any]) -> _Parts | None:
+    """Parse elements of Cytoscape: nodes and edges in two lists, or in one, each with its `data`."""
     elements = document["elements"]
     if type(elements) is dict and not elements.keys() <= {"nodes", "edges"}:
         return None
@@ -277,21 +281,27 @@ def _of_cytoscape(document: Mapping[str, Any]) -> _Parts | None:
         for node in nodes
     ]
     left_out = _left(document, ("elements", "directed", "multigraph", "data"))
-    beside = {key for entries in lists for entry in entries for key in entry if key not in ("data", "group")}
-    left_out += [f"{attribute_name(key)} of elements" for key in sorted(beside)]
+    other_keys = {
+        key for entries in lists for entry in entries for key in entry if key not in ("data", "group")
+    }
+    left_out += [f"{attribute_name(key)} of elements" for key in sorted(other_keys)]
     own = document.get("data")
     pairs = own.items() if type(own) is dict else own if type(own) is list else ()
-    of_graph = {str(pair[0]): pair[1] for pair in pairs if type(pair) in (list, tuple) and len(pair) == 2}
-    left_out += [f"graph attribute {attribute_name(name)}" for name in of_graph if name != "name"]
-    return _Parts("cytoscape", nodes, links, _directed(document), of_graph.get("name"), left_out)
+    graph_attributes = {
+        str(pair[0]): pair[1] for pair in pairs if type(pair) in (list, tuple) and len(pair) == 2
+    }
+    left_out += [f"graph attribute {attribute_name(name)}" for name in graph_attributes if name != "name"]
+    return _Parts("cytoscape", nodes, links, _directed(document), graph_attributes.get("name"), left_out)
 
 
 def _is_link(entry: Mapping[str, Any]) -> bool:
     return not entry["data"].keys().isdisjoint(_ENDS[0]) or entry.get("group") == "edges"
 
 
-def _of_graph_format(document: Mapping[str, Any], graph: Mapping[str, Any]) -> _Parts | None:
-    """The JSON Graph Format: an object of nodes by their ids, or a list of them, and a list of edges."""
+def _parts_of_graph_format(document: Mapping[str, Any], graph: Mapping[str, Any]) -> _Parts | None:
+    """Parse the JSON Graph Format: an object of nodes by their ids, or a list of them, and a
+    list of edges.
+    """
     nodes = graph.get("nodes", [])
     if type(nodes) is dict:
         nodes = _listed(nodes)

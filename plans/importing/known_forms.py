@@ -1,4 +1,4 @@
-"""Recognises the form of an object that is not in the form of docs/topology-files.md."""
+"""Recognise the form of an object that is not in the form of docs/topology-files.md."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -28,16 +28,16 @@ from penstock.plans.topology.unpacked_texts import CODECS
 from penstock.plans.topology.validate_topology import LINE
 from penstock.plans.vocabulary import JobType, TopologyForm
 
-# All forms that are known.
+# All known forms.
 
 
 def as_topology(
     document: Mapping[str, Any], file: str | None, place: int, options: ImportOptions = AS_GIVEN
 ) -> Imported:
-    """`document` converted to a topology; unchanged if it is one already or in no known form.
+    """Convert `document` to a topology; return it unchanged if it is one already or in no known form.
 
-    Forms: Flink's plan of a job, with details of the job or without, and its execution plan, each as Flink
-    gives it or as export writes it, plan JSON, and, read with `options`, WfFormat and graphs of other tools
+    Forms: Flink's plan of a job, with or without details of the job, and its execution plan, each in Flink's
+    format or in the format of export; plan JSON; and, read with `options`, WfFormat and graphs of other tools
     (json_graphs). A document without a name takes the name of its file, with its `place` (from 0) after the
     first.
     """
@@ -50,11 +50,11 @@ def as_topology(
     own_name = document.get("name")
     if is_job_details(document):
         return from_job_details(document, _name(own_name or document["plan"].get("name"), file, place))
-    beside: set[str] = set()
+    ignored_beside: set[str] = set()
     for key in ("flink_plan", "plan", "execution_plan"):
         inner = document.get(key)
         if type(inner) is dict and (is_flink_plan(inner) or is_execution_plan(inner)):
-            beside = ignored_keys(document, ("name", key))
+            ignored_beside = ignored_keys(document, ("name", key))
             own_name, document = document.get("name", inner.get("name")), inner
             break
     name = _name(own_name, file, place)
@@ -65,34 +65,34 @@ def as_topology(
         return graph
     if is_execution_plan(document) or is_flink_plan(document):
         from_flink = from_execution_plan if is_execution_plan(document) else from_flink_plan
-        return also_ignored(from_flink(document, name), beside)
+        return also_ignored(from_flink(document, name), ignored_beside)
     return _refused(document) or dict(document)
 
 
-_NETWORKX = "read it by networkx, and make a topology by penstock.import_graph"
-_OF_REST = "a description of running jobs of Flink's REST interface"
+_NETWORKX = "read it with networkx, and convert it with penstock.import_graph"
+_REST_RESULT = "a description of running jobs of Flink's REST interface"
 _NODE_ALONE = "a node of a plan by itself"
-_ARRAY = "penstock import makes a topology of an array of nodes"
-_DETAILS = "GET /jobs/:id gives the details of a job, with its plan"
+_ARRAY = "penstock import accepts an array of nodes"
+_DETAILS = "GET /jobs/:id returns the details of a job, with its plan"
 READS = f"penstock import reads {READ_FORMS}"
 
 
 def _refused(document: Mapping[str, Any]) -> list[TopologyError]:
-    """Why an object is no topology that is known to be something else."""
+    """Return the error for an object that is known to be something other than a topology."""
     if is_refusal(document):
-        said = f"no topology, but a refusal: {document['error']}: {document['message']}"
+        refusal = f"a refusal instead of a topology: {document['error']}: {document['message']}"
         hint = "plan the topology that was refused"
-        return [TopologyError(ErrorKind.MISSING_KEY, LINE, said, "a topology, or a plan", hint)]
-    known = _no_job(document)
+        return [TopologyError(ErrorKind.MISSING_KEY, LINE, refusal, "a topology, or a plan", hint)]
+    known = _description(document)
     return [] if known is None else [TopologyError(ErrorKind.UNKNOWN_KEY, LINE, *known)]
 
 
-_OF_TOPOLOGIES = ("transformations", "stream_graph", "job_graph", "execution_graph", "slots")
-_OF_OTHERS = (
+_TOPOLOGY_KEYS = ("transformations", "stream_graph", "job_graph", "execution_graph", "slots")
+_KNOWN_OBJECTS = (
     ({"pact"}, _NODE_ALONE, _ARRAY),
     ({"id", "predecessors"}, _NODE_ALONE, _ARRAY),
-    ({"jid", "state", "start-time"}, _OF_REST, _DETAILS),
-    ({"jobs"}, _OF_REST, _DETAILS),
+    ({"jid", "state", "start-time"}, _REST_RESULT, _DETAILS),
+    ({"jobs"}, _REST_RESULT, _DETAILS),
     ({"cells", "nbformat"}, "a Jupyter notebook", "penstock.plan plans the jobs of a notebook"),
     ({"vertices", "edges"}, "a graph of vertices and edges (GraphSON)", _NETWORKX),
     ({"outE"}, "a vertex of GraphSON", _NETWORKX),
@@ -106,22 +106,24 @@ _OF_OTHERS = (
     ({"elements"}, "a graph of Cytoscape without elements that have data", _NETWORKX),
     ({"nodes"}, "nodes without a list of edges", "edges are listed under edges or links"),
 )
-"""Keys of objects that are known and no topologies, with what they are and what to do."""
+"""Keys of known objects that are not topologies, with a description and a hint."""
 
 
-def _no_job(document: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """The description, allowed values and hint for a known object that is no job; None if it is unknown."""
-    for keys, what, hint in _OF_OTHERS:
+def _description(document: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """Return description, allowed values and hint for a known object that is not a job; None if it is
+    unknown.
+    """
+    for keys, description, hint in _KNOWN_OBJECTS:
         if all(document.get(key) is not None for key in keys) and (
             keys != {"jobs"} or type(document["jobs"]) is list
         ):
-            return what, "a topology, or a plan", hint
+            return description, "a topology, or a plan", hint
     return None
 
 
 def unknown_form(document: Mapping[str, Any]) -> TopologyError | None:
-    """The one error of an object that is in no form that is known: which keys it has; None for a topology."""
-    if not document.keys().isdisjoint((*_OF_TOPOLOGIES, "name")) or not document:
+    """Return the single error for an object in no known form, with its keys; None for a topology."""
+    if not document.keys().isdisjoint((*_TOPOLOGY_KEYS, "name")) or not document:
         return None
     keys = [attribute_name(key) for key in document]
     found = f"an object with the keys {first_and_count(keys, most=8)}"
@@ -133,7 +135,7 @@ def _name(name: object, file: str | None, place: int) -> str:
 
 
 def name_of_file(file: str | None, place: int) -> str:
-    """The name of the file without what it ends in, with the `place` in it (from 0) after the first."""
+    """Return the file name without its extension, with the `place` in it (from 0) after the first."""
     name = "imported" if file is None or file.startswith("/dev/") else os.path.basename(file)
     stem, ending = os.path.splitext(name)
     if ending.lower() in CODECS:
@@ -141,7 +143,8 @@ def name_of_file(file: str | None, place: int) -> str:
     return f"{stem or name}-{place + 1}" if place else stem or name
 
 
-# A job as Flink's REST interface gives it at /jobs/:id, as a topology: its plan, and details of vertices.
+# A job in the format of Flink's REST interface at /jobs/:id, as a topology: its plan, and details of
+# vertices.
 #
 # Source: org.apache.flink.runtime.rest.messages.job.JobDetailsInfo.
 
@@ -158,13 +161,14 @@ _READ = ("name", "plan", "vertices", "job-type", "jid")
 
 
 def is_job_details(document: Mapping[str, Any]) -> bool:
-    """Whether an object is one: a plan with the details of its vertices."""
+    """Return whether an object is a plan with the details of its vertices."""
     plan, vertices = document.get("plan"), document.get("vertices")
     return type(plan) is dict and is_flink_plan(plan) and type(vertices) is list
 
 
 def from_job_details(document: Mapping[str, Any], name: str) -> Imported:
-    """A topology named `name`: as from_flink_plan, with names, max parallelism and slot sharing groups.
+    """Return a topology named `name`, as from_flink_plan, with names, max parallelism and slot sharing
+    groups.
 
     Groups are distinguished by their ids and named as in the document, if it names them.
     """
@@ -193,10 +197,10 @@ def from_job_details(document: Mapping[str, Any], name: str) -> Imported:
 
 
 def _groups(vertices: Sequence[Mapping[str, Any]], job_type: str) -> dict[str, str]:
-    """The slot sharing group of each vertex that has one.
+    """Return the slot sharing group of each vertex that has one.
 
-    A name that several ids have does not tell groups apart. In batch jobs, Flink divides the group "default"
-    by pipelined regions, which is what the document shows already.
+    A name shared by several ids does not distinguish groups. In batch jobs, Flink divides the group "default"
+    by pipelined regions, which the document shows already.
     """
     ids = {
         vertex["id"]: vertex["slotSharingGroupId"] for vertex in vertices if "slotSharingGroupId" in vertex
@@ -216,10 +220,10 @@ def _groups(vertices: Sequence[Mapping[str, Any]], job_type: str) -> dict[str, s
     unclear = [name for name in names.values() if list(names.values()).count(name) > 1]
     if job_type == JobType.BATCH:
         unclear.append(DEFAULT_GROUP)
-    called = {
+    group_names = {
         group: group if names.get(group, "") in ("", *unclear) else names[group] for group in ids.values()
     }
-    return {vertex: called[group] for vertex, group in ids.items()}
+    return {vertex: group_names[group] for vertex, group in ids.items()}
 
 
 def _set(vertex: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,7 +231,7 @@ def _set(vertex: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _max_parallelism(vertex: Mapping[str, Any]) -> dict[str, int]:
-    """The max parallelism of a vertex, if Flink would accept it."""
+    """Return the max parallelism of a vertex, if Flink would accept it."""
     max_parallelism = vertex.get("maxParallelism", -1)
     return {"max_parallelism": max_parallelism} if 0 < max_parallelism <= _MAX_PARALLELISM else {}
 

@@ -1,4 +1,4 @@
-"""Errors in the nodes of Flink's JSON: their form, and the nodes that they read."""
+"""Find errors in the form of nodes in Flink's JSON, and in the nodes that they read."""
 
 import re
 from collections import Counter
@@ -16,16 +16,16 @@ from penstock.plans.vocabulary import ResultPartitionType
 
 
 def errors_of_nodes(
-    nodes: Sequence[Any], what: str, errors_of: Callable[[Mapping[str, Any], str], list[TopologyError]]
+    nodes: Sequence[Any], label: str, errors_of: Callable[[Mapping[str, Any], str], list[TopologyError]]
 ) -> list[TopologyError]:
-    """Errors of each node by itself. `errors_of` maps an object and its location to its errors."""
+    """Return the errors of each node by itself. `errors_of` maps an object and its location to its errors."""
     errors: list[TopologyError] = []
     for place, node in enumerate(nodes, 1):
-        at = f"{what} at position {place}"
+        at = f"{label} at position {place}"
         if type(node) is dict:
-            errors += errors_of(node, f"{what} {node['id']!s:.40}" if _has_id(node) else at)
+            errors += errors_of(node, f"{label} {node['id']!s:.40}" if _has_id(node) else at)
         else:
-            errors.append(wrong_type(at, what, node, "an object"))
+            errors.append(wrong_type(at, label, node, "an object"))
     return errors
 
 
@@ -36,7 +36,7 @@ def _has_id(node: Mapping[str, Any]) -> bool:
 def errors_of_inputs(
     node: Mapping[str, Any], where: str, key: str, rules: Rules, required: Sequence[str]
 ) -> list[TopologyError]:
-    """Errors of a node's parallelism and of the list of its inputs, which `key` names in the plural."""
+    """Return the errors of a node's parallelism and of the list of its inputs under `key`, a plural."""
     singular, errors = key.removesuffix("s"), []
     if node["parallelism"] == 0:
         errors.append(TopologyError(ErrorKind.OUT_OF_RANGE, where, "parallelism 0", "1 or more, or -1", ""))
@@ -49,13 +49,13 @@ def errors_of_inputs(
 
 
 def errors_of_links(
-    reads: Sequence[tuple[Any, Sequence[Any]]], what: tuple[str, str], link: str
+    reads: Sequence[tuple[Any, Sequence[Any]]], labels: tuple[str, str], link: str
 ) -> list[TopologyError]:
-    """Ids that occur twice, and inputs that are no node. `reads`: each node's id and its inputs' ids.
+    """Return errors for duplicate ids and for unknown inputs. `reads`: each node's id and its inputs' ids.
 
-    `what`: a node's name in the singular and the plural.
+    `labels`: a node's name in the singular and the plural.
     """
-    singular, plural = what
+    singular, plural = labels
     counts = Counter(node for node, _ in reads)
     twice = [
         TopologyError(ErrorKind.DUPLICATE_ID, f"{singular} {node}", f"{count} {plural} with this id", "1", "")
@@ -77,14 +77,16 @@ def errors_of_links(
     return twice + dangling
 
 
-# What is wrong with the topology of a graph, in terms of the graph.
+# Errors in the topology of a graph, in terms of the graph.
 
 
 _TRANSFORMATION = re.compile(r"transformation ([0-9]+)").fullmatch
 
 
 def graph_errors(topology: Mapping[str, Any]) -> list[TopologyError]:
-    """As validate_topology, with nodes and edges in place of transformations, if it is one of a graph."""
+    """As validate_topology, with nodes and edges in place of transformations, if the topology
+    is a graph's.
+    """
     errors = validate_topology(dict(topology))
     rows = topology.get("transformations")
     return [_located(error, rows) for error in errors] if type(rows) is list else errors
@@ -102,7 +104,7 @@ def _located(error: TopologyError, rows: list[Any]) -> TopologyError:
     return replace(error, location=f"{label} {shorten(row.get('name'), 60)}", hint=hint)
 
 
-# What is wrong with plan JSON that is imported.
+# Errors in imported plan JSON.
 
 
 _NODE: Rules = {key: NODE_RULES[key] for key in NODE_KEYS}
@@ -131,7 +133,7 @@ _INPUT: Rules = {
 
 
 def plan_json_errors(document: Mapping[str, Any]) -> list[TopologyError]:
-    """Errors that prevent the import of a planned line of plan JSON; later layers are not checked."""
+    """Return errors that prevent the import of a planned line of plan JSON; later layers are not checked."""
     name = document.get("name")
     if type(name) is not str or not name:
         return [TopologyError(ErrorKind.MISSING_KEY, "plan", "no name", "a string, not empty", "add name")]
@@ -157,18 +159,18 @@ def _lists(part: Any, key: str, lists: Mapping[str, tuple[Rules, str]]) -> list[
     if type(part) is not dict:
         return [wrong_type("plan", key, part, "an object")]
     errors = []
-    for name, (rules, what) in lists.items():
+    for name, (rules, label) in lists.items():
         entries = part.get(name)
         if type(entries) is not list:
             errors.append(wrong_type(key, name, entries, "a list of objects"))
             continue
-        required = [each for each in rules if each != "co_location_group" or what == "node"]
+        required = [each for each in rules if each != "co_location_group" or label == "node"]
         for place, entry in enumerate(entries, 1):
-            where = f"{what} at position {place}"
+            where = f"{label} at position {place}"
             if type(entry) is dict:
                 errors += errors_of_known(entry, rules, required, where)
             else:
-                errors.append(wrong_type(where, what, entry, "an object"))
+                errors.append(wrong_type(where, label, entry, "an object"))
     return errors
 
 
@@ -214,7 +216,7 @@ def _dangling_inputs(vertices: list[Any]) -> list[TopologyError]:
         TopologyError(
             ErrorKind.DANGLING_INPUT,
             f"vertex {vertex['id']}",
-            f"data set {read['data_set']!r:.80} of {read['source']!r:.80}, which is not there",
+            f"data set {read['data_set']!r:.80} of {read['source']!r:.80}, which does not exist",
             "a data set among the outputs of that vertex",
             "",
         )

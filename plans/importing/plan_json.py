@@ -1,4 +1,4 @@
-"""Plan JSON (docs/plan-json.md), as `export` and `info --json` write it, as a topology."""
+"""Import plan JSON (docs/plan-json.md), as written by `export` and `info --json`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,10 +33,10 @@ from penstock.plans.vocabulary import (
 FORM = "plan-json"
 ASSUMED = {
     "order of a union's inputs": "by node",
-    "boundedness of sources that are no heads": "bounded",
-    "weights of managed memory": "as the fractions say",
+    "boundedness of sources that head no chain": "bounded",
+    "weights of managed memory": "from the fractions",
 }
-"""What plan JSON with a stream graph does not hold, and what is planned instead."""
+"""Facts missing from plan JSON with a stream graph, and the assumed values."""
 
 WITHOUT_JOB_GRAPH = {
     "order of a union's inputs": "by node",
@@ -54,7 +54,7 @@ _KINDS = {
 }
 _GLOBAL_MODES = {
     ResultPartitionType.BLOCKING: GlobalStreamExchangeMode.ALL_EDGES_BLOCKING,
-    # Before full: what several vertices read is full in either mode.
+    # Before full: data read by several vertices is full in either mode.
     ResultPartitionType.HYBRID_SELECTIVE: GlobalStreamExchangeMode.ALL_EDGES_HYBRID_SELECTIVE,
     ResultPartitionType.HYBRID_FULL: GlobalStreamExchangeMode.ALL_EDGES_HYBRID_FULL,
     ResultPartitionType.PIPELINED_APPROXIMATE: GlobalStreamExchangeMode.ALL_EDGES_PIPELINED_APPROXIMATE,
@@ -64,7 +64,9 @@ _FORWARD = Partitioner.FORWARD.upper()
 
 
 def is_plan_json(document: Mapping[str, Any]) -> bool:
-    """Whether an object is a line of export: it has later layers, or a stream graph without its settings."""
+    """Return whether an object is a line of export, with later layers or a stream graph without
+    its settings.
+    """
     graph = document.get("stream_graph")
     if any(key in document for key in _LATER_LAYERS):
         return True
@@ -72,12 +74,14 @@ def is_plan_json(document: Mapping[str, Any]) -> bool:
 
 
 def is_refusal(document: Mapping[str, Any]) -> bool:
-    """Whether an object is what export writes of a topology that was refused."""
+    """Return whether an object is export's line for a refused topology."""
     return {"name", "error", "message"} <= document.keys() <= {"name", "error", "message", "error_stage"}
 
 
 def from_plan_json(document: Mapping[str, Any]) -> Imported:
-    """The topology of a planned line: its stream graph, or, where that is not written, its job vertices."""
+    """Return the topology of a planned line, from its stream graph or, if that is missing, its
+    job vertices.
+    """
     errors = plan_json_errors(document)
     if errors:
         return errors
@@ -111,9 +115,9 @@ def _graph(nodes: list[Any], edges: list[Any], vertices: list[Any]) -> dict[str,
     would_chain = [edge for edge in edges if not edge["chainable"] and _may_chain(edge, by_id, reads)]
     may_differ = any(edge["chainable"] and _max_parallelism_differs(edge, by_id) for edge in edges)
     unequal = [] if may_differ else [edge for edge in would_chain if _max_parallelism_differs(edge, by_id)]
-    kept_apart = {id(edge) for edge in unequal}
-    # Still kept apart: an operator that yields, after a legacy source.
-    yielding = {edge["target"] for edge in would_chain if id(edge) not in kept_apart}
+    separated = {id(edge) for edge in unequal}
+    # The other separated operators yield after a legacy source.
+    yielding = {edge["target"] for edge in would_chain if id(edge) not in separated}
     settings = _settings(vertices, by_id, operators)
     shipped = _shipped(vertices)
     placed = {
@@ -150,7 +154,7 @@ _not_configured = {"parallelism_configured": False}
 
 
 def _shipped(vertices: list[Any]) -> dict[tuple[str, str, int], set[str]]:
-    """Source vertex, target vertex and number of the input to the ship strategies of job edges."""
+    """Map source vertex, target vertex and number of the input to the ship strategies of job edges."""
     strategies: dict[tuple[str, str, int], set[str]] = {}
     for vertex in vertices:
         for read in vertex["inputs"]:
@@ -164,7 +168,7 @@ def _forward_class(
     operators: Mapping[int, Any],
     shipped: Mapping[tuple[str, str, int], set[str]],
 ) -> dict[str, Any]:
-    """The class of a FORWARD edge of a dynamic graph that the job graph replaces."""
+    """Return the class of a FORWARD edge of a dynamic graph that the job graph replaces."""
     source, target = operators.get(edge["source"]), operators.get(edge["target"])
     if edge["partitioner"] != _FORWARD or edge["chainable"] or source is None or target is None:
         return {}
@@ -177,8 +181,8 @@ def _forward_class(
 
 def _kind(node: Mapping[str, Any], operator: Any, reads: list[int], inputs: int) -> str:
     if not reads:
-        of_head = operator is not None and operator[0]["chain_index"] == _CHAIN_HEAD
-        return str(_KINDS.get(operator[1]["invokable"], Kind.ONE_INPUT) if of_head else Kind.SOURCE)
+        is_head = operator is not None and operator[0]["chain_index"] == _CHAIN_HEAD
+        return str(_KINDS.get(operator[1]["invokable"], Kind.ONE_INPUT) if is_head else Kind.SOURCE)
     if not inputs:
         return str(Kind.ONE_INPUT)
     if operator is not None:
@@ -188,7 +192,7 @@ def _kind(node: Mapping[str, Any], operator: Any, reads: list[int], inputs: int)
 
 
 def _may_chain(edge: Mapping[str, Any], nodes: Mapping[int, Any], reads: Mapping[int, list[int]]) -> bool:
-    """Whether an edge meets the conditions of chaining that plan JSON holds."""
+    """Return whether an edge meets the conditions for chaining that plan JSON contains."""
     source, target = nodes[edge["source"]], nodes[edge["target"]]
     return (
         len(reads[edge["target"]]) == 1
@@ -207,7 +211,7 @@ def _max_parallelism_differs(edge: Mapping[str, Any], nodes: Mapping[int, Any]) 
 
 
 def _is_reset(node: Mapping[str, Any], operator: Any) -> bool:
-    """Whether the job graph leaves the parallelism to run time, which the stream graph has."""
+    """Return whether the job graph leaves the parallelism, which the stream graph has, to run time."""
     return operator is not None and operator[1]["parallelism"] < 0 < node["parallelism"]
 
 
@@ -223,7 +227,7 @@ def _memory(operator: Any, weights: Mapping[int, int]) -> dict[str, Any]:
 
 
 def _settings(vertices: list[Any], nodes: Mapping[int, Any], operators: Mapping[int, Any]) -> dict[str, Any]:
-    """The settings of a job that follow from its vertices."""
+    """Return the settings of a job that follow from its vertices."""
     types = {output["type"] for vertex in vertices for output in vertex["outputs"]}
     blocking = [kind for kind in _GLOBAL_MODES if kind in types]
     dynamic = any(_is_reset(nodes[i], operators[i]) for i in operators if i in nodes)
@@ -275,12 +279,12 @@ def _convert_vertices(name: str, vertices: list[Any]) -> dict[str, Any]:
 
 
 def _known_of_vertex(vertex: Mapping[str, Any]) -> dict[str, Any]:
-    group, together = vertex["slot_sharing_group"], vertex.get("co_location_group")
+    group, co_location = vertex["slot_sharing_group"], vertex.get("co_location_group")
     kind = _KINDS.get(vertex["invokable"])
     return {
         "max_parallelism": vertex["max_parallelism"],
         "slot_sharing_group": f"group-{group}" if group else DEFAULT_GROUP,
-        "co_location_group": None if together is None else f"group-{together}",
+        "co_location_group": None if co_location is None else f"group-{co_location}",
         "invokable": vertex["invokable"],
         "source": kind == Kind.SOURCE,
         "legacy_source": kind == Kind.LEGACY_SOURCE,

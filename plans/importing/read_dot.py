@@ -1,4 +1,4 @@
-"""DOT, Graphviz's language, as graphs.
+"""Read DOT, Graphviz's language, as graphs.
 
 Source: the grammar of Graphviz (The DOT Language), and its scanner and parser (lib/cgraph/scan.l, grammar.y).
 """
@@ -58,12 +58,12 @@ class _Html(str):
 
 class _Token(NamedTuple):
     kind: str
-    text: str  #: of a keyword in small letters; of a name without quotes
+    text: str  #: lower case for a keyword; unquoted for a name
     place: int
 
 
 def _tokens(text: str, file: str) -> Iterator[_Token]:
-    """The tokens of a text, and one for its end."""
+    """Yield the tokens of a text, and one for its end."""
     place, end = 0, len(text)
     match_at = _TOKEN.match
     while place < end:
@@ -71,14 +71,14 @@ def _tokens(text: str, file: str) -> Iterator[_Token]:
         if match is None:
             raise _wrong(file, text, place, _unreadable(text, place))
         group = match.lastgroup
-        found = match[0]
+        token = match[0]
         if group == "name":
-            lower = found.lower()
-            yield _Token(_KEYWORD, lower, place) if lower in _KEYWORDS else _Token(_ID, found, place)
+            lower = token.lower()
+            yield _Token(_KEYWORD, lower, place) if lower in _KEYWORDS else _Token(_ID, token, place)
         elif group == "sign":
-            yield _Token(_SIGN, found, place)
+            yield _Token(_SIGN, token, place)
         elif group == "quoted":
-            plain = found[1:-1]
+            plain = token[1:-1]
             if "\\" in plain:
                 plain = _CONTINUED.sub(lambda escape: escape[1] or "", plain)
             yield _Token(_QUOTED, plain, place)
@@ -92,15 +92,15 @@ def _tokens(text: str, file: str) -> Iterator[_Token]:
         elif group != "space":
             if match["more"]:
                 raise _wrong(
-                    file, text, place, f"{shorten(found, 40)}, a number that a name or number follows"
+                    file, text, place, f"{shorten(token, 40)}, a number followed by a name or number"
                 )
-            yield _Token(_ID, found, place)
+            yield _Token(_ID, token, place)
         place = match.end()
     yield _Token(_END, "", end)
 
 
 def _end_of_html(text: str, place: int) -> int | None:
-    """Where the HTML string that begins at a place ends; None if it does not."""
+    """Return the end of the HTML string that begins at a position; None if it is unterminated."""
     depth = 0
     while match := _BRACKET.search(text, place):
         place = match.end()
@@ -120,20 +120,20 @@ def _unreadable(text: str, place: int) -> str:
         return "a quoted name that does not end"
     if text.startswith("/*", place):
         return "a comment that does not end"
-    return f"{text[place]!r}, which begins nothing in DOT outside of quotes"
+    return f"{text[place]!r}, which is not valid in DOT outside of quotes"
 
 
-def _wrong(file: str, text: str, place: int, found: str, allowed: str = "") -> InputError:
+def _wrong(file: str, text: str, place: int, token: str, allowed: str = "") -> InputError:
     line = text.count("\n", 0, place) + 1
     column = place - (text.rfind("\n", 0, place) + 1) + 1
     return InputError(
-        f"{file}, line {line:,}, column {column:,}: found {found}"
+        f"{file}, line {line:,}, column {column:,}: found {token}"
         + (f"; allowed: {allowed}" if allowed else ""),
         "it is read as DOT, the language of Graphviz",
     )
 
 
-# Graphs. Attributes are kept as written, with the defaults that hold where a node or edge first occurs.
+# Graphs. Attributes are stored as written, with the defaults in force where a node or edge first occurs.
 
 # fmt: off
 _LOOKS = frozenset(
@@ -151,7 +151,7 @@ _LOOKS = frozenset(
     }
 )
 # fmt: on
-"""Attributes that say how a graph looks, which are listed together."""
+"""Attributes of a graph's appearance, which are listed together."""
 
 _MOST_LISTED = 5
 
@@ -186,7 +186,7 @@ class _Statement:
 
 
 class _Reader:
-    """Reads one graph; subgraphs are kept on a stack, so that they may be nested in any depth."""
+    """Reads one graph; subgraphs are on a stack, so that they may be nested to any depth."""
 
     def __init__(self, tokens: Iterator[_Token], text: str, file: str) -> None:
         self._tokens, self._text, self._file = tokens, text, file
@@ -232,10 +232,10 @@ class _Reader:
 
     def _unexpected(self, allowed: str) -> InputError:
         token = self._token
-        found = "the end of the file" if token.kind is _END else shorten(token.text, 40)
+        description = "the end of the file" if token.kind is _END else shorten(token.text, 40)
         if token.kind is _KEYWORD:
-            found = f"the keyword {token.text}"
-        return _wrong(self._file, self._text, token.place, found, allowed)
+            description = f"the keyword {token.text}"
+        return _wrong(self._file, self._text, token.place, description, allowed)
 
     def _is_id(self) -> bool:
         return self._token.kind in (_ID, _QUOTED, _HTML)
@@ -256,7 +256,7 @@ class _Reader:
     # Graphs
 
     def graphs(self) -> Iterator["_Reader"]:
-        """Itself once for each graph of the text, which it then holds."""
+        """Yield the reader itself once per graph of the text, whose content it then has."""
         if self._token.kind is _END:
             raise self._unexpected("digraph or graph")
         while self._token.kind is not _END:
@@ -276,7 +276,7 @@ class _Reader:
             yield self
 
     def _body(self) -> None:
-        """All statements up to the brace that closes the graph."""
+        """Read all statements up to the brace that closes the graph."""
         scopes = [_Scope(None, None)]
         while scopes:
             scope = scopes[-1]
@@ -294,7 +294,7 @@ class _Reader:
             if self._is_keyword("subgraph"):
                 self._next()
                 name = self._id("") if self._is_id() else None
-                if name is not None and not self._is("{"):  # by its name alone
+                if name is not None and not self._is("{"):  # referenced by its name alone
                     if name not in self._named:
                         raise self._unexpected(f"{{, as no subgraph before is called {shorten(name, 40)}")
                     self._merge(scope, self._named[name])
@@ -335,7 +335,7 @@ class _Reader:
         self._after_end(scope)
 
     def _node(self, scope: _Scope, key: str) -> int:
-        """The number of a node, which is made if it is new, with its port."""
+        """Return the number of a node, which is created if it is new, with its port."""
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._keys)
@@ -350,7 +350,7 @@ class _Reader:
         return number
 
     def _after_end(self, scope: _Scope) -> None:
-        """After a node or subgraph: an edge to the next one, or the end of the statement."""
+        """After a node or subgraph, read an edge to the next one, or the end of the statement."""
         token = self._token
         if token.kind is _SIGN and token.text in ("->", "--"):
             if (token.text == "->") != self.directed:
@@ -387,7 +387,7 @@ class _Reader:
                     self._add_edge(source, target, own, attributes)
 
     def _add_edge(self, source: int, target: int, own: dict[str, str], attributes: Mapping[str, str]) -> None:
-        """An edge. In a strict graph there is one between two nodes, else one for each `key`."""
+        """Add an edge. A strict graph has one between two nodes, other graphs one per `key`."""
         key = attributes.get("key")
         if self.strict or key is not None:
             pair = (source, target) if self.directed else (min(source, target), max(source, target))
@@ -407,7 +407,7 @@ class _Reader:
         require_at_most(self._values, MOST_VALUES, "values of attributes")
 
     def _attributes(self) -> dict[str, str]:
-        """The attributes of any number of lists in brackets."""
+        """Return the attributes of any number of lists in brackets."""
         attributes: dict[str, str] = {}
         while self._take("["):
             while not self._take("]"):
@@ -422,7 +422,7 @@ class _Reader:
         word = self._next().text
         if scope.statement.is_edge:
             raise self._unexpected("a node or a subgraph")
-        if self._take("="):  # rare: an attribute of the graph that is called like a keyword
+        if self._take("="):  # rare: an attribute of the graph named like a keyword
             self._id("a value")
             self._graph_attributes[word] = None
             return
@@ -437,10 +437,10 @@ class _Reader:
             self._graph_attributes |= dict.fromkeys(attributes)
         self._take(";")
 
-    # What was read
+    # Results
 
     def given(self, name: str) -> GivenGraph:
-        """The graph that was read last, as other parts of an import take it."""
+        """Return the graph that was read last, for other parts of an import."""
         notes = _Notes()
         edges, ways = [], {"forward": 0}
         for edge in self._edges:
@@ -459,7 +459,7 @@ class _Reader:
             edges.append(given)
             if way == "both":  # which is a cycle
                 edges.append(given._replace(source=given.target, target=given.source))
-        # A graph whose edges all have a direction of their own shows as one with arrows.
+        # A graph whose edges all have a direction of their own is drawn like a directed one.
         directed = self.directed or (
             bool(edges) and ways["forward"] + ways.get("back", 0) + ways.get("both", 0) == sum(ways.values())
         )
@@ -490,30 +490,33 @@ def _is_invisible(attributes: Mapping[str, str]) -> bool:
 
 
 class _Notes:
-    """What is left out of a graph, and assumed of it."""
+    """Parts of a graph that are left out, and assumptions about it."""
 
     def __init__(self) -> None:
         self.assumed: dict[str, str] = {}
-        self.is_drawn = False  #: by `penstock draw`
+        self.is_drawn = False  #: written by `penstock draw`
         self._looks: set[str] = set()
         self._graph: set[str] = set()
         self._listed: dict[str, list[str]] = {}
-        self._of_edges: dict[int, tuple[Mapping[str, str], Mapping[str, Any]]] = {}
+        self._edge_attributes: dict[int, tuple[Mapping[str, str], Mapping[str, Any]]] = {}
 
-    def add(self, what: str, item: str) -> None:
-        self._listed.setdefault(what, []).append(shorten(item, 60))
+    def add(self, label: str, item: str) -> None:
+        self._listed.setdefault(label, []).append(shorten(item, 60))
 
     def graph_attribute(self, name: str) -> None:
         (self._looks if name in _LOOKS else self._graph).add(name)
 
     def edge(self, attributes: Mapping[str, str]) -> Mapping[str, Any]:
-        """Attributes of an edge; those of one statement share them."""
-        known = self._of_edges.get(id(attributes))
+        """Return the attributes of an edge; edges of one statement share them."""
+        known = self._edge_attributes.get(id(attributes))
         if known is None:
             own = self._without_looks(attributes)
             if "label" in own:
                 own["label"] = _without_entities(own["label"])
-            known = self._of_edges[id(attributes)] = (attributes, own)  # held, so that no other has its id
+            known = self._edge_attributes[id(attributes)] = (
+                attributes,
+                own,
+            )  # stored, so that its id is not reused
         return known[1]
 
     def _without_looks(self, attributes: Mapping[str, str]) -> dict[str, Any]:
@@ -521,7 +524,7 @@ class _Notes:
         return {key: value for key, value in attributes.items() if key not in _LOOKS}
 
     def node(self, key: str, attributes: Mapping[str, str]) -> dict[str, Any]:
-        """Attributes of a node, with the joined lines of its label as its name.
+        """Return the attributes of a node, with the joined lines of its label as its name.
 
         `penstock draw` writes the parallelism as the last line of a label, and the name as the tooltip.
         """
@@ -550,7 +553,7 @@ class _Notes:
 
     def left_out(self) -> list[str]:
         listed = [
-            f"{what} {first_and_count(items, most=_MOST_LISTED)}" for what, items in self._listed.items()
+            f"{label} {first_and_count(items, most=_MOST_LISTED)}" for label, items in self._listed.items()
         ]
         if self._looks:
             listed.append(f"looks ({', '.join(sorted(self._looks))})")
@@ -562,7 +565,7 @@ _TAG = re.compile(r"<!--.*?-->|<[^<>]*>", re.DOTALL)
 
 
 def _lines_of(label: str, key: str) -> list[str]:
-    """The lines of a label that hold anything: escapes of Graphviz, entities and tags of HTML resolved."""
+    """Return the non-empty lines of a label, with escapes of Graphviz, entities and tags of HTML resolved."""
     if isinstance(label, _Html):
         return " ".join(_without_entities(_TAG.sub(" ", label[1:-1])).split()).splitlines()
     text = _without_entities(label)
@@ -572,13 +575,13 @@ def _lines_of(label: str, key: str) -> list[str]:
 
 
 def _without_fields(label: str) -> str:
-    """The texts of a record's fields, without their ports, joined by spaces."""
+    """Return the texts of a record's fields, without their ports, joined by spaces."""
     text = _FIELDS_OF_RECORD.sub(lambda match: match[1] or " ", label)
     return " ".join(text.split())
 
 
 def _without_entities(text: str) -> str:
-    """The text with HTML's entities resolved; only those that end in a semicolon are entities."""
+    """Resolve HTML's entities in the text; only those that end in a semicolon are entities."""
     if "&" not in text:
         return text
     return _ENTITY.sub(
@@ -596,10 +599,10 @@ def _escaped(letter: str, key: str) -> str:
 
 
 def read_dot(text: str, file: str, name: str) -> list[GivenGraph]:
-    """The graphs of a DOT text. A graph without a name has `name`; labels are names of nodes.
+    """Return the graphs of a DOT text. A graph without a name gets `name`; labels are names of nodes.
 
-    Subgraphs are nodes and edges of the whole; an edge to a subgraph is one to each of its nodes. Raises
-    InputError, with line and column, for what is not DOT, and BoundError for what stands for too much.
+    Nodes and edges of subgraphs belong to the whole graph; an edge to a subgraph is one to each of its nodes.
+    Raises InputError, with line and column, for invalid DOT, and BoundError for a graph that is too large.
     """
     reader = _Reader(_tokens(text, file), text, file)
     return [

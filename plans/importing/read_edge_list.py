@@ -1,6 +1,6 @@
-"""Edge lists as graphs: an edge on each line, its ends and other facts of it.
+"""Read edge lists as graphs. Each line has an edge, its ends and further facts about it.
 
-Trivial Graph Format and the adjacency lists of networkx are read, too.
+Trivial Graph Format and the adjacency lists of networkx are supported, too.
 """
 
 import ast
@@ -26,10 +26,10 @@ from penstock.plans.topology.rules import shorten
 from penstock.plans.vocabulary import Partitioner
 
 _FIELD_LIMIT = 131_072
-"""Characters of a cell."""
+"""The most characters of a cell."""
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
-"""By what a file's name ends in; others are separated by spaces, tabs, or as their lines show."""
+"""By file extension; other files are separated by spaces, tabs, or as detected from their lines."""
 
 _SPACES, _ARROWS = "spaces", "arrows"
 _OTHERS = ("\t", ",", ";", "|")
@@ -47,7 +47,7 @@ _PARTITIONERS = frozenset(map(str, Partitioner))
 
 
 class _Row(NamedTuple):
-    """A line with anything in it; `facts`: the object at its end."""
+    """A non-blank line, with the object at its end as `facts`."""
 
     number: int
     cells: Sequence[str]
@@ -55,7 +55,7 @@ class _Row(NamedTuple):
 
 
 class _Comments:
-    """Lines that are left out of a file."""
+    """Lines of a file that are left out."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -75,20 +75,20 @@ class _Comments:
 
 
 def read_edge_list(text: str, separator: str | None, file: str, name: str) -> GivenGraph:
-    """The graph of an edge list.
+    """Return the graph of an edge list.
 
     A first line with a column for the source and one for the target names the columns: others are attributes
     of edges, and those named after an end (source_parallelism) attributes of nodes. Without it, the first two
     cells are the ends; others are the partitioner, numbers, or an object, as networkx writes it. A line with
-    one cell is a node. Blank lines and those that begin with #, % or // are left out. Raises InputError, with
-    the number of the line.
+    one cell is a node. Blank lines and lines that begin with #, % or // are left out. Raises InputError with
+    the line number.
     """
     if ".adjlist" in file.lower()[-12:]:
         return _read_multiline_adjacency(text, name) or _read_adjacency(text, file, name)
     comments = _Comments()
     first_line, _, others = text.partition("\n")
-    if (of_excel := _SEPARATOR_OF_EXCEL(first_line.rstrip("\r"))) is not None:
-        separator, text = of_excel[1], f"\n{others}"
+    if (excel_separator := _SEPARATOR_OF_EXCEL(first_line.rstrip("\r"))) is not None:
+        separator, text = excel_separator[1], f"\n{others}"
         comments.add(first_line)
     sample = list(islice(_data_lines(text, _Comments()), _SAMPLE))
     if separator is None:
@@ -98,7 +98,7 @@ def read_edge_list(text: str, separator: str | None, file: str, name: str) -> Gi
     if sample and all(
         line.lstrip(" [").startswith("(") and line.rstrip(" ,]").endswith(")") for _, line in sample
     ):
-        found = f"{shorten(sample[0][1], 60)}, tuples of Python"
+        found = f"{shorten(sample[0][1], 60)}, Python tuples"
         raise _wrong(file, sample[0][0], found, "source and target without parentheses")
     mode = _mode(sample, separator)
     reader = _Reader(file)
@@ -117,19 +117,19 @@ def read_edge_list(text: str, separator: str | None, file: str, name: str) -> Gi
         reader.add(row)
     assumed = dict(reader.assumed)
     if reader.begins_apart():
-        assumed["first line"] = "an edge, and no names of columns"
+        assumed["first line"] = "an edge, not column names"
     if mode != (separator or _SPACES):
         assumed["separator"] = mode if mode in (_ARROWS, _SPACES) else repr(mode)
     if any(re.match(r"%\s*sym\b", line) for line in comments.lines):
-        assumed["direction"] = "from the first node of a line to the second, though the file says sym"
+        assumed["direction"] = "from the first node of a line to the second, despite sym in the file"
     return GivenGraph(name, reader.given_nodes(), reader.edges, left_out=comments.left_out(), assumed=assumed)
 
 
-# How lines are divided.
+# Division of lines into cells.
 
 
 def _data_lines(text: str, comments: _Comments) -> Iterator[tuple[int, str]]:
-    """Number and text of each line that is neither blank nor a comment."""
+    """Yield number and text of each line that is neither blank nor a comment."""
     for number, line in enumerate(io.StringIO(text, newline=None), 1):
         plain = line.strip()
         if plain.startswith(_COMMENTS):
@@ -139,7 +139,7 @@ def _data_lines(text: str, comments: _Comments) -> Iterator[tuple[int, str]]:
 
 
 def _mode(sample: Sequence[tuple[int, str]], by_ending: str | None) -> str:
-    """How the lines are divided: at a separator, at arrows, or at spaces."""
+    """Return how the lines are divided, by a separator, arrows, or spaces."""
     lines = [line for _, line in sample]
     if not lines:
         return by_ending or _SPACES
@@ -151,7 +151,7 @@ def _mode(sample: Sequence[tuple[int, str]], by_ending: str | None) -> str:
             return mode
     if by_ending is not None and by_ending in lines[0] and not all(";" in line for line in lines):
         return by_ending
-    if not any(map(_is_of_arrows, lines)):
+    if not any(map(_has_arrows, lines)):
         order.remove(_ARROWS)
     fitting = next(
         (
@@ -162,11 +162,11 @@ def _mode(sample: Sequence[tuple[int, str]], by_ending: str | None) -> str:
         ),
         None,
     )
-    return fitting or by_ending or (_ARROWS if any(map(_is_of_arrows, lines)) else _SPACES)
+    return fitting or by_ending or (_ARROWS if any(map(_has_arrows, lines)) else _SPACES)
 
 
 def _split(line: str, mode: str) -> list[str]:
-    """The cells of one line."""
+    """Return the cells of one line."""
     if mode == _SPACES:
         return [_unquoted(word) for word in _WORD.findall(line)]
     if mode == _ARROWS:
@@ -187,7 +187,7 @@ def _cells_at_arrows(line: str) -> list[str]:
 
 
 def _divided(line: str) -> tuple[str, str | None]:
-    """A line without the object at its end, and that object."""
+    """Return a line without the object at its end, and that object."""
     match = _OBJECT_BEGINS.search(line) if line.rstrip().endswith("}") else None
     return (line, None) if match is None else (line[: match.start()], line[match.start() :].strip())
 
@@ -196,7 +196,7 @@ def _fits(line: str, mode: str) -> bool:
     if mode == _SPACES:
         words = _WORD.findall(_divided(line)[0])
         bare = [word for word in words if not _is_quoted(word)]
-        if any(word[0] in ",;|" or word[-1] in ",;|" for word in bare) or _is_of_arrows(line):
+        if any(word[0] in ",;|" or word[-1] in ",;|" for word in bare) or _has_arrows(line):
             return False
         if len(words) == 1 and bare and any(sign in bare[0] for sign in ",;|"):
             return False
@@ -209,12 +209,14 @@ def _fits(line: str, mode: str) -> bool:
 
 
 def _is_prose(line: str, mode: str) -> bool:
-    """Whether a line may be a sentence as well as names with spaces in them."""
+    """Return whether a line may be a sentence rather than names that contain spaces."""
     return mode in _OTHERS and any(" " in cell.strip() for cell in _split(line, mode))
 
 
-def _is_of_arrows(line: str) -> bool:
-    """Whether arrows stand between words of a line, or in its only one; else they are part of names."""
+def _has_arrows(line: str) -> bool:
+    """Return whether arrows are between the words of a line, or in its only word, rather than
+    part of names.
+    """
     words = _WORD.findall(_divided(line)[0])
     bare = [word for word in words if not _is_quoted(word)]
     if len(words) == 1:
@@ -236,7 +238,7 @@ def _unquoted(word: str) -> str:
 
 
 def _rows(text: str, mode: str, comments: _Comments, file: str) -> Iterator[_Row]:
-    """The rows that hold anything; one of several lines has the number of the last."""
+    """Yield the non-blank rows; a row of several lines has the number of the last."""
     if mode in (_SPACES, _ARROWS):
         for number, line in _data_lines(text, comments):
             if mode == _SPACES:
@@ -258,7 +260,7 @@ def _rows(text: str, mode: str, comments: _Comments, file: str) -> Iterator[_Row
             yield line
 
     rows = csv.reader(lines(), delimiter=mode, skipinitialspace=True, strict=True)
-    before = csv.field_size_limit(_FIELD_LIMIT)  # of the process; reading CSV records changes it, too
+    before = csv.field_size_limit(_FIELD_LIMIT)  # a process-wide setting; reading CSV records changes it, too
     try:
         for cells in rows:
             plain = [_without_single_quotes(cell.strip()) for cell in cells]
@@ -300,11 +302,11 @@ def _row_of_words(number: int, line: str, comments: _Comments, file: str) -> _Ro
 
 
 def _rows_of_arrows(number: int, line: str, file: str) -> Iterator[_Row]:
-    """The edges of a chain of arrows, or a node."""
+    """Yield the edges of a chain of arrows, or a node."""
     cells = _cells_at_arrows(line)
     for cell in cells:
         if not cell or (not _is_quoted(cell) and re.search(r"\s", cell)):
-            found = f"{shorten(cell, 60)} beside an arrow" if cell else "an arrow without a name beside it"
+            found = f"{shorten(cell, 60)} next to an arrow" if cell else "an arrow without a name next to it"
             raise _wrong(file, number, found, "a name; one with spaces in quotes")
     names = [_unquoted(cell) for cell in cells]
     if len(names) == 1:
@@ -314,7 +316,7 @@ def _rows_of_arrows(number: int, line: str, file: str) -> Iterator[_Row]:
 
 
 def _object(text: str, file: str, number: int) -> Mapping[str, Any]:
-    """An object in JSON, or as Python prints it."""
+    """Parse an object in JSON, or as Python prints it."""
     for read in (json.loads, ast.literal_eval):
         try:
             value = read(text)
@@ -322,10 +324,10 @@ def _object(text: str, file: str, number: int) -> Mapping[str, Any]:
             continue
         if isinstance(value, dict):
             return {str(key): item for key, item in value.items()}
-    raise _wrong(file, number, f"{shorten(text, 60)}, which is no object", "JSON, or a dict of Python")
+    raise _wrong(file, number, f"{shorten(text, 60)}, which is not an object", "JSON, or a dict of Python")
 
 
-# What the cells of a row are.
+# Meaning of the cells of a row.
 
 
 def _ends(word: str, *prefixes: str) -> set[str]:
@@ -343,12 +345,12 @@ _TARGETS = tuple(
         | {"operatorid2", "node2", "endid"}
     )
 )  # fmt: skip
-_OF_ENDS = (
+_END_PATTERNS = (
     re.compile(r"(?:source|src|from)[_ .:-]?(.+)"),
     re.compile(r"(?:target|dst|dest|destination|to)[_ .:-]?(.+)"),
 )
 _NUMBERED = re.compile(r"(?:operator_)?(.+)([12])")
-_OF_NODES = {"total_number_of_operator_instances": "parallelism", "instances": "parallelism"}
+_NODE_COLUMNS = {"total_number_of_operator_instances": "parallelism", "instances": "parallelism"}
 _IDS, _LABELS = ("id", "nodeid", "node", "vertex", "key"), ("label", "name", "type", "kind", "parallelism")
 
 
@@ -362,7 +364,7 @@ def _has_ends(cells: Sequence[str]) -> bool:
 
 
 class _Columns(NamedTuple):
-    """Places in a row: of both ends, of their attributes, and of the edge's."""
+    """Positions in a row of both ends, of their attributes, and of the edge's."""
 
     width: int
     source: int
@@ -386,21 +388,22 @@ def _columns(cells: Sequence[str]) -> _Columns:
             continue
         own = _NUMBERED.fullmatch(word) if numbered else None
         if own is not None:
-            key = _OF_NODES.get(own[1], own[1])
+            key = _NODE_COLUMNS.get(own[1], own[1])
             (of_source if own[2] == "1" else of_target)[place] = key
             continue
         match = next(
             (
                 (of_end, match[1])
-                for of_end, pattern in zip((of_source, of_target), _OF_ENDS, strict=True)
-                if (match := pattern.fullmatch(word)) and match[1] in (*NODE_ATTRIBUTES, "label", *_OF_NODES)
+                for of_end, pattern in zip((of_source, of_target), _END_PATTERNS, strict=True)
+                if (match := pattern.fullmatch(word))
+                and match[1] in (*NODE_ATTRIBUTES, "label", *_NODE_COLUMNS)
             ),
             None,
         )
         if match is None:
             of_edge[place] = word
         else:
-            match[0][place] = _OF_NODES.get(match[1], match[1])
+            match[0][place] = _NODE_COLUMNS.get(match[1], match[1])
     return _Columns(len(cells), source, target, of_source, of_target, of_edge)
 
 
@@ -418,7 +421,9 @@ class _Reader:
         return [GivenNode(key, attributes) for key, attributes in self.nodes.items()]
 
     def take_header(self, row: _Row, cells: Sequence[str], *, commented: bool = False) -> bool:
-        """Whether cells name the columns, which it then remembers. Raises InputError for a table of nodes."""
+        """Return whether the cells name the columns, and record them. Raises InputError for a
+        table of nodes.
+        """
         if commented and len(cells) != len(row.cells):
             return False
         if not _has_ends(cells):
@@ -447,7 +452,7 @@ class _Reader:
         require_at_most(len(self.edges), MOST_EDGES, "edges")
 
     def begins_apart(self) -> bool:
-        """Whether no other edge is joined to the first one, which may be a line with names of columns."""
+        """Return whether no other edge is connected to the first one, which may be a line of column names."""
         if self._columns is not None or len(self.edges) < 2 or self.edges[0].attributes:
             return False
         first = set(self.edges[0][:2])
@@ -480,7 +485,7 @@ class _Reader:
         own = {name: cells[place] for place, name in columns.of_edge.items() if cells[place]}
         source, target = cells[columns.source], cells[columns.target]
         if str(own.get("type", "")).lower() == "undirected":  # Gephi's column
-            self.assumed["direction"] = "from source to target, though the file says undirected"
+            self.assumed["direction"] = "from source to target, despite undirected in the file"
         if target or own or row.facts or not source:
             self._edge(row, source, target, {**own, **(row.facts or {})})
         for key, of_end in ((source, columns.of_source), (target, columns.of_target)):
@@ -498,7 +503,7 @@ class _Reader:
         self._edge(row, source, target, {**self._others(row, others), **(row.facts or {})})
 
     def _others(self, row: _Row, others: Sequence[str]) -> dict[str, Any]:
-        """The cells after both ends, where no line names columns, as attributes."""
+        """Return the cells after both ends as attributes, if no line names columns."""
         attributes: dict[str, Any] = {}
         for place, cell in enumerate(others, 3):
             if not cell:
@@ -516,11 +521,13 @@ class _Reader:
         return attributes
 
 
-# Lists of nodes and those that read them.
+# Lists of nodes and their readers.
 
 
 def _read_tgf(text: str, file: str, name: str) -> GivenGraph | None:
-    """Trivial Graph Format: nodes with labels, a line with # alone, and edges; None for anything else."""
+    """Read Trivial Graph Format (nodes with labels, a line with only #, and edges); None for
+    anything else.
+    """
     lines = [line.strip() for line in text.splitlines()]
     if lines.count("#") != 1:
         return None
@@ -541,7 +548,9 @@ def _read_tgf(text: str, file: str, name: str) -> GivenGraph | None:
 
 
 def _read_multiline_adjacency(text: str, name: str) -> GivenGraph | None:
-    """networkx's multi-line adjacency list: a node and a count, then as many lines of targets; else None."""
+    """Read networkx's multi-line adjacency list (a node and a count, then as many lines of targets), else
+    None.
+    """
     comments = _Comments()
     nodes: list[GivenNode] = []
     edges: list[GivenEdge] = []
@@ -566,7 +575,7 @@ def _read_multiline_adjacency(text: str, name: str) -> GivenGraph | None:
 
 
 def _read_adjacency(text: str, file: str, name: str) -> GivenGraph:
-    """An adjacency list, whose lines have a node and those that read it."""
+    """Read an adjacency list, whose lines have a node and its readers."""
     comments = _Comments()
     reader = _Reader(file)
     for row in _rows(text, _SPACES, comments, file):

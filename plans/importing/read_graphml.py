@@ -1,4 +1,4 @@
-"""GraphML files as graphs, also those of yEd, whose names are in its labels."""
+"""Read GraphML files as graphs, including yEd's, whose names are in its labels."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,18 +17,19 @@ from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNod
 from penstock.plans.topology.rules import shorten
 
 _LABELS = ("NodeLabel", "EdgeLabel")
-"""Elements of yEd that hold the texts that it shows."""
+"""Elements of yEd that contain the displayed texts."""
 
-_OF_GRAPH = ("node", "edge", "data", "desc", "hyperedge", "locator")
+_GRAPH_ELEMENTS = ("node", "edge", "data", "desc", "hyperedge", "locator")
 _MOST_LISTED = 5
 
 
 def read_graphml(text: bytes, file: str, name: str) -> GivenGraph:
-    """The graph of a file; <data> elements become attributes of nodes and edges, labels of yEd `label`.
+    """Return the graph of a file; <data> elements become attributes of nodes and edges, labels of yEd
+    `label`.
 
-    Raises InputError for anything but GraphML with one graph of nodes and edges: entities, which may grow or
-    name other files, several graphs, graphs inside of nodes, hyperedges, an id that two nodes have, and an
-    edge whose end is no node. BoundError for too much of anything (see plans.bounds).
+    Raises InputError for anything but GraphML with one graph of nodes and edges: entities, which may expand
+    or refer to other files, several graphs, graphs inside nodes, hyperedges, duplicate node ids, and an edge
+    whose end is not a node. Raises BoundError if a limit is exceeded (see importing.bounds).
     """
     reader = _Reader()
     parser = expat.ParserCreate()
@@ -41,12 +42,12 @@ def read_graphml(text: bytes, file: str, name: str) -> GivenGraph:
     except BoundError:
         raise
     except expat.ExpatError as error:
-        reason = f"no XML: {expat.errors.messages[error.code]}, line {error.lineno}"
-    except LookupError as error:  # of Python's codecs, for the encoding that the file declares
-        reason = f"no XML: {error}"
+        reason = f"invalid XML: {expat.errors.messages[error.code]}, line {error.lineno}"
+    except LookupError as error:  # raised by Python's codecs for the declared encoding
+        reason = f"invalid XML: {error}"
     except ValueError as error:
         reason = str(error)
-    raise InputError(f"cannot read {file}: it is no GraphML that can be imported ({reason})")
+    raise InputError(f"cannot read {file}: it is not GraphML that can be imported ({reason})")
 
 
 class _Reader:
@@ -55,7 +56,7 @@ class _Reader:
     def __init__(self) -> None:
         self.graphs = 0
         self._open: list[str] = []
-        self._keys: dict[str, tuple[str, str]] = {}  # for what, and the name
+        self._keys: dict[str, tuple[str, str]] = {}  # element type and name
         self._defaults: dict[str, str] = {}
         self._nodes: dict[str, dict[str, str]] = {}
         self._edges: list[tuple[str, str, dict[str, str]]] = []
@@ -64,7 +65,7 @@ class _Reader:
         self._graph: dict[str, str] = {}
         self._left_out: dict[str, list[str]] = {}
         self._values = 0
-        self._owner: dict[str, str] = {}  # attributes, by key, of the element that is open
+        self._owner: dict[str, str] = {}  # attributes, by key, of the open element
         self._key, self._text = "", ""
         self._labels: list[str] = []
 
@@ -82,8 +83,10 @@ class _Reader:
         self._open.append(name)
 
     def _structure(self, name: str, outer: str, attributes: dict[str, str]) -> None:
-        if outer == "graph" and name not in _OF_GRAPH:
-            raise ValueError(f"an element {name!r:.60} in the graph; {', '.join(_OF_GRAPH[:3])} are read")
+        if outer == "graph" and name not in _GRAPH_ELEMENTS:
+            raise ValueError(
+                f"an element {name!r:.60} in the graph; {', '.join(_GRAPH_ELEMENTS[:3])} are read"
+            )
         match name:
             case "key":
                 key = attributes.get("id", "")
@@ -94,7 +97,7 @@ class _Reader:
                 self._text = ""
             case "graph":
                 if "node" in self._open:
-                    raise ValueError(f"a graph inside of a node: {attributes.get('id', '')!r:.60}")
+                    raise ValueError(f"a graph inside a node: {attributes.get('id', '')!r:.60}")
                 self.graphs += 1
                 if self.graphs > 1:
                     raise ValueError("it has 2 graphs or more, not one")
@@ -103,7 +106,7 @@ class _Reader:
                 if attributes.get("id"):
                     self._leave("id of the graph", attributes["id"])
             case "hyperedge":
-                raise ValueError("hyperedges, which no operator reads from")
+                raise ValueError("hyperedges, which have no counterpart in a topology")
             case "node":
                 self._node(attributes)
             case "edge":
@@ -141,13 +144,13 @@ class _Reader:
             if port in attributes:
                 self._leave("ports", attributes[port])
 
-    def _leave(self, what: str, item: str) -> None:
-        listed = self._left_out.setdefault(what, [])
+    def _leave(self, label: str, item: str) -> None:
+        listed = self._left_out.setdefault(label, [])
         if item not in listed[:_MOST_LISTED]:
             listed.append(item)
 
     def characters(self, text: str) -> None:
-        """Only of the innermost element that holds any; what is in deeper ones is not its text."""
+        """Add text of the innermost element that may contain text; text of deeper elements is not its own."""
         if self._open and self._open[-1] in ("data", "default", *_LABELS):
             self._text += text
 
@@ -178,15 +181,15 @@ class _Reader:
         require_at_most(self._values, MOST_VALUES, "values of attributes")
 
     def given(self, name: str) -> GivenGraph:
-        """The graph that was read. Raises ValueError for none, and for an edge of what is not a node."""
+        """Return the graph. Raises ValueError if there is none, and for an edge whose end is not a node."""
         if not self.graphs:
             raise ValueError("it has no graph")
         ends = {end for source, target, _ in self._edges for end in (source, target)}
         if unknown := sorted(ends - self._nodes.keys()):
-            raise ValueError(f"an edge of {unknown[0]!r:.60}, which is no node")
+            raise ValueError(f"an edge of {unknown[0]!r:.60}, which is not a node")
         defaults = {
-            kind: {key: self._defaults[key] for key, (what, _) in self._keys.items()
-                   if what in (kind, "all") and key in self._defaults}
+            kind: {key: self._defaults[key] for key, (element, _) in self._keys.items()
+                   if element in (kind, "all") and key in self._defaults}
             for kind in ("node", "edge")
         }  # fmt: skip
         values = len(defaults["node"]) * len(self._nodes) + len(defaults["edge"]) * len(self._edges)
@@ -194,9 +197,9 @@ class _Reader:
         graph = self._named(self._graph)
         own_name = graph.pop("name", None)
         left_out = [f"graph attribute {attribute_name(attribute)}" for attribute in graph]
-        for what, items in self._left_out.items():
+        for label, items in self._left_out.items():
             more = ", …" if len(items) > _MOST_LISTED else ""
-            left_out.append(f"{what} {', '.join(shorten(item, 60) for item in items[:_MOST_LISTED])}{more}")
+            left_out.append(f"{label} {', '.join(shorten(item, 60) for item in items[:_MOST_LISTED])}{more}")
         return GivenGraph(
             own_name or name,
             [GivenNode(key, self._named({**defaults["node"], **own})) for key, own in self._nodes.items()],
@@ -209,7 +212,7 @@ class _Reader:
         )
 
     def _named(self, attributes: Mapping[str, str]) -> dict[str, Any]:
-        """Attributes by the names of their keys; a label of yEd is `label` if there is no other."""
+        """Return attributes by the names of their keys; a label of yEd is `label` if there is no other."""
         named = {
             self._keys[key][1] if key in self._keys else key: value
             for key, value in attributes.items()

@@ -1,4 +1,4 @@
-"""Files of graphs, by what their names end in."""
+"""Read files of graphs, by file extension or content."""
 
 import json
 import os
@@ -26,7 +26,7 @@ from penstock.plans.topology.input_errors import unreadable_file
 from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
 _ENCODING = "save it as UTF-8"
-_LOOKED_AT_BYTES = 1 << 16
+_SAMPLE_BYTES = 1 << 16
 
 DOT, GRAPHML, EDGE_LIST = "dot", "graphml", "edge-list"
 _FORMS = {
@@ -41,37 +41,37 @@ _FORMS = {
     ".tgf": EDGE_LIST,
     ".txt": EDGE_LIST,
 }
-"""What a graph's file ends in, before the ending of a packed one, and its form."""
+"""Extension of a graph's file, before the extension of a compressed one, to its form."""
 
 
 def form_of_graph(file: str) -> str | None:
-    """The form of a file by its name, one of those above; None for any other."""
+    """Return the form of a file by its name; None for any other."""
     return _FORMS.get(_ending(file))
 
 
 def begins_as_json(path: str) -> bool:
-    """Whether the content of a local file begins like JSON, regardless of its name."""
+    """Return whether the content of a local file begins like JSON, regardless of its name."""
     return _beginning(path).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
 
 
 def recognised(path: str) -> Content | NoJob | None:
-    """The kind of a local file by its first bytes, regardless of its name; None if they do not tell."""
+    """Return the kind of a local file by its first bytes, regardless of its name; None if undetermined."""
     return content_of(_beginning(path))
 
 
 def unknown_kind(path: str) -> NoJob | None:
-    """What a local file is whose form neither its name nor its content tells; None if it may be JSON."""
+    """Describe a local file whose form neither its name nor its content reveals; None if it may be JSON."""
     return unknown_text(_beginning(path))
 
 
 def _beginning(path: str) -> bytes:
-    return next(iter(texts_of_file(path)), b"")[:_LOOKED_AT_BYTES]
+    return next(iter(texts_of_file(path)), b"")[:_SAMPLE_BYTES]
 
 
 def read_recognised(
     file: str, content: Content, path: str | None = None
 ) -> Iterator[GivenGraph | dict[str, Any]]:
-    """Graphs of a local file, or Flink's JSON of a plan in it. Raises InputError, as read_graphs."""
+    """Yield graphs of a local file, or Flink's JSON of a plan in it. Raises InputError, as read_graphs."""
     with bounded_file(file), bounded_seconds():
         graphs = _read_recognised(file, content, path or file)
     yield from graphs
@@ -83,8 +83,8 @@ def _read_recognised(file: str, content: Content, path: str) -> Sequence[GivenGr
     if content in (Content.GRAPHML, Content.DAX):
         return [(read_graphml if content is Content.GRAPHML else read_dax)(whole, file, name)]
     text = _decoded(whole, file)
-    if content in _OF_TEXTS:
-        return [_OF_TEXTS[content](text, file, name)]
+    if content in _TEXT_READERS:
+        return [_TEXT_READERS[content](text, file, name)]
     match content:
         case Content.DOT:
             return read_dot(text, file, name)
@@ -100,11 +100,11 @@ def _read_recognised(file: str, content: Content, path: str) -> Sequence[GivenGr
     if document is not None:
         return [{"name": name, **document}]
     if content is Content.FLINK_INFO:
-        raise unreadable_file(file, "what flink info prints, without the JSON of a plan")
+        raise unreadable_file(file, "output of flink info without the JSON of a plan")
     return [read_explain(text, file, name)]
 
 
-_OF_TEXTS: dict[Content, Callable[[str, str, str], GivenGraph]] = {
+_TEXT_READERS: dict[Content, Callable[[str, str, str], GivenGraph]] = {
     Content.STG: read_stg,
     Content.PEGASUS: read_pegasus,
     Content.PAJEK: read_pajek,
@@ -113,31 +113,31 @@ _OF_TEXTS: dict[Content, Callable[[str, str, str], GivenGraph]] = {
 
 
 def _decoded(whole: bytes, file: str) -> str:
-    """The text of a file, whose lines end in a line feed."""
+    """Return the text of a file, with line feeds as line ends."""
     try:
         text = whole.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise InputError(f"cannot read {file}: byte {error.start:,} is not UTF-8", _ENCODING) from None
     if "\0" in text:
         raise InputError(
-            f"cannot read {file}: it has a zero byte, as UTF-16 and binary files have", _ENCODING
+            f"cannot read {file}: it contains a zero byte, like UTF-16 and binary files", _ENCODING
         )
     return text
 
 
-def _array(text: str, file: str, what: str) -> list[Any]:
+def _array(text: str, file: str, items: str) -> list[Any]:
     try:
         entries = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise unreadable_file(file, f"an array of {what}: {error}") from None
+        raise unreadable_file(file, f"an array of {items}: {error}") from None
     return list(entries)
 
 
 def read_graphs(file: str, form: str, path: str | None = None) -> Iterator[GivenGraph]:
-    """The graphs of a local file, which are named by the file where they have no name.
+    """Yield the graphs of a local file; graphs without a name are named after the file.
 
-    `path`: where its content is, if it was copied. Raises InputError, also for a file that stands for too
-    much (see plans.bounds).
+    `path`: the location of its content, if it was copied. Raises InputError, also if a limit is exceeded (see
+    importing.bounds).
     """
     with bounded_file(file), bounded_seconds():
         graphs = _read(file, form, path or file)

@@ -1,4 +1,4 @@
-"""Pajek's networks as graphs, also as networkx writes them, with section names in small or capital letters.
+"""Read Pajek's networks as graphs, also as networkx writes them, with section names in any case.
 
 Source: the reference manual of Pajek (section Network files), and networkx.readwrite.pajek.
 """
@@ -33,10 +33,10 @@ _LABEL_OF_EDGE = "l"
 
 
 def read_pajek(text: str, file: str, name: str) -> GivenGraph:
-    """The graph of the sections *Vertices, *Arcs, *Arcslist and *Matrix; *Edges have no direction.
+    """Return the graph of the sections *Vertices, *Arcs, *Arcslist and *Matrix; *Edges have no direction.
 
-    What follows a vertex and its place, or an arc and its weight, are pairs of an attribute and its value.
-    Raises InputError with the line.
+    The words after a vertex and its position, or after an arc and its weight, are pairs of an attribute and
+    its value. Raises InputError with the line.
     """
     reader = _Reader(file, name)
     for number, line in enumerate(text.split("\n"), 1):
@@ -104,7 +104,7 @@ class _Reader:
             raise self._wrong(number, f"vertex {vertex} for the second time", "each vertex once")
         quoted = [bool(match[1]) for match in _WORD.finditer(line)]
         begin = 2
-        while begin < len(words) and _NUMBER(words[begin]) and not quoted[begin]:  # its place
+        while begin < len(words) and _NUMBER(words[begin]) and not quoted[begin]:  # its position
             begin += 1
             self._looks.add("place")
         rest = list(words[begin:])
@@ -118,7 +118,7 @@ class _Reader:
         attributes = {"weight": rest.pop(0)} if rest and _NUMBER(rest[0]) else {}
         if len(words) < 2:
             raise self._wrong(number, shorten(" ".join(words), 60), "two vertices")
-        if attributes.get("weight") in ("1", "1.0"):  # which networkx writes where there is none
+        if attributes.get("weight") in ("1", "1.0"):  # which networkx writes for edges without a weight
             del attributes["weight"]
         pairs = self._pairs(number, rest)
         if _LABEL_OF_EDGE in pairs:
@@ -141,7 +141,7 @@ class _Reader:
         return dict(zip(words[::2], words[1::2], strict=True))
 
     def given(self) -> GivenGraph:
-        """The graph; vertices that are only counted are named by their numbers."""
+        """Return the graph; vertices that are only counted are named by their numbers."""
         vertices = range(1, self._count + 1)
         labels = {vertex: self._labels.get(vertex, (str(vertex), {})) for vertex in vertices}
         unique = len({label for label, _ in labels.values()}) == len(labels)

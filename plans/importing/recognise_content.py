@@ -1,5 +1,5 @@
-"""Recognises a file by its first bytes: forms that `penstock import` reads regardless of the file's name, and
-known formats that hold no graph of a job.
+"""Recognise a file by its first bytes: forms that `penstock import` reads regardless of the file's name, and
+known formats that do not contain a job's graph.
 """
 
 import json
@@ -14,7 +14,7 @@ from penstock.plans.importing.given_graph import READ_FORMS, GivenEdge, GivenGra
 from penstock.plans.importing.task_graphs import ALIBABA_COLUMNS
 from penstock.plans.topology.rules import shorten
 
-# What Flink's EXPLAIN prints of a query, and what `flink info` prints of a job.
+# Output of Flink's EXPLAIN for a query, and of `flink info` for a job.
 #
 # Sources: org.apache.flink.table.planner.delegation.PlannerBase (explain), RelTreeWriterImpl,
 # org.apache.flink.client.cli.CliFrontend (info).
@@ -22,7 +22,7 @@ from penstock.plans.topology.rules import shorten
 
 SECTION = re.compile(r"^== (.+) ==\s*$", re.MULTILINE)
 SECTIONS = ("Optimized Execution Plan", "Optimized Physical Plan", "Abstract Syntax Tree")
-"""Headings of trees, the one that is closest to the job first."""
+"""Headings of trees, the one closest to the job first."""
 JSON_SECTION = "Physical Execution Plan"
 INFO_BEGIN = re.compile(r"^-{5,} Execution Plan -{5,}\s*$", re.MULTILINE)
 
@@ -36,7 +36,7 @@ _PARTITIONERS = {
 
 
 def json_in_text(text: str) -> dict[str, Any] | None:
-    """Flink's JSON of a plan within the output of `flink info` or EXPLAIN; None if it has none."""
+    """Return Flink's JSON of a plan in the output of `flink info` or EXPLAIN; None if it has none."""
     begin = INFO_BEGIN.search(text)
     sections = {match[1]: match.end() for match in SECTION.finditer(text)}
     start = sections.get(JSON_SECTION) if begin is None else begin.end()
@@ -53,15 +53,17 @@ def json_in_text(text: str) -> dict[str, Any] | None:
 
 
 def read_explain(text: str, file: str, name: str) -> GivenGraph:
-    """The tree of operators of EXPLAIN as a graph: an operator for each line, below what reads it.
+    """Return the tree of operators of EXPLAIN as a graph, with an operator per line, below its reader.
 
-    An Exchange is the partitioner of the edge that goes through it. Parts that are used again are there once.
-    Raises InputError.
+    An Exchange is the partitioner of the edge that goes through it. Reused parts occur once. Raises
+    InputError.
     """
     sections = {match[1]: match.end() for match in SECTION.finditer(text)}
     chosen = next((section for section in SECTIONS if section in sections), None)
     if chosen is None:
-        raise InputError(f"{file}: found text of EXPLAIN without a plan", f"allowed: == {SECTIONS[0]} ==")
+        raise InputError(
+            f"{file}: output of EXPLAIN without a plan", f"a plan begins with == {SECTIONS[0]} =="
+        )
     end = next((match.start() for match in SECTION.finditer(text, sections[chosen])), len(text))
     nodes: list[GivenNode] = []
     edges: list[GivenEdge] = []
@@ -92,7 +94,7 @@ def read_explain(text: str, file: str, name: str) -> GivenGraph:
         if kind == "Reused":
             reference = _REUSED.search(arguments)
             if reference is None or reader is None:
-                raise InputError(f"{file}: found {shorten(line.strip(), 60)}, which refers to nothing")
+                raise InputError(f"{file}: {shorten(line.strip(), 60)} lacks a valid reference")
             waiting.append((reference[1], reader, through))
             above.append((depth, reader or key, through))
             continue
@@ -105,7 +107,7 @@ def read_explain(text: str, file: str, name: str) -> GivenGraph:
         above.append((depth, key, None))
     if missing := next((reference for reference, _, _ in waiting if reference not in shared), None):
         raise InputError(
-            f"{file}: found reference_id=[{missing}], which no operator above has as its reuse_id",
+            f"{file}: no operator has reuse_id=[{missing}], to which reference_id=[{missing}] refers",
             "EXPLAIN prints the whole plan; check that none of its lines is missing",
         )
     edges += [
@@ -113,7 +115,7 @@ def read_explain(text: str, file: str, name: str) -> GivenGraph:
         for reference, reader, through in waiting
     ]
     if not nodes:
-        raise InputError(f"{file}: found no operator below == {chosen} ==")
+        raise InputError(f"{file}: no operator below == {chosen} ==")
     left_out += [f"section {section!r}" for section in sections if section != chosen]
     return GivenGraph(name, nodes, edges, left_out=left_out, keys_are_ids=False)
 
@@ -122,7 +124,7 @@ def read_explain(text: str, file: str, name: str) -> GivenGraph:
 
 
 class Content(StrEnum):
-    """Forms that are told by content; their names are those of notes of an import."""
+    """Forms that are recognised by content; their names are used in notes of an import."""
 
     STG = "stg"
     DAX = "dax"
@@ -135,17 +137,17 @@ class Content(StrEnum):
     DOT = "dot"
     PAJEK = "pajek"
     DAGGEN = "daggen"
-    JSON_ARRAY = "json-array"  #: of edges, or of elements of Cytoscape; a note names the form in it
+    JSON_ARRAY = "json-array"  #: of edges, or of elements of Cytoscape; a note names its form
 
 
 class NoJob(NamedTuple):
-    """Something that is known and cannot be imported: what it is, and what to do with it."""
+    """The description of a known kind of content that cannot be imported, and a hint."""
 
     what: str
     hint: str
 
 
-_NETWORKX = "read it by networkx, and make a topology by penstock.import_graph"
+_NETWORKX = "read it with networkx, and convert it with penstock.import_graph"
 _CAPTURE = "penstock capture runs a program and writes its jobs as topologies"
 _READS = f"penstock import reads {READ_FORMS}"
 _PICKLE = NoJob("a pickle", "unpickle it, and give graphs of networkx to penstock.import_graph")
@@ -160,10 +162,10 @@ _BINARY = (
     (b"GIF8", NoJob("a picture", _READS)),
     (b"SQLite format 3\0", NoJob("a database of SQLite", "penstock.plan takes frames; import takes graphs")),
 )
-_OF_SPARK = NoJob("a plan of Spark", "Penstock plans Flink's jobs")
-_OF_KAFKA = NoJob("a topology of Kafka Streams (Topology.describe())", _READS)
-_OF_STORM = NoJob("a topology of Storm (Flux)", _READS)
-# Patterns give nothing back that they have taken (*+, (?>…)), so that none tries a long text in many ways.
+_SPARK_PLAN = NoJob("a plan of Spark", "Penstock plans Flink's jobs")
+_KAFKA_TOPOLOGY = NoJob("a topology of Kafka Streams (Topology.describe())", _READS)
+_STORM_TOPOLOGY = NoJob("a topology of Storm (Flux)", _READS)
+# Patterns are possessive (*+, (?>…)), so that none tries a long text in many ways.
 _PROLOG = r"^\s*+(<\?xml[^>]*+>)?\s*+((?><!--[\s\S]*?-->)\s*+)*+"
 _TEXTS = (
     (rf"{_PROLOG}<gexf\b", NoJob("a GEXF graph", _NETWORKX)),
@@ -180,13 +182,13 @@ _TEXTS = (
     (r"^\s*+(c\b.*\n\s*+)*+p\s+(sp|max|min|edge|col|asn|tw)\s+\d+\s+\d+\s*\n",
      NoJob("a graph of DIMACS", "write its arcs as an edge list")),
     (r"^== (Parsed Logical|Analyzed Logical|Optimized Logical|Physical) Plan ==",
-     _OF_SPARK),
-    (r"^\s*+([+:]- |[ :|])*+(\*\(\d+\) |AdaptiveSparkPlan\b)", _OF_SPARK),
-    (r"^\(\d+\) \w*RDD\[", _OF_SPARK),
+     _SPARK_PLAN),
+    (r"^\s*+([+:]- |[ :|])*+(\*\(\d+\) |AdaptiveSparkPlan\b)", _SPARK_PLAN),
+    (r"^\(\d+\) \w*RDD\[", _SPARK_PLAN),
     (r"^'?[A-Z]\w*+\b.*\n *+[:+]- ", NoJob("a tree of a query's plan", _READS)),
     (r"(?i)^\s*+(--.*\n\s*+)*+(create\s+(temporary\s+)?(table|view|catalog|function)|insert\s+into|"
      r"execute\s+statement\s+set|set\s+'|select\s[^;]*\sfrom\s)",
-     NoJob("a SQL script", "import reads what EXPLAIN prints of it")),
+     NoJob("a SQL script", "import reads its EXPLAIN output")),
     (r"^\s*+((?>//.*\n|/\*[\s\S]*?\*/)\s*+)*+(package|import)\s+[\w.]++;", NoJob("a Java program", _CAPTURE)),
     (r"^\s*+((?>#.*|\"{3}[\s\S]*?\"{3})\n\s*+)*+(from airflow\b.*import|import airflow\b)",
      NoJob("a DAG of Airflow", _READS)),
@@ -197,8 +199,8 @@ _TEXTS = (
      r"((flowchart|graph)(-elk)?[ \t]*+(TD|TB|LR|RL|BT)?[ \t]*+(;|\n)"
      r"|(flowchart|graph)\s+(TD|TB|LR|RL|BT)\b|(sequence|class|state)Diagram\b)",
      NoJob("a Mermaid diagram", _READS)),
-    (r"^\s*+((Topolog(y|ies)|Sub-topologies):[ \t]*+\n\s*+)*+Sub-topology:", _OF_KAFKA),
-    (r"(?m)^(topologyClassName|topologySource|spouts|bolts)\s*:", _OF_STORM),
+    (r"^\s*+((Topolog(y|ies)|Sub-topologies):[ \t]*+\n\s*+)*+Sub-topology:", _KAFKA_TOPOLOGY),
+    (r"(?m)^(topologyClassName|topologySource|spouts|bolts)\s*:", _STORM_TOPOLOGY),
     (r"(?m)^dag_id\s*:|^  schedule_interval\s*:", NoJob("a DAG of Airflow in YAML", _READS)),
     (r"(?m)^apiVersion\s*:", NoJob("a resource of Kubernetes", _READS)),
 )  # fmt: skip
@@ -209,7 +211,7 @@ _NODE = re.compile(r'^\s*\[\s*\{[^{}]*"(pact|predecessors|operator_strategy)"\s*
 
 
 def content_of(beginning: bytes) -> Content | NoJob | None:
-    """The kind of file that begins like this; None if the beginning does not tell, as for topology lines."""
+    """Return the kind of file that begins like this; None if undetermined, as for topology lines."""
     known = next((content for magic, content in _BINARY if beginning.startswith(magic)), None)
     if known is not None or b"\0" in beginning:
         return known
@@ -219,9 +221,9 @@ def content_of(beginning: bytes) -> Content | NoJob | None:
 
 
 def unknown_text(beginning: bytes) -> NoJob | None:
-    """What a file is that is neither JSON nor in a form known by its content or name; None for JSON.
+    """Describe a file that is neither JSON nor in a form known by its content or name; None for JSON.
 
-    The text of the first line is shown.
+    The text of the first line is quoted.
     """
     if b"\0" in beginning:
         return NoJob("a binary file", _READS)
@@ -229,14 +231,14 @@ def unknown_text(beginning: bytes) -> NoJob | None:
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines or any(line.lstrip()[0] in "{[" for line in lines):
         return None
-    what = "text"
+    description = "text"
     if lines[0].lstrip().startswith("<"):
-        what = "XML"
+        description = "XML"
     elif _UNKNOWN_YAML.match(lines[0] + "\n"):
-        what = "YAML"
+        description = "YAML"
     elif _TREE.match("\n".join(lines[:3])):
-        what = "a tree of a query's plan"
-    return NoJob(f"{what} that begins with {shorten(lines[0].strip(), 60)}", _READS)
+        description = "a tree of a query's plan"
+    return NoJob(f"{description} that begins with {shorten(lines[0].strip(), 60)}", _READS)
 
 
 def _is_alibaba(text: str) -> bool:
@@ -259,7 +261,7 @@ def _is_stg(text: str) -> bool:
 
 
 def _is_number(cell: str) -> bool:
-    """Whether a cell is a whole number that fits 64 bits."""
+    """Return whether a cell is a whole number that fits 64 bits."""
     return cell.isascii() and cell.isdigit() and len(cell) < 19
 
 

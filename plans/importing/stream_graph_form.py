@@ -1,4 +1,4 @@
-"""Stream graphs (docs/topology-files.md) built from the nodes and edges of imported documents."""
+"""Build stream graphs (docs/topology-files.md) from the nodes and edges of imported documents."""
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from penstock.plans.vocabulary import (
     StreamExchangeMode,
 )
 
-# Derives an order of edges from the order in which Flink creates vertices.
+# An order of edges derived from the order in which Flink creates vertices.
 
 
 VertexName = TypeVar("VertexName", bound=Hashable)
@@ -34,14 +34,14 @@ VertexName = TypeVar("VertexName", bound=Hashable)
 def children_in_order(
     created: Sequence[VertexName], targets: Mapping[VertexName, Sequence[VertexName]]
 ) -> dict[VertexName, list[int]]:
-    """An order of each vertex's targets, as positions in their list.
+    """Return an order of each vertex's targets, as positions in their list.
 
     A depth-first walk from the sources (in the order in which they are created) that takes targets in that
-    order leaves the vertices in the order `created`, if there is such an order at all. Flink creates a vertex
-    when the walk leaves it. Source: StreamingJobGraphGenerator.createChain.
+    order leaves the vertices in the order `created`, if any such order exists. Flink creates a vertex when
+    the walk leaves it. Source: StreamingJobGraphGenerator.createChain.
     """
     place = {vertex: number for number, vertex in enumerate(created)}
-    finished: list[VertexName] = []  # vertices that the walk has left, whose parents it has not
+    finished: list[VertexName] = []  # vertices that the walk has left, but not their parents
     parents: dict[VertexName, VertexName] = {}
     for vertex in created:
         below = set(targets[vertex])
@@ -51,7 +51,7 @@ def children_in_order(
     orders = {}
     for vertex in created:
         children = targets[vertex]
-        # First the targets that the walk reaches from here, then those that it has visited before.
+        # First the targets that the walk reaches from here, then those visited before.
         orders[vertex] = sorted(
             range(len(children)),
             key=lambda at: (parents.get(children[at]) != vertex, place[children[at]], at),
@@ -59,27 +59,27 @@ def children_in_order(
     return orders
 
 
-# Weights of managed memory that give the fractions which a plan has.
+# Weights of managed memory that give the fractions of a plan.
 
 
 _LARGEST_DENOMINATOR = 10**6
 _DECIMALS = 16
-"""Of fractions in a plan, which are cut off after them."""
+"""Decimals after which fractions in a plan are truncated."""
 
 
 def memory_weights(vertices: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Node to weight, for the operators that claim memory: in each slot sharing group in proportion.
+    """Map nodes to weights for the operators that claim memory, proportional in each slot sharing group.
 
-    In: vertices of plan JSON. The smallest integers of that proportion; where these are larger than a weight
-    can be, millionths.
+    In: vertices of plan JSON. Weights are the smallest integers of that proportion; if these exceed the
+    largest weight, millionths.
     """
     groups: dict[int, dict[int, float]] = {}
     for vertex in vertices:
-        of_group = groups.setdefault(vertex["slot_sharing_group"], {})
+        group_fractions = groups.setdefault(vertex["slot_sharing_group"], {})
         for operator in vertex["operators"]:
             fraction = operator.get("managed_memory_fraction", {}).get(OPERATOR_SCOPE[0], 0)
             if fraction > 0:
-                of_group[operator["node"]] = fraction
+                group_fractions[operator["node"]] = fraction
     return {node: weight for group in groups.values() for node, weight in _weights(group).items()}
 
 
@@ -131,43 +131,43 @@ _PARTITIONERS = {partitioner.upper(): partitioner for partitioner in Partitioner
 
 
 def stream_node(node_id: int, name: str, parallelism: int, kind: str, **known: Any) -> dict[str, Any]:
-    """A node with Flink's defaults where nothing is `known`; its edges are listed by stream_graph."""
-    of_kind = OPERATOR_KINDS[kind]
+    """Return a node with Flink's defaults for keys that are not `known`; stream_graph adds its edges."""
+    properties = OPERATOR_KINDS[kind]
     return {
         "id": node_id,
         "name": name,
         "parallelism": parallelism,
         "parallelism_configured": parallelism > 0,
         **_NODE,
-        "source": of_kind.source,
-        "legacy_source": of_kind.legacy_source,
-        "yielding": of_kind.yielding,
+        "source": properties.source,
+        "legacy_source": properties.legacy_source,
+        "yielding": properties.yielding,
         "coordinated": kind == Kind.SOURCE,
-        "invokable": of_kind.invokable,
-        "operator_factory": of_kind.operator_factory,
+        "invokable": properties.invokable,
+        "operator_factory": properties.operator_factory,
         **known,
     }
 
 
 def stream_edge(source: int, target: int, partitioner: str, **known: Any) -> dict[str, Any]:
-    """An edge with a partitioner as Flink prints it; its id is made by stream_graph.
+    """Return an edge with a partitioner in Flink's spelling; stream_graph creates its id.
 
-    Any other text than Flink's own partitioners print means a user-defined partitioner, which Flink wraps.
+    Any text other than those of Flink's own partitioners means a user-defined partitioner, which Flink wraps.
     """
     kind = _PARTITIONERS.get(partitioner, Partitioner.CUSTOM)
-    of_table = partitioner.startswith("HASH[")
+    is_table_hash = partitioner.startswith("HASH[")
     return {
         "source": source,
         "target": target,
         "type_number": 0,
         "partitioner": partitioner,
-        "partitioner_class": TABLE_HASH_CLASS if of_table else CLASSES[kind],
+        "partitioner_class": TABLE_HASH_CLASS if is_table_hash else CLASSES[kind],
         "pointwise": kind in POINTWISE,
         "broadcast": kind is Partitioner.BROADCAST,
         "exchange_mode": str(StreamExchangeMode.UNDEFINED),
         "output_tag": None,
         "buffer_timeout": _BUFFER_TIMEOUT_MILLISECONDS,
-        "unaligned_checkpoints": of_table or kind not in ALIGNED,
+        "unaligned_checkpoints": is_table_hash or kind not in ALIGNED,
         "inter_inputs_keys_correlated": True,
         "intra_input_key_correlated": True,
         "chainable": False,
@@ -183,20 +183,19 @@ def stream_graph(
     in_order: Sequence[Mapping[str, Any]] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """The `stream_graph` of a topology.
+    """Return the `stream_graph` of a topology.
 
-    `edges` are in the order in which their sources have them, `in_order` are the same in the order in which
-    their targets have them (default: the same order). Nodes and edges must exist. Edges that have no
-    `edge_id` get one.
+    `edges` are in the order of their sources' outputs; `in_order` are the same edges in the order of their
+    targets' inputs (default: the same order). Nodes and edges must exist. Edges without `edge_id` get one.
     """
     names = {node["id"]: node["name"] for node in nodes}
-    of_pair: dict[tuple[int, int], int] = {}
+    pair_counts: dict[tuple[int, int], int] = {}
     ids: dict[int, str] = {}
     outgoing: dict[int, list[str]] = {i: [] for i in names}
     incoming: dict[int, list[str]] = {i: [] for i in names}
     for edge in edges if in_order is None else in_order:
         pair = edge["source"], edge["target"]
-        number = of_pair[pair] = of_pair.get(pair, -1) + 1
+        number = pair_counts[pair] = pair_counts.get(pair, -1) + 1
         source, target = (f"{names[end]}-{end}" for end in pair)
         generated_id = f"{source}_{target}_{edge['type_number']}_{edge['partitioner']}_{number}"
         ids[id(edge)] = edge.get("edge_id", generated_id)
@@ -216,9 +215,9 @@ def stream_graph(
 
 
 def sources_as_read(reads: Mapping[int, Sequence[int]]) -> list[int]:
-    """The nodes without inputs in the order in which operators, by their ids, first read them.
+    """Return the nodes without inputs in the order in which operators, by their ids, first read them.
 
-    In: the inputs of each node. That is when StreamGraphGenerator registers a source.
+    In: the inputs of each node. StreamGraphGenerator registers sources in this order.
     """
     sources: dict[int, None] = {}
     for node in sorted(reads):
@@ -226,7 +225,7 @@ def sources_as_read(reads: Mapping[int, Sequence[int]]) -> list[int]:
     return [*sources, *(node for node in sorted(reads) if not reads[node] and node not in sources)]
 
 
-# Job vertices and edges between them, as given, as a topology: one operator that is not chained for each.
+# Job vertices and edges between them as a topology: one operator that is not chained per vertex.
 
 
 ASSUMED_OF_VERTICES = {
@@ -236,19 +235,19 @@ ASSUMED_OF_VERTICES = {
     "intermediate data sets": "one for each edge, if not blocking and of equal partitioners",
     "boundedness of sources": "bounded",
 }
-"""What a job graph's JSON does not hold, and what is planned instead."""
+"""Facts missing from a job graph's JSON, and the assumed values."""
 
 _MODES = {
     ResultPartitionType.PIPELINED_BOUNDED: StreamExchangeMode.PIPELINED,
     ResultPartitionType.PIPELINED: StreamExchangeMode.PIPELINED,
-    ResultPartitionType.PIPELINED_APPROXIMATE: StreamExchangeMode.UNDEFINED,  # as the job's mode says
+    ResultPartitionType.PIPELINED_APPROXIMATE: StreamExchangeMode.UNDEFINED,  # by the job's mode
     ResultPartitionType.BLOCKING: StreamExchangeMode.BATCH,
     ResultPartitionType.BLOCKING_PERSISTENT: StreamExchangeMode.BATCH,
     ResultPartitionType.HYBRID_FULL: StreamExchangeMode.HYBRID_FULL,
     ResultPartitionType.HYBRID_SELECTIVE: StreamExchangeMode.HYBRID_SELECTIVE,
 }
 _EXCHANGES = tuple(kind.lower() for kind in ResultPartitionType)
-"""What Flink calls the result partition types in its JSON."""
+"""Flink's names of the result partition types in its JSON."""
 
 
 class VertexInput(NamedTuple):
@@ -261,7 +260,7 @@ class VertexInput(NamedTuple):
 
 
 class Vertex(NamedTuple):
-    """A job vertex; `known` are keys of a stream node that the document holds."""
+    """A job vertex; `known` are keys of a stream node contained in the document."""
 
     id: str
     name: str
@@ -271,7 +270,7 @@ class Vertex(NamedTuple):
 
 
 def topology_of_vertices(name: str, job_type: str, vertices: Sequence[Vertex], tree: bool) -> dict[str, Any]:
-    """A topology of vertices in the order in which Flink creates them; all inputs are among them.
+    """Return a topology of vertices in the order in which Flink creates them; all inputs are among them.
 
     `tree`: Flink describes vertices as trees, not on one line.
     """
@@ -292,7 +291,7 @@ def topology_of_vertices(name: str, job_type: str, vertices: Sequence[Vertex], t
             target, place = outgoing[source][at]
             read = inputs[target][place]
             mode = _MODES[ResultPartitionType(read.exchange.upper())]
-            # Flink considers a timeout a mistake on edges that are written completely before they are read.
+            # Flink refuses a timeout on edges that are written completely before they are read.
             pipelined = mode in (StreamExchangeMode.PIPELINED, StreamExchangeMode.UNDEFINED)
             edges[target, place] = stream_edge(
                 numbers[source],
@@ -339,7 +338,7 @@ def _keys(vertex: Vertex) -> list[tuple[str, int]]:
     return [(vertex.id, place) for place in range(len(vertex.inputs))]
 
 
-# Derives properties of PyFlink's operators from their names in a plan.
+# Properties of PyFlink's operators, derived from their names in a plan.
 #
 # Source: pyflink.datastream.data_stream, org.apache.flink.python.util.PythonConfigUtil.
 
@@ -369,26 +368,28 @@ _TWO_INPUTS = frozenset(
 )
 _COLLECTION = "Source: Collection Source"
 _TREE = re.compile(r"^[ |]*(?:[:+]- )?(?:\[\d+\]:)?")
-_BETWEEN = ", "  #: names of fused operators
+_BETWEEN = ", "  #: separates names of fused operators
 
 
-def is_of_pyflink(names: Iterable[str]) -> bool:
-    """Whether operators of these names are PyFlink's."""
+def has_pyflink_names(names: Iterable[str]) -> bool:
+    """Return whether operators of these names are PyFlink's."""
     return any(part in _OWN or part in _TWO_INPUTS for name in names for part in name.split(_BETWEEN))
 
 
 def python_kind(name: str, kind: str, inputs: int) -> str:
-    """The kind of an operator in a plan of PyFlink's that has `inputs` predecessors; `kind`: as it looks."""
+    """Return the kind of an operator with `inputs` predecessors in a plan of PyFlink; `kind`: its apparent
+    kind.
+    """
     if name == _COLLECTION:
         return str(Kind.LEGACY_SOURCE)
     first = name.split(_BETWEEN, maxsplit=1)[0]
-    if first in _TWO_INPUTS and inputs == 2:  # for unions of more, the input of each edge is unknown
+    if first in _TWO_INPUTS and inputs == 2:  # for larger unions, the input of each edge is unknown
         return str(Kind.TWO_INPUT)
     return kind
 
 
 def known_of_python(name: str, kind: str, keyed: bool) -> dict[str, Any]:
-    """Keys of a stream node in a plan of PyFlink's. `keyed`: whether it reads a keyed stream."""
+    """Return keys of a stream node in a plan of PyFlink. `keyed`: whether it reads a keyed stream."""
     if name == _COLLECTION:
         return {
             "chaining": str(ChainingStrategy.HEAD),
@@ -404,38 +405,40 @@ def known_of_python(name: str, kind: str, keyed: bool) -> dict[str, Any]:
 
 
 def _operators_of_vertex(description: str) -> list[str]:
-    """The names of a vertex's operators, the head first: `description` is a tree, or a chain on one line."""
+    """Return the names of a vertex's operators, the head first: `description` is a tree, or a chain on one
+    line.
+    """
     if "\n" in description:
         return [_TREE.sub("", line) for line in description.split("\n") if line.strip()]
     return _TREE.sub("", description).split(" -> ")
 
 
 def _known_of_python_vertex(operators: Sequence[str], inputs: int, keyed: bool) -> dict[str, Any]:
-    """Keys of the node that stands for a vertex in a plan of PyFlink's. `keyed`: its head reads keys."""
+    """Return keys of a vertex's node in a plan of PyFlink. `keyed`: its head reads keys."""
     head = python_kind(operators[0], str(Kind.ONE_INPUT if inputs else Kind.SOURCE), inputs)
-    of_operators = [
+    operator_facts = [
         known_of_python(name, head if not place else str(Kind.ONE_INPUT), keyed and not place)
         for place, name in enumerate(operators)
     ]
-    scopes = {scope for known in of_operators for scope in known.get("slot_scope", ())}
-    known: dict[str, Any] = {"slot_scope": sorted(scopes), "keyed": of_operators[0]["keyed"]}
+    scopes = {scope for known in operator_facts for scope in known.get("slot_scope", ())}
+    known: dict[str, Any] = {"slot_scope": sorted(scopes), "keyed": operator_facts[0]["keyed"]}
     if head == Kind.TWO_INPUT:
         known["invokable"] = OPERATOR_KINDS[head].invokable
     return known
 
 
-# The plan of a job as Flink's REST interface gives it at /jobs/:id/plan, as a topology.
+# The plan of a job in the format of Flink's REST interface at /jobs/:id/plan, as a topology.
 #
 # Source: org.apache.flink.runtime.jobgraph.jsonplan.JsonPlanGenerator.
 
 
 FORM = "flink-plan"
 ASSUMED = {**ASSUMED_OF_VERTICES, "slot_sharing_group": "default", "max_parallelism": "not set"}
-"""What a job's plan does not hold, and what is planned instead."""
+"""Facts missing from a job's plan, and the assumed values."""
 
 NOTHING_KNOWN: Mapping[str, Mapping[str, Any]] = {}
 
-_OF_FLINK = ("inputs", "operator_strategy", "optimizer_properties")
+_FLINK_KEYS = ("inputs", "operator_strategy", "optimizer_properties")
 _LINE_END = "<br/>"
 _LIST = Rule(
     lambda value: type(value) is list,
@@ -458,7 +461,7 @@ _INPUT: Rules = {
 
 
 def is_flink_plan(document: Mapping[str, Any]) -> bool:
-    """Whether an object is one, by the keys of its nodes."""
+    """Return whether an object is Flink's plan of a job, by the keys of its nodes."""
     nodes = document.get("nodes")
     if type(nodes) is not list:
         return False
@@ -466,14 +469,14 @@ def is_flink_plan(document: Mapping[str, Any]) -> bool:
         return True
     first = nodes[0] if nodes and type(nodes[0]) is dict else {}
     return "description" in first and any(
-        type(node) is dict and not node.keys().isdisjoint(_OF_FLINK) for node in nodes
+        type(node) is dict and not node.keys().isdisjoint(_FLINK_KEYS) for node in nodes
     )
 
 
 def from_flink_plan(
     document: Mapping[str, Any], name: str, known: Mapping[str, Mapping[str, Any]] = NOTHING_KNOWN
 ) -> Imported:
-    """A topology named `name`, whose operators are the job vertices as given (see ASSUMED).
+    """Return a topology named `name`, whose operators are the job vertices as given (see ASSUMED).
 
     `known`: more keys of stream nodes, by the vertex's id.
     """
@@ -492,7 +495,7 @@ def from_flink_plan(
     tree = all(node.get("description", _LINE_END).endswith(_LINE_END) for node in nodes)
     operators = [_operators_of_vertex(_described(node, tree)) for node in nodes]
     vertices = [_vertex(node, tree, known.get(node["id"], {})) for node in nodes]
-    if is_of_pyflink(operator for of_vertex in operators for operator in of_vertex):
+    if has_pyflink_names(operator for vertex_operators in operators for operator in vertex_operators):
         vertices = list(map(_add_operator_facts, vertices, operators))
     topology = topology_of_vertices(name, document.get("type", str(JobType.STREAMING)), vertices, tree)
     ignored = {
@@ -509,13 +512,13 @@ def from_flink_plan(
     }
     ignored |= ignored_keys(document, (*_JOB, "jid"))
     assumed = ASSUMED if "type" in document else {**ASSUMED, "job_type": "STREAMING"}
-    told = set.intersection(*(set(known.get(node["id"], ())) for node in nodes))
-    assumed = {key: value for key, value in assumed.items() if key not in told}
+    known_keys = set.intersection(*(set(known.get(node["id"], ())) for node in nodes))
+    assumed = {key: value for key, value in assumed.items() if key not in known_keys}
     return with_notes(topology, FORM, assumed, ignored)
 
 
 def _vertex(node: Mapping[str, Any], tree: bool, known: Mapping[str, Any]) -> Vertex:
-    """Its name is Flink's description of it, as text, unless another one is known."""
+    """Convert a vertex; its name is Flink's description as text, unless another name is known."""
     inputs = sorted(node.get("inputs", ()), key=lambda edge: edge["num"])
     return Vertex(
         node["id"],
@@ -535,15 +538,17 @@ def _add_operator_facts(vertex: Vertex, operators: Sequence[str]) -> Vertex:
     """Add the facts that follow from the names of a vertex's operators."""
     hashed = any(read.ship_strategy == Partitioner.HASH.upper() for read in vertex.inputs)
     keyed = hashed and not operators[0].startswith("Sink: ")
-    said = _known_of_python_vertex(operators, len(vertex.inputs), keyed)
+    facts = _known_of_python_vertex(operators, len(vertex.inputs), keyed)
     inputs = vertex.inputs
-    if "invokable" in said:  # of two inputs
+    if "invokable" in facts:  # an operator with two inputs
         inputs = [read._replace(type_number=number) for number, read in enumerate(inputs, 1)]
-    return vertex._replace(inputs=inputs, known={**said, **vertex.known})
+    return vertex._replace(inputs=inputs, known={**facts, **vertex.known})
 
 
 def _as_text(html: str) -> str:
-    """Flink writes entities of HTML 4; two of them are other characters in HTML 5, which Python reads."""
+    """Resolve Flink's entities, which are HTML 4's; two of them are other characters in HTML 5, which Python
+    reads.
+    """
     html = html.replace(_LINE_END, "\n")
     return unescape(html.replace("&lang;", "\u2329").replace("&rang;", "\u232a"))
 

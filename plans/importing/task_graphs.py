@@ -1,4 +1,4 @@
-"""Task graphs of scheduling research as graphs: STG, daggen, DAX of Pegasus, Alibaba's batch tasks.
+"""Read task graphs of scheduling research (STG, daggen, DAX of Pegasus, Alibaba's batch tasks) as graphs.
 
 Sources: the Standard Task Graph Set (Tobita, Kasahara: A standard task graph set for fair evaluation of
 multiprocessor scheduling algorithms, Journal of Scheduling 5, 2002); daggen (github.com/frs69wq/daggen);
@@ -41,14 +41,13 @@ from penstock.plans.topology.rules import Rule, Rules, list_of, shorten, text, w
 #
 # Source: the JSON schema of WfFormat, versions 1.3 to 1.6 (github.com/wfcommons/WfFormat); Coleman et al.,
 # "WfCommons: A framework for enabling scientific workflow research and development", Future Generation
-# Computer
-# Systems 128 (2022).
+# Computer Systems 128 (2022).
 
 
 FORM = "wfformat"
 VERSIONS = ("1.3", "1.4", "1.5", "1.6")
 _BY_NAME = ("1.3", "1.4")
-"""Versions in which tasks refer to each other by name; later ones by id."""
+"""Versions in which tasks refer to each other by name; in later ones by id."""
 
 _TASKS = Rule(
     lambda value: type(value) is list,
@@ -60,17 +59,17 @@ _WORKFLOW_TASK: Rules = {"name": text(), "id": text(), "parents": _REFERENCES, "
 
 
 def is_wfformat(document: Mapping[str, Any]) -> bool:
-    """Whether an object is an instance of any version."""
+    """Return whether an object is an instance of any version."""
     return "schemaVersion" in document and type(document.get("workflow")) is dict
 
 
 def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions) -> Imported:
-    """A topology named `name`: an operator for each task, an edge for each dependency.
+    """Return a topology named `name` with an operator per task and an edge per dependency.
 
-    Tasks without parents are sources, those without children are sinks. The properties of a task and of its
+    Tasks without parents are sources, tasks without children are sinks. The properties of a task and of its
     execution (coreCount, runtimeInSeconds, …) become attributes of its node.
     """
-    version = str(document["schemaVersion"])  # 1.5 without quotes is meant as "1.5"
+    version = str(document["schemaVersion"])  # 1.5 without quotes means "1.5"
     if version not in VERSIONS:
         return [
             TopologyError(
@@ -78,7 +77,7 @@ def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions
                 "workflow",
                 f"schemaVersion {shorten(version, 40)}",
                 ", ".join(VERSIONS),
-                "wfcommons-migrate-instance.py of WfFormat brings older ones up to date",
+                "wfcommons-migrate-instance.py of WfFormat converts older versions",
             )
         ]
     workflow = document["workflow"]
@@ -132,7 +131,7 @@ def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions
 
 
 def _left_out(document: Mapping[str, Any], holder: Mapping[str, Any], unknown: AbstractSet[str]) -> list[str]:
-    """Parts of a workflow beside its tasks, and executions of tasks that are not there."""
+    """Return the parts of a workflow besides its tasks, and executions of tasks that do not exist."""
     workflow = document["workflow"]
     parts = {
         "": (document, ("name", "schemaVersion", "workflow")),
@@ -149,12 +148,12 @@ def _left_out(document: Mapping[str, Any], holder: Mapping[str, Any], unknown: A
     ]
     if unknown:
         listed = first_and_count([shorten(task, 40) for task in sorted(unknown)], most=5)
-        left_out.append(f"executions of tasks that are not there: {listed}")
+        left_out.append(f"executions of missing tasks: {listed}")
     return left_out
 
 
 def _references(tasks: list[Any], keys: list[str]) -> dict[str, str]:
-    """Names and ids of tasks mapped to their keys; keys win."""
+    """Map names and ids of tasks to their keys; keys win."""
     known = {key: key for key in keys}
     for key, task in zip(keys, tasks, strict=True):
         for other in (task["name"], task.get("id")):
@@ -174,7 +173,7 @@ def _duplicates(keys: list[str]) -> list[TopologyError]:
 
 
 def _executed(workflow: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Measurements of tasks, by id (from version 1.5 on)."""
+    """Return measurements of tasks, by id (from version 1.5 on)."""
     execution = workflow.get("execution")
     tasks = execution.get("tasks") if type(execution) is dict else None
     if type(tasks) is not list:
@@ -183,12 +182,12 @@ def _executed(workflow: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _plain(task: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a task that are attributes of a node: all but its edges."""
+    """Return the values of a task that are attributes of a node, which are all but its edges."""
     return {key: value for key, value in task.items() if key not in ("id", "parents", "children")}
 
 
 def _name(task: Mapping[str, Any]) -> str:
-    """A task's name and id, or just one of them if it contains the other."""
+    """Return a task's name and id, or just one of them if it contains the other."""
     name, own = str(task["name"]), str(task.get("id", ""))
     if name in own:
         return own
@@ -205,10 +204,11 @@ _ALIBABA_ATTRIBUTES = ("task_type", "status", "start_time", "end_time", "plan_cp
 
 
 def read_stg(text: str, file: str, name: str) -> GivenGraph:
-    """A task graph: how many tasks, then for each its number, processing time, and those before it.
+    """Return a task graph, given as the number of tasks and then per task its number, processing time, and
+    predecessors.
 
-    Graphs of the Standard Task Graph Set have two more than they say, of time 0: an entry and an exit.
-    Raises InputError with the line.
+    Graphs of the Standard Task Graph Set have two more tasks than the number, of time 0: an entry and an
+    exit. Raises InputError with the line.
     """
     rows = [
         (number, line.split("#")[0].split())
@@ -228,7 +228,7 @@ def read_stg(text: str, file: str, name: str) -> GivenGraph:
     for number, cells in tasks:
         before = cells[3:]
         if len(cells) < 3 or cells[2] != len(before) or not set(before) <= known:
-            allowed = "number, processing time, how many tasks are before it, and these"
+            allowed = "number, processing time, number of predecessors, and these"
             raise _wrong(file, number, " ".join(map(str, cells))[:60], allowed)
         edges += [GivenEdge(str(predecessor), str(cells[0]), {}) for predecessor in before]
     nodes = [GivenNode(str(cells[0]), {"name": f"task {cells[0]}", "processing_time": cells[1]})
@@ -241,7 +241,8 @@ def read_stg(text: str, file: str, name: str) -> GivenGraph:
 
 
 def read_daggen(text: str, file: str, name: str) -> GivenGraph:
-    """A graph of daggen: for each task its number, its children, type, cost and share of serial work.
+    """Return a graph of daggen, given per task as its number, its children, type, cost and share of serial
+    work.
 
     Transfers are tasks, too. Raises InputError with the line.
     """
@@ -272,7 +273,7 @@ def read_daggen(text: str, file: str, name: str) -> GivenGraph:
 
 
 def read_dax(text: bytes, file: str, name: str) -> GivenGraph:
-    """A workflow of Pegasus in XML: jobs, and for each child its parents. Entities are refused.
+    """Return a workflow of Pegasus in XML with jobs and, for each child, its parents. Entities are refused.
 
     Raises InputError.
     """
@@ -320,10 +321,10 @@ class _Dax:
             case "child":
                 self._child = _required(attributes, "ref", tag)
             case "parent":
-                of_edge = {key: value for key, value in attributes.items() if key != "ref"}
+                edge_attributes = {key: value for key, value in attributes.items() if key != "ref"}
                 if not self._child:
-                    raise ValueError("a parent outside of a child")
-                self.edges.append(GivenEdge(_required(attributes, "ref", tag), self._child, of_edge))
+                    raise ValueError("a parent outside a child")
+                self.edges.append(GivenEdge(_required(attributes, "ref", tag), self._child, edge_attributes))
                 require_at_most(len(self.edges), MOST_EDGES, "edges")
             case other:
                 if self._depth == 2 and other not in _UNREAD:
@@ -337,7 +338,7 @@ class _Dax:
 
 
 _UNREAD = ("file", "executable", "transformation", "metadata", "invoke", "filename", "include")
-"""Elements of a DAX beside its jobs, which are no part of the graph."""
+"""Elements of a DAX besides its jobs, which are not part of the graph."""
 
 
 def _required(attributes: dict[str, str], key: str, tag: str) -> str:
@@ -347,7 +348,7 @@ def _required(attributes: dict[str, str], key: str, tag: str) -> str:
 
 
 def read_pegasus(text: str, file: str, name: str) -> GivenGraph:
-    """A workflow of Pegasus 5 in YAML: jobs and jobDependencies. Raises InputError."""
+    """Return a workflow of Pegasus 5 in YAML: jobs and jobDependencies. Raises InputError."""
     require_at_most(len(text), MOST_BYTES_OF_YAML, "bytes of YAML")
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
@@ -387,12 +388,12 @@ def read_pegasus(text: str, file: str, name: str) -> GivenGraph:
 
 
 def read_alibaba(text: str, file: str) -> list[GivenGraph]:
-    """Jobs of Alibaba's table batch_task: a graph for each job with a dependency between its tasks.
+    """Return the jobs of Alibaba's table batch_task, a graph per job with the dependencies between its tasks.
 
-    A task's name holds its number and those of the tasks that it waits for: R3_1_2 waits for 1 and 2. Names
-    without numbers (task_…) depend on nothing. Instances of a task are its parallelism. Tasks that are there
-    again, as they were started again, dependencies on tasks that are not there, and stages (R3_1_Stg2) are
-    left out.
+    A task's name contains its number and the numbers of the tasks that it waits for: R3_1_2 waits for 1 and
+    2. Tasks with names without numbers (task_…) have no dependencies. Instances of a task are its
+    parallelism. Repeated tasks, which were restarted, dependencies on missing tasks, and stages (R3_1_Stg2)
+    are left out.
     """
     again: dict[str, list[str]] = {}
     stages: dict[str, list[str]] = {}
@@ -454,9 +455,9 @@ def _left_of_job(
         f"{source} of {tasks[target]['name']!r:.40}" for source, target in edges if source not in tasks
     ]
     return [
-        f"{what} {first_and_count(listed, most=5)}"
-        for what, listed in (
-            ("dependencies on tasks that are not there:", missing),
+        f"{label} {first_and_count(listed, most=5)}"
+        for label, listed in (
+            ("dependencies on missing tasks:", missing),
             ("restarts of", again),
             ("stages of", stages),
         )

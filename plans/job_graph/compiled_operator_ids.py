@@ -12,7 +12,7 @@ _EVEN_BYTES = np.uint64(0x00FF00FF00FF00FF)
 
 
 def operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
-    """As generate_operator_ids gives them."""
+    """Return the result of generate_operator_ids, compiled."""
     named, of_uids = graph.uids
     largest = int(np.diff(graph.bounds).max(initial=1))
     hashes = np.zeros((len(named), 2), np.uint64)
@@ -36,13 +36,13 @@ def operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
 
 
 def _topologies_with_uids(bounds: Ints, named: Flags) -> Flags:
-    """Whether any node of each topology has a uid."""
+    """Return whether any node of each topology has a uid."""
     return np.logical_or.reduceat(named, bounds[:-1]) if len(named) else named
 
 
 @compiled
 def _hash_of_number(number: int, copies: int) -> tuple[np.uint64, np.uint64]:
-    """murmur3-128 of that many copies of a number of four bytes, little end first."""
+    """murmur3-128 of `copies` copies of a little-endian 4-byte number."""
     single = uint64(number)
     pair = single | (single << uint64(32))
     low = high = uint64(0)
@@ -56,7 +56,7 @@ def _hash_of_number(number: int, copies: int) -> tuple[np.uint64, np.uint64]:
 
 @compiled
 def _times_37_per_byte(half: np.uint64) -> np.uint64:
-    """Each byte times 37 modulo 256: odd and even bytes apart, so that no carry meets a neighbour."""
+    """Multiply each byte by 37 modulo 256; odd and even bytes separately, so that carries stay in place."""
     even = ((half & _EVEN_BYTES) * uint64(37)) & _EVEN_BYTES
     odd = (((half >> uint64(8)) & _EVEN_BYTES) * uint64(37)) & _EVEN_BYTES
     return even | (odd << uint64(8))
@@ -78,10 +78,10 @@ def _walk(
     ids: Halves,
     colliding: Ints,
 ) -> None:
-    """Writes ids, and per topology the node whose uid collides (-1: none).
+    """Write ids, and per topology the node whose uid collides, or -1.
 
-    `cells`: a power of two, more than twice the nodes of any topology. Where a topology has a uid, hashes it
-    has seen are in a table of that many cells, each marked with the topology it was last filled for.
+    `cells`: a power of two, more than twice the nodes of any topology. If a topology has a uid, its hashes so
+    far are in a table of that many cells, each marked with the topology that last filled it.
     """
     count = bounds[-1]
     known, queued = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
@@ -103,7 +103,8 @@ def _walk(
             if named[node]:
                 low, high = of_uids[node, 0], of_uids[node, 1]
             else:
-                # Where the last visit stopped: all inputs before it have ids, so a wide node costs one pass.
+                # Resume at the last visit's position: all inputs before it have ids, so a wide node costs one
+                # pass.
                 position, last = first_unknown[node], in_bounds[node + 1]
                 while position < last and known[in_sources[position]]:
                     position += 1

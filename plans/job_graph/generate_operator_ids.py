@@ -17,18 +17,21 @@ _EVEN_BYTES = 0x00FF00FF00FF00FF00FF00FF00FF00FF
 
 
 def _times_37_per_byte(digest: int) -> int:
-    """Each of 16 bytes times 37 modulo 256: odd and even bytes apart, so that no carry meets a neighbour."""
+    """Multiply each of 16 bytes by 37 modulo 256; odd and even bytes separately, so that carries stay in
+    place.
+    """
     even = (digest & _EVEN_BYTES) * 37 & _EVEN_BYTES
     odd = ((digest >> 8) & _EVEN_BYTES) * 37 & _EVEN_BYTES
     return even | odd << 8
 
 
 def generate_operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
-    """An id a node, as two big-endian longs, and the nodes whose uids collide, one of a topology at most.
+    """Return one id per node, as two big-endian longs, and the nodes with colliding uids (at most one per
+    topology).
 
     An id is murmur3-128 of the uid; without one, of the node's number in the walk, repeated once for every
     chainable output, then mixed with the ids of its inputs. A node waits until its inputs have ids, unless it
-    has a uid. Topologies with a collision keep zeros from there on: Flink refuses them.
+    has a uid. Topologies with a collision have zeros from there on: Flink refuses them.
 
     Source: StreamGraphHasherV2.
     """
@@ -75,7 +78,7 @@ def _digests(uids: UidHashes) -> list[int | None]:
 
 
 def _walk(graph: _Lists, start: int, end: int, ids: list[int], known: bytearray) -> int | None:
-    """The node with a colliding uid, at which the walk ends."""
+    """Walk one topology; return the node with a colliding uid, at which the walk ends."""
     sources, in_bounds, in_sources, out_bounds, out_targets, chainable, of_uids = graph
     digest_of, from_bytes = mmh3.mmh3_x64_128_digest, int.from_bytes
     queued = bytearray(end - start)
@@ -94,7 +97,8 @@ def _walk(graph: _Lists, start: int, end: int, ids: list[int], known: bytearray)
             if digest in seen:
                 return node
         else:
-            # Where the last visit stopped: all inputs before it have ids, so a wide node costs one pass.
+            # Resume at the last visit's position: all inputs before it have ids, so a wide node costs one
+            # pass.
             position, last = first_unknown.get(node, in_bounds[node]), in_bounds[node + 1]
             while position < last and known[in_sources[position]]:
                 position += 1

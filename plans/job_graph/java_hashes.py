@@ -1,4 +1,4 @@
-"""Java's hashes of strings for a whole column at once, and its way of writing doubles."""
+"""Java's hashes of strings for a whole column at once, and Java's notation of doubles."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,15 +9,15 @@ from penstock.plans.frames.counts import Ints
 
 Hashes = npt.NDArray[np.int32]
 _STRINGS_AT_ONCE = 1 << 16
-"""Every code unit takes some 30 bytes while it is weighted."""
+"""Strings per slice; every code unit takes some 30 bytes while it is weighted."""
 
 
 def java_string_hashes(strings: pa.Array) -> Hashes:
     """s[0]*31^(n-1) + … + s[n-1] over UTF-16 code units, in 32-bit arithmetic; null counts as empty.
 
-    Many strings are hashed by a compiled loop. In numpy, Horner's rule over columns of characters would
-    follow the longest string; instead every code unit is weighted by its power of 31 and the weighted units
-    are summed per string.
+    Many strings are hashed by a compiled loop. In numpy, Horner's rule over columns of characters would take
+    as many steps as the longest string has characters; instead every code unit is weighted by its power of 31
+    and the weighted units are summed per string.
     """
     if is_worth_compiling(len(strings)):
         bounds, utf8 = _utf8(strings.fill_null("").cast(pa.large_string()))
@@ -43,7 +43,7 @@ def _hashes(strings: pa.Array) -> Hashes:
 
 
 def _code_units(strings: pa.Array) -> tuple[npt.NDArray[np.uint32], Ints]:
-    """The UTF-16 code units of all strings, concatenated, and the number of each string's."""
+    """Return the UTF-16 code units of all strings, concatenated, and the number of units per string."""
     bounds, characters = _utf8(strings)
     utf8 = characters[bounds[0] : bounds[-1]]
     if (utf8 < 0x80).all():
@@ -54,14 +54,14 @@ def _code_units(strings: pa.Array) -> tuple[npt.NDArray[np.uint32], Ints]:
 
 
 def _utf8(strings: pa.Array) -> tuple[Ints, npt.NDArray[np.uint8]]:
-    """The bounds of each string, and the bytes of all."""
+    """Return the bounds of each string, and the bytes of all."""
     _, offsets, characters = strings.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int64)[strings.offset : strings.offset + len(strings) + 1]
     return bounds, np.frombuffer(characters or b"", dtype=np.uint8)
 
 
 def _by_horners_rule(bounds: Ints, utf8: npt.NDArray[np.uint8], hashes: npt.NDArray[np.uint32]) -> None:
-    """A character of four bytes in UTF-8 is two code units in UTF-16."""
+    """The compiled loop. A 4-byte character in UTF-8 is two code units in UTF-16."""
     for row in range(len(hashes)):
         place, end = bounds[row], bounds[row + 1]
         value = 0
@@ -86,7 +86,9 @@ def _by_horners_rule(bounds: Ints, utf8: npt.NDArray[np.uint8], hashes: npt.NDAr
 
 
 def java_double(value: float) -> str:
-    """The shortest decimal of a finite number, with an exponent below 0.001 and from ten million on."""
+    """Return the shortest decimal of a finite number, with an exponent below 0.001 and from ten
+    million on.
+    """
     sign = "-" if repr(value).startswith("-") else ""
     mantissa, _, exponent = f"{abs(value)!r}".partition("e")
     whole, _, fraction = mantissa.partition(".")

@@ -15,7 +15,7 @@ _BITS = 64
 
 
 def hash_texts(texts: pa.Array, named: Flags) -> Halves:
-    """Both halves of the murmur3-128 hash of every text that is not null."""
+    """Return both halves of the murmur3-128 hash of every text that is not null."""
     texts = texts.cast(pa.large_string())
     _, offsets, characters = texts.buffers()
     bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -51,7 +51,7 @@ def _avalanche(word: np.uint64) -> np.uint64:
 def block(
     low: np.uint64, high: np.uint64, first: np.uint64, second: np.uint64
 ) -> tuple[np.uint64, np.uint64]:
-    """murmur3-128 so far, with 16 bytes more."""
+    """Extend the murmur3-128 state by 16 bytes."""
     low = (_rotated(low ^ _first_mixed(first), 27) + high) * uint64(5) + _N1
     high = (_rotated(high ^ _second_mixed(second), 31) + low) * uint64(5) + _N2
     return low, high
@@ -61,7 +61,7 @@ def block(
 def end_of_hash(
     low: np.uint64, high: np.uint64, first: np.uint64, second: np.uint64, length: int
 ) -> tuple[np.uint64, np.uint64]:
-    """The hash, with the bytes after the last block (0 for none)."""
+    """Finish the hash with the bytes after the last block (0 for none)."""
     low ^= _first_mixed(first) ^ uint64(length)
     high ^= _second_mixed(second) ^ uint64(length)
     low += high
@@ -73,7 +73,7 @@ def end_of_hash(
 
 @compiled
 def _word(characters: npt.NDArray[np.uint8], start: int, end: int) -> np.uint64:
-    """Up to eight bytes, little end first."""
+    """Return up to eight bytes as a little-endian word."""
     word = uint64(0)
     for place in range(start, end):
         word |= uint64(characters[place]) << uint64(8 * (place - start))
@@ -82,7 +82,7 @@ def _word(characters: npt.NDArray[np.uint8], start: int, end: int) -> np.uint64:
 
 @compiled
 def _hash_texts(named: Flags, bounds: Ints, characters: npt.NDArray[np.uint8], hashes: Halves) -> None:
-    """The murmur3-128 hash of every text that is not null."""
+    """Write the murmur3-128 hash of every text that is not null."""
     for row in range(len(named)):
         if not named[row]:
             continue

@@ -25,19 +25,19 @@ class DepthFirstOrder(NamedTuple):
     closings: Ints  #: brackets that close after it in the chained name
     head: Ints  #: position of the head of its chain; its own for heads
     distance: Ints  #: from the head of its chain
-    vertex: Ints  #: number of its vertex in the order in which Flink creates those of all topologies, or -1
+    vertex: Ints  #: number of its vertex in Flink's creation order over all topologies, or -1
     operator_order: Ints  #: position in its vertex's operator ids, or -1
-    no_output: Flags  #: emits nothing before the end of its input, spread over its chain as in Flink
+    no_output: Flags  #: emits nothing before the end of its input; spread over its chain as in Flink
 
 
 def order_depth_first(graph: StreamGraphArrays) -> DepthFirstOrder:
-    """Walks chainable outputs first, then the others into chains not walked yet; from entry points by id.
+    """Walk from the entry points, by id, into chainable outputs first, then into others in chains not walked
+    yet.
 
-    Entry points are the sources and the heads that sources are chained into. Raises LostTopologiesError for
-    a topology of which the walk reaches no operator.
+    Entry points are the sources and the heads that sources are chained chained. Raises LostTopologiesError if
+    the walk reaches no operator of a topology.
 
-    Source: StreamingJobGraphGenerator.setChaining, createChain and createChainedName, without their
-    recursion.
+    Source: StreamingJobGraphGenerator.setChaining, createChain and createChainedName, without recursion.
     """
     count = int(graph.bounds[-1])
     order = DepthFirstOrder(
@@ -54,17 +54,19 @@ def order_depth_first(graph: StreamGraphArrays) -> DepthFirstOrder:
     rounds = np.full(len(graph.out_targets), _OTHERS, np.int8)
     rounds[graph.chainable] = _CHAINED
     rounds[graph.chained_source] = _NEITHER
-    chained_outputs = _how_many(rounds == _CHAINED, graph.out_bounds)
-    walked = _Walked(_entries(graph), graph.out_bounds, graph.out_targets, rounds, chained_outputs)
+    chained_outputs = _count_set(rounds == _CHAINED, graph.out_bounds)
+    walked = _WalkInput(_entries(graph), graph.out_bounds, graph.out_targets, rounds, chained_outputs)
     stack, next_output, finished = (np.zeros(count, np.int32) for _ in range(3))
-    state = _State(stack, next_output, finished, np.arange(count, dtype=np.int32), graph.no_output.copy())
+    state = _WalkState(stack, next_output, finished, np.arange(count, dtype=np.int32), graph.no_output.copy())
     run_loop(_walk, count, (walked,), (order, state))
     _require_vertices(graph.bounds, order.vertex)
     return order._replace(vertex=order.vertex[order.head])
 
 
 def _require_vertices(bounds: Ints, vertices: Ints) -> None:
-    """Every topology that has operators has a vertex, or its plan would be empty without a word."""
+    """Raise LostTopologiesError if a topology with operators has no vertex; its plan would be
+    silently empty.
+    """
     starts = bounds[:-1][np.diff(bounds) > 0]
     if len(starts) and (without := int((np.maximum.reduceat(vertices, starts) < 0).sum())):
         raise LostTopologiesError(
@@ -73,27 +75,27 @@ def _require_vertices(bounds: Ints, vertices: Ints) -> None:
         )
 
 
-class _Walked(NamedTuple):
-    """The graph of a walk: its entries, and the outputs of each node."""
+class _WalkInput(NamedTuple):
+    """The graph of a walk, with its entries and the outputs of each node."""
 
     entries: Ints
     out_bounds: Ints
     out_targets: Ints
-    rounds: Ints  #: of each edge
-    chained_outputs: Ints  #: number of outputs per node
+    rounds: Ints  #: per edge
+    chained_outputs: Ints  #: number of chained outputs per node
 
 
-class _State(NamedTuple):
+class _WalkState(NamedTuple):
     """The state of the walk, per node."""
 
-    stack: Ints  #: the way down
+    stack: Ints  #: the path to the current node
     next_output: Ints
     finished: Ints  #: for heads: the number of finished operators of the chain
     last_of_chain: Ints
     no_output_on_entry: Flags
 
 
-def _walk(walked: _Walked, order: DepthFirstOrder, state: _State) -> None:
+def _walk(walked: _WalkInput, order: DepthFirstOrder, state: _WalkState) -> None:
     """The walk (see run_loop). It visits the outputs of a node in two rounds, chained ones first.
 
     It sets `vertex` for heads only.
@@ -149,22 +151,22 @@ def _walk(walked: _Walked, order: DepthFirstOrder, state: _State) -> None:
                 no_output[parent] = True
 
 
-def _how_many(flags: Flags, bounds: Ints) -> Ints:
-    """Between each bound and the next, how many flags are set."""
+def _count_set(flags: Flags, bounds: Ints) -> Ints:
+    """Return the number of set flags between each bound and the next."""
     before = np.zeros(len(flags) + 1, np.int32)
     np.cumsum(flags, out=before[1:])
     return np.diff(before[bounds])
 
 
 def _entries(graph: StreamGraphArrays) -> Ints:
-    """The entry points, by topology and id."""
+    """Return the entry points, by topology and id."""
     if not graph.chained_source.any():
         return graph.sources
     first = graph.out_bounds[graph.sources]
     reads = np.flatnonzero(first < graph.out_bounds[graph.sources + 1])
     entries = graph.sources.copy()
-    into = reads[graph.chained_source[first[reads]]]
-    entries[into] = graph.out_targets[first[into]]
+    chained = reads[graph.chained_source[first[reads]]]
+    entries[chained] = graph.out_targets[first[chained]]
     in_order = np.sort(entries)
     distinct: Ints = in_order[np.append(True, in_order[1:] != in_order[:-1])[: len(in_order)]]
     return distinct
@@ -183,21 +185,21 @@ HEADS = pa.schema(
 
 
 def find_heads(rows: pa.Table) -> pa.RecordBatch:
-    """The kernel: rows of whole topologies sorted by node, each one pointing at its parent."""
+    """The kernel: rows of whole topologies sorted by node, each pointing at its parent."""
     topologies = topologies_of(rows)
     nodes, parents = rows.column("node").to_numpy(), rows.column("parent").to_numpy()
     yielding = np.asarray(rows.column("yielding"))
-    behind_legacy = np.asarray(rows.column("behind_legacy_source"))
+    after_legacy = np.asarray(rows.column("behind_legacy_source"))
     above = _positions_or_none(topologies, nodes, parents)
-    if not (yielding.any() and behind_legacy.any()):
-        return _heads(topologies, nodes, parents, above, behind_legacy)
+    if not (yielding.any() and after_legacy.any()):
+        return _heads(topologies, nodes, parents, above, after_legacy)
 
     first = _first_of_chain(above)
     passed = _sum_to_first(above, yielding.astype(np.int64))
-    below_cut = behind_legacy[first] & (passed >= 1)
+    below_cut = after_legacy[first] & (passed >= 1)
     is_cut = below_cut & yielding & (passed == 1)
     above[(above >= 0) & is_cut[above]] = _NONE
-    heads = _heads(topologies, nodes, parents, above, behind_legacy, below_cut)
+    heads = _heads(topologies, nodes, parents, above, after_legacy, below_cut)
     return heads.filter(pa.array(~is_cut))
 
 
@@ -206,12 +208,12 @@ def _heads(
     nodes: Ints,
     parents: Ints,
     above: Ints,
-    behind_legacy: Flags,
+    after_legacy: Flags,
     below_cut: Flags | None = None,
 ) -> pa.RecordBatch:
-    """HEADS of all rows; `above` is where each row's parent stands, if it has a row."""
+    """Return HEADS of all rows; `above`: the row of each row's parent, or -1."""
     first = _first_of_chain(above)
-    legacy = behind_legacy[first]
+    legacy = after_legacy[first]
     return pa.RecordBatch.from_arrays(
         [
             pa.array(topologies),
@@ -225,7 +227,7 @@ def _heads(
 
 
 def _positions_or_none(topologies: Ints, nodes: Ints, wanted: Ints) -> Ints:
-    """The place of each wanted node of the same topology; rows are sorted by topology and node."""
+    """Return the position of each wanted node of the same topology; rows are sorted by topology and node."""
     starts = np.concatenate(([True], topologies[1:] != topologies[:-1]))
     keys = np.cumsum(starts) << 32
     places = np.minimum(np.searchsorted(keys | nodes, keys | wanted), len(nodes) - 1)
@@ -233,7 +235,7 @@ def _positions_or_none(topologies: Ints, nodes: Ints, wanted: Ints) -> Ints:
 
 
 def _first_of_chain(above: Ints) -> Ints:
-    """The topmost row that each row's pointers lead to; itself where it points nowhere."""
+    """Return the topmost row that each row's pointers lead to, or the row itself."""
     reached = np.where(above >= 0, above, np.arange(len(above)))
     while True:
         further = reached[reached]
@@ -243,7 +245,7 @@ def _first_of_chain(above: Ints) -> Ints:
 
 
 def _sum_to_first(above: Ints, values: Ints) -> Ints:
-    """The sum of each row's value and those of all rows above it."""
+    """Return the sum of each row's value and the values of all rows above it."""
     total, pointer = values.copy(), above.copy()
     open_rows = np.flatnonzero(pointer >= 0)
     while len(open_rows):

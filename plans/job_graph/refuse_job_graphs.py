@@ -1,4 +1,4 @@
-"""The messages of both planners for topologies whose JobGraph Flink refuses, and the order of its checks."""
+"""Messages of both planners for topologies whose JobGraph Flink refuses, and the order of its checks."""
 
 from penstock.plans.topology.job_settings import SettingStep
 
@@ -29,7 +29,7 @@ SETTING_STEPS = {
     SettingStep.PAUSE_SOURCES: PAUSED_SOURCES,
     SettingStep.PARALLELISM_OVERRIDES: OVERRIDES,
 }
-"""Where Flink reads the settings that every JobGraph needs."""
+"""The check at which Flink reads each setting that every JobGraph needs."""
 COLLIDING_UID = (
     'Hash collision on user-specified ID "',
     '". Most likely cause is a non-unique ID. Please check that all IDs specified via `uid(String)` '
@@ -50,7 +50,7 @@ INCOMPATIBLE = {
     "broadcast": "Incompatible broadcast type.",
     "forward": "Incompatible forward type.",
 }
-"""Columns in which all consumers of a data set are equal, and the message if they differ."""
+"""Columns in which all consumers of a data set must agree, and the message if they differ."""
 BUFFER_TIMEOUT = (
     "only canBePipelinedConsumed partition support buffer timeout ",
     " for src operator in edge (",
@@ -63,7 +63,7 @@ BUFFER_TIMEOUT = (
     ", uniqueId=",
     "). \nPlease either disable buffer timeout (via -1) or use the canBePipelinedConsumed partition.",
 )
-"""The text before, between and after the values that the message shows."""
+"""The text before, between and after the values in the message."""
 OUTPUT_TAG = ("OutputTag(Long, ", ")")
 NO_OUTPUT_TAG = "null"
 HYBRID_IN_STREAMING = (
@@ -80,8 +80,8 @@ MAX_INT = 2**31 - 1
 ARITHMETIC = "ArithmeticException"
 LONG_BY_ZERO, BIG_INTEGER_BY_ZERO = "/ by zero", "BigInteger divide by zero"
 MAX_LONG_WEIGHT = (2**63 - 1) // 10**16
-"""Up to this weight, a fraction of 16 decimals is worked out in a long."""
+"""Up to this weight, a fraction of 16 decimals is computed in a long."""
 
 NOT_A_FRACTION = "managedMemFraction.OPERATOR should be in range [0.0, 1.0], but was: "
 SMALLEST_TABLE, LOAD_FACTOR = 4, 0.75
-"""Of a Java HashMap: the smallest table has 2^4 places; a table is at most three quarters full."""
+"""A Java HashMap has 2^4 places or more, and is at most three quarters full."""

@@ -1,4 +1,4 @@
-"""Topological order and pipelined regions of vertices over arrays; both planners call it."""
+"""Topological order and pipelined regions of vertices over arrays, for both planners."""
 
 import numpy as np
 
@@ -9,10 +9,11 @@ NOT_RANKED = -1
 
 
 def order_and_regions(bounds: Ints, sources: Ints, targets: Ints, pipelined: Flags) -> tuple[Ints, Ints]:
-    """The topological order of each vertex in its topology, and the smallest in its pipelined region.
+    """Return the topological order of each vertex in its topology, and the smallest one in its pipelined
+    region.
 
-    Vertices are numbered in the order of their creation, topology t has those from bounds[t] to
-    bounds[t + 1]; edges are sorted by source, output_index and consumer_index.
+    Vertices are numbered in the order of their creation, topology t has those from bounds[t] to bounds[t +
+    1]; edges are sorted by source, output_index and consumer_index.
     """
     count = int(bounds[-1])
     order = np.full(count, NOT_RANKED)
@@ -33,11 +34,11 @@ def _rank(
     stack: Ints,
     next_edge: Ints,
 ) -> None:
-    """Writes the rank of every vertex among its topology's into `order` (see run_loop).
+    """Write the rank of every vertex within its topology into `order` (see run_loop).
 
-    `open_inputs` is how many input edges of a vertex have a producer that is not ranked yet. An edge is seen
-    twice in all, where Flink looks at all inputs of a vertex again for each of them. The others are the
-    walk's own: vertices by rank, the way down, and where it goes on at each vertex.
+    `open_inputs`: the number of a vertex's input edges whose producer is not ranked yet. Each edge is visited
+    twice in all; Flink revisits all inputs of a vertex for each of its inputs. The remaining arrays are
+    scratch: vertices by rank, the path to the current vertex, and the next edge of each vertex.
     """
     for topology in range(len(bounds) - 1):
         start, end = bounds[topology], bounds[topology + 1]

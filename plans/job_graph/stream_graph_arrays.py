@@ -1,4 +1,4 @@
-"""Stream graphs of whole topologies as flat arrays: what the sequential walks run over."""
+"""Stream graphs of whole topologies as flat arrays, for the sequential walks."""
 
 from typing import NamedTuple, TypeVar
 
@@ -28,7 +28,7 @@ class StreamGraphArrays(NamedTuple):
 
 
 class GraphEdges(NamedTuple):
-    """Edges between numbered nodes; the indexes of a node's edges count up from 0 at either end."""
+    """Edges between numbered nodes; the indexes of a node's edges count from 0 at either end."""
 
     sources: Ints
     targets: Ints
@@ -41,7 +41,7 @@ class GraphEdges(NamedTuple):
 def stream_graph_arrays(
     topologies: Ints, uids: UidHashes, no_output: Flags, is_source: Flags, edges: GraphEdges
 ) -> StreamGraphArrays:
-    """Arrays of nodes, given by topology in the order of their numbers, and of edges in any order."""
+    """Build the arrays from nodes, sorted by topology and number, and from edges in any order."""
     count = len(topologies)
     sources, targets = (ends.astype(np.int32, copy=False) for ends in (edges.sources, edges.targets))
     out_bounds, in_bounds = _bounds(sources, count), _bounds(targets, count)
@@ -63,18 +63,19 @@ def stream_graph_arrays(
 
 
 def arrays_of_rows(nodes: pa.Table, edges: pa.Table) -> StreamGraphArrays:
-    """Arrays of node rows sorted by topology and id, and edge rows sorted by topology, id and out_index.
+    """Build the arrays from node rows sorted by topology and id, and edge rows sorted by topology, id and
+    out_index.
 
-    Node rows have the hash of the uid: uid_lower and uid_upper.
+    Node rows contain the hash of the uid: uid_lower and uid_upper.
     """
     topologies = topologies_of(nodes)
     position = positions(topologies, nodes.column("id").to_numpy())
-    of_edges = topologies_of(edges)
-    # Places have 64 bits, which take much memory for many rows.
+    edge_topologies = topologies_of(edges)
+    # Positions have 64 bits, which take much memory for many rows.
     sources, targets = (
-        position(of_edges, edges.column(end).to_numpy()).astype(np.int32) for end in ("id", "target")
+        position(edge_topologies, edges.column(end).to_numpy()).astype(np.int32) for end in ("id", "target")
     )
-    del of_edges, position
+    del edge_topologies, position
     return stream_graph_arrays(
         topologies,
         _uid_hashes(nodes),

@@ -14,11 +14,14 @@ class UidHashes(NamedTuple):
     """The hash of each node's uid, if it has one."""
 
     named: Flags  #: whether there is a uid
-    halves: Halves  #: the lower and the upper half, one row per node; no rows where no node has a uid
+    halves: Halves  #: the lower and the upper half, one row per node; no rows if no node has a uid
 
 
 def uid_hashes(uids: pa.Array) -> UidHashes:
-    """The hashes of a column of texts or nulls. Source: StreamGraphHasherV2.generateUserSpecifiedHash."""
+    """Return the hashes of a column of texts or nulls.
+
+    Source: StreamGraphHasherV2.generateUserSpecifiedHash.
+    """
     named = np.asarray(uids.is_valid())
     if not named.any():
         return UidHashes(named, np.zeros((0, 2), np.uint64))

@@ -1,1 +1,1 @@
-"""Metrics of a plan: the resources it needs, and the load it sustains under a cost model."""
+"""Metrics of the resources that a plan needs and of the load that it sustains under a cost model."""

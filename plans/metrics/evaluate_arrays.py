@@ -1,7 +1,7 @@
-"""The figures of a job after a change, over arrays, as plan_metrics finds them for the changed plan.
+"""The figures of a job after a change, over arrays, equal to plan_metrics of the changed plan.
 
-Loops over arrays, compiled. Floats are added up in the order in which rates_and_loads adds them, so that
-the same plan has the same bits.
+Loops over arrays, compiled. Floats are summed in the same order as in rates_and_loads, so that the same plan
+gives the same bits.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.plans.frames.compiled import compiled
 from penstock.plans.frames.counts import Flags, Ints
-from penstock.plans.metrics.fill_progressively import FlowGraph, Limits, Offered, Room, fill
+from penstock.plans.metrics.fill_progressively import FlowGraph, Limits, OfferedFlow, Room, fill
 from penstock.plans.metrics.plan_arrays import Floats
 from penstock.plans.metrics.rates_and_loads import MOST_NEEDED, NANOSECOND
 
@@ -21,15 +21,15 @@ from penstock.plans.metrics.rates_and_loads import MOST_NEEDED, NANOSECOND
 
 
 class JobArrays(NamedTuple):
-    """The part of a job that no change of chaining or groups alters. Nodes by id, edges by target and input.
+    """The data of a job that changes of chaining or groups do not alter. Nodes by id, edges by target and
+    input.
 
-    `order`: nodes, producers first. `in_vertex`: whether a source leads to the node. `group`: its slot
-    sharing group by Flink's rules; numbers from `len(group)` on are free for others. `levels`: the
-    distinct parallelisms, ascending. `nanoseconds`, `rates`, `bytes`: costs of a node. Costs of an edge:
-    a call, sending and receiving; `network`: nanoseconds of network threads and `size`: bytes, both
-    for a record that crosses TaskManagers. `execution_edges`, `channels`, `buffers`: what an edge adds to
-    those of the plan if it is not chained. `options`: slots of a TaskManager, and whether the first subtask
-    reads any edge alone.
+    `order`: nodes, producers first. `in_vertex`: whether a source reaches the node. `group`: its slot sharing
+    group by Flink's rules; numbers from `len(group)` on are free for others. `levels`: the distinct
+    parallelisms, ascending. `nanoseconds`, `rates`, `bytes`: costs per node. Costs per edge: a call, sending
+    and receiving; `network`: nanoseconds of network threads and `size`: bytes, both per record that crosses
+    TaskManagers. `execution_edges`, `channels`, `buffers`: the edge's contribution to the plan's totals if it
+    is not chained. `options`: slots per TaskManager, and whether the first subtask reads any edge alone.
     """
 
     order: Ints
@@ -50,17 +50,19 @@ class JobArrays(NamedTuple):
     options: Ints
 
 
-class Changed(NamedTuple):
-    """What is evaluated: whether each edge is chained, and the group of the vertex that each node heads, as
-    decided (-1: Flink's)."""
+class Change(NamedTuple):
+    """The change to evaluate: whether each edge is chained, and the decided group of the vertex that each
+    node heads (-1: Flink's).
+    """
 
     chained: Flags
     decided_group: Ints
 
 
 class WorkingMemory(NamedTuple):
-    """Working memory of prepare: places in lists of vertices by group, and of slots. `task_managers`: one
-    element."""
+    """Working memory of prepare: positions in lists of vertices by group, and of slots. `task_managers` has
+    one element.
+    """
 
     by_group: Ints
     first_of_group: Ints
@@ -106,19 +108,24 @@ NUMBERS = (
 
 
 class Memory(NamedTuple):
-    """Everything that an evaluation writes."""
+    """All arrays that an evaluation writes."""
 
     graph: FlowGraph
     counted: WorkingMemory
-    offered: Offered
+    offered: OfferedFlow
     room: Room
     figures: Figures
 
 
 def _prepare(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
-    job: JobArrays, changed: Changed, g: FlowGraph, counted: WorkingMemory, offered: Offered, figures: Figures
+    job: JobArrays,
+    changed: Change,
+    g: FlowGraph,
+    counted: WorkingMemory,
+    offered: OfferedFlow,
+    figures: Figures,
 ) -> None:
-    """The graph of the plan, its slots, and the figures that are counts."""
+    """Write the graph of the plan, its slots, and the figures that are counts."""
     nodes, edges = len(job.order), len(job.size)
     for node in range(nodes):
         counted.length[node] = 0
@@ -209,7 +216,7 @@ def _prepare(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
     g.first_kind[1] = kinds
     task_managers = max((slots + job.options[0] - 1) // job.options[0], 1)
     counted.task_managers[0] = task_managers
-    # What handing a record on costs.
+    # Costs of handing a record on.
     crossing = 1.0 - 1.0 / counted.task_managers[0]
     for node in range(nodes):
         g.seconds[node], g.background[node], g.sent[node] = 0.0, 0.0, 0.0
@@ -256,14 +263,14 @@ def _prepare(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
 
 def _summarise(
     job: JobArrays,
-    changed: Changed,
+    changed: Change,
     g: FlowGraph,
     counted: WorkingMemory,
     limits: Limits,
-    offered: Offered,
+    offered: OfferedFlow,
     figures: Figures,
 ) -> None:
-    """The figures that follow from rates; see rates_and_loads."""
+    """Write the figures that follow from rates; see rates_and_loads."""
     exchanged, shuffled = 0.0, 0.0
     for edge in range(len(job.size)):
         if not changed.chained[edge]:
@@ -300,13 +307,13 @@ def _summarise(
 _PREPARE, _FILL, _SUMMARISE = compiled(_prepare), compiled(fill), compiled(_summarise)
 
 
-def _evaluating(sources: int) -> Callable[[JobArrays, Changed, Limits, Memory], None]:
-    """The three in one call, since handing over the arrays costs more than the loops.
+def _evaluating(sources: int) -> Callable[[JobArrays, Change, Limits, Memory], None]:
+    """Return the three loops as one call, since passing the arrays costs more than the loops.
 
-    Numba keeps compiled code as long as this file and `sources` are what they were.
+    Numba reuses compiled code as long as this file and `sources` are unchanged.
     """
 
-    def evaluate_all(job: JobArrays, changed: Changed, limits: Limits, memory: Memory) -> None:
+    def evaluate_all(job: JobArrays, changed: Change, limits: Limits, memory: Memory) -> None:
         _ = sources
         graph, counted, offered, room, figures = memory
         _PREPARE(job, changed, graph, counted, offered, figures)
@@ -317,4 +324,4 @@ def _evaluating(sources: int) -> Callable[[JobArrays, Changed, Limits, Memory], 
 
 
 evaluate = _evaluating(crc32(getsource(fill).encode()))
-"""Write into a Memory what follows from what is Changed: its figures, and the arrays that lead to them."""
+"""Evaluate a Change into a Memory: its figures, and the arrays that lead to them."""

@@ -1,7 +1,8 @@
-"""How far the sources of each topology can be raised together: the steady state under backpressure.
+"""Compute the steady state under backpressure, in which all sources of a topology are raised together as far
+as possible.
 
-A loop over arrays (see plans.compiled): topologies one after the other, so that what is found for one does
-not depend on others, and floats are added up in the order of ids.
+A loop over arrays (see frames.compiled): topologies one after the other, so that results for one do not
+depend on others, and floats are summed in the order of ids.
 """
 
 from typing import Any, NamedTuple
@@ -12,16 +13,16 @@ from penstock.plans.frames.compiled import run_loop
 from penstock.plans.frames.counts import Ints
 from penstock.plans.metrics.plan_arrays import Floats
 
-# Arrays that the loop of fill_progressively reads and writes.
+# Arrays that the loop reads and writes.
 
 
 class FlowGraph(NamedTuple):
     """Arrays in the order of (topology, id), and edges sorted by target and input.
 
-    `first_node`, `first_resource`, `first_member`: where those of each topology (kind of slot) begin, and the
-    end. `heads`: the node that heads its vertex, or -1. `emitted`: records out per record in, in all.
-    `seconds`: of a task, for each record in (of a source: out); `background`: of network threads, likewise;
-    `sent`: bytes between TaskManagers. Those of edges are for each record that arrives by it. `stays`: from
+    `first_node`, `first_resource`, `first_member`: the start of each topology's (kind of slot's) rows, and
+    the end. `heads`: the node that heads the vertex, or -1. `emitted`: total records out per record in.
+    `seconds`: of a task, per record in (of a source: out); `background`: of network threads, likewise;
+    `sent`: bytes between TaskManagers. Values of edges are per record that arrives by the edge. `stays`: from
     subtask to subtask of the same number; `unshared`: the share of an edge that the first subtask gets beyond
     its even share.
     """
@@ -53,7 +54,7 @@ class FlowGraph(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Arrays of one element: cores of a slot and of all, bytes/s of a TaskManager, and bounds."""
+    """Arrays of one element: cores per slot and in total, bytes/s per TaskManager, and bounds."""
 
     slot_cores: Floats
     cores: Floats
@@ -64,13 +65,13 @@ class Limits(NamedTuple):
     rounds: Ints
 
 
-class Offered(NamedTuple):
-    """The flow at offered rates, without throttling: for each node, edge and topology.
+class OfferedFlow(NamedTuple):
+    """The flow at offered rates, without throttling, per node, edge and topology.
 
-    `load`: seconds/s of a vertex' tasks, at its head, `beyond_load` what its first subtask has beyond its
-    even share, `network_load` of network threads. `level`: of a source, how far it can be raised, as a
-    multiple of what it offers; infinite where nothing limits it.
-    `sent`: bytes/s between TaskManagers. `slot_utilisation`: of the fullest slot.
+    `load`: seconds/s of a vertex' tasks, at its head; `beyond_load`: the excess of its first subtask over the
+    even share; `network_load`: of network threads. `level`: the limit of a source as a multiple of its
+    offered rate, infinite if nothing limits it. `sent`: bytes/s between TaskManagers. `slot_utilisation`: of
+    the fullest slot.
     """
 
     arriving: Floats
@@ -86,9 +87,9 @@ class Offered(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Working memory of the loop, for each node, edge or kind of slot. `held`: of sources that have stopped;
-    `limit`: how far a resource lets its sources go; `lowest`: the limits that a node leads to; `reached`: the
-    lowest limit that any source of a node leads to.
+    """Working memory of the loop, per node, edge or kind of slot. `held`: for stopped sources; `limit`: the
+    limit that a resource sets for its sources; `lowest`: the lowest limit downstream of a node; `reached`:
+    the lowest limit downstream of any source of a node.
     """
 
     order: Ints
@@ -117,13 +118,13 @@ class Room(NamedTuple):
 
 
 MOST_ROUNDS = 64
-"""Rounds of a topology, each linear in its size; the sources that are still free then stop together."""
+"""Rounds per topology, each linear in its size; sources that are still free afterwards stop together."""
 
 TOLERANCE = 1e-12
 
 
-def offered_and_levels(graph: FlowGraph, task_managers: Floats, limits: Limits) -> Offered:
-    """The offered flow, and the max-min fair levels of sources with their offered rates as weights.
+def offered_and_levels(graph: FlowGraph, task_managers: Floats, limits: Limits) -> OfferedFlow:
+    """Return the offered flow, and the max-min fair levels of sources with their offered rates as weights.
 
     All sources are raised together until something is full: the thread of a task, the cores of a slot, the
     cores or the network of all. The sources that feed it stop there, as under backpressure; the others go on.
@@ -140,18 +141,18 @@ def offered_and_levels(graph: FlowGraph, task_managers: Floats, limits: Limits) 
     return offered
 
 
-def offered_arrays(nodes: int, edges: int, topologies: int) -> Offered:
-    """Zeros."""
-    sizes = dict.fromkeys(Offered._fields, nodes)
+def offered_arrays(nodes: int, edges: int, topologies: int) -> OfferedFlow:
+    """Return arrays of zeros."""
+    sizes = dict.fromkeys(OfferedFlow._fields, nodes)
     sizes |= {"along": edges, "sent": topologies, "slot_utilisation": topologies}
     arrays: dict[str, Any] = {
         name: np.zeros(size, np.int64 if name == "exchanges" else np.float64) for name, size in sizes.items()
     }
-    return Offered(**arrays)
+    return OfferedFlow(**arrays)
 
 
 def room_arrays(nodes: int, edges: int, kinds: int) -> Room:
-    """Zeros; `kinds` of slots."""
+    """Return arrays of zeros for `kinds`, the number of kinds of slots."""
     sizes = dict.fromkeys(Room._fields, nodes)
     sizes |= {"along": edges, "held_along": edges, "kind_limit": kinds}
     whole = ("order", "waiting", "free", "binds", "stopped")
@@ -162,7 +163,7 @@ def room_arrays(nodes: int, edges: int, kinds: int) -> Room:
 
 
 def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
-    g: FlowGraph, task_managers: Floats, limits: Limits, offered: Offered, room: Room
+    g: FlowGraph, task_managers: Floats, limits: Limits, offered: OfferedFlow, room: Room
 ) -> None:
     """The loop (see run_loop)."""
     infinity, most = limits.infinity[0], limits.most[0]
@@ -195,7 +196,7 @@ def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
                     end += 1
         rounds = 0
         while rounds == 0 or free > 0:
-            # The flow of free sources as they offer it, and of those that have stopped.
+            # The flow of free sources at their offered rates, and of stopped ones.
             sent, held_sent = 0.0, 0.0
             for node in range(start, stop):
                 room.work[node], room.work_beyond[node], room.network_work[node] = 0.0, 0.0, 0.0
@@ -246,7 +247,7 @@ def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
                     edge = g.outputs[output]
                     room.along[edge] = min(flow * g.emitted[node] * g.shares[edge], most)
                     room.held_along[edge] = min(held * g.emitted[node] * g.shares[edge], most)
-            # How far each resource lets its sources go.
+            # The limit that each resource sets for its sources.
             total, held_total = 0.0, 0.0
             for node in range(start, stop):
                 room.task_limit[node] = infinity
@@ -294,7 +295,7 @@ def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
                     for edge in range(g.first_input[node], g.first_input[node + 1]):
                         offered.along[edge] = room.along[edge]
             rounds += 1
-            # The lowest limit that each node leads to.
+            # The lowest limit downstream of each node.
             for back in range(end - start):
                 node = room.order[end - 1 - back]
                 head = g.heads[node]
@@ -349,7 +350,7 @@ def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
                             room.binds[head] = 1
             all_bind = every < infinity and every <= least * slightly_more
             senders_bind = network < infinity and network <= least_of_senders * slightly_more
-            # Their sources stop.
+            # Sources of binding resources stop.
             for back in range(end - start):
                 node = room.order[end - 1 - back]
                 head = g.heads[node]

@@ -17,7 +17,7 @@ from penstock.plans.layers import Choices
 from penstock.plans.metrics.evaluate_arrays import (
     NUMBERS,
     WHOLE,
-    Changed,
+    Change,
     Figures,
     JobArrays,
     Memory,
@@ -30,11 +30,11 @@ from penstock.plans.metrics.plan_metrics import edges_of_tables, operators_of_ta
 from penstock.plans.metrics.rates_and_loads import (
     Constants,
     ModelCluster,
-    Sorted,
+    SortedGraph,
     copies_read,
-    cost_handing_on,
     count_task_managers,
     graph_of_flows,
+    handover_costs,
     limits_of,
     remote_shares,
     shares_of_outputs,
@@ -57,10 +57,10 @@ Tables = Mapping[str, pl.DataFrame]
 
 
 def _places_follow_groups(tables: Tables) -> bool:
-    """Whether subtask i of every vertex is in slot i of its group, and edges have data sets of their own.
+    """Return whether subtask i of every vertex is in slot i of its group, and each edge has its own data set.
 
     `tables`: the plan of one job. This holds for jobs of static streaming graphs without co-location, chained
-    sources, and pointwise edges between unequal parallelism. In any such job, what an edge adds to channels
+    sources, and pointwise edges between unequal parallelism. In such jobs, an edge's contribution to channels
     and buffers does not depend on others.
     """
     (settings,) = tables["job_settings"].select(
@@ -96,10 +96,11 @@ def _arrays_of_job(
     task_manager: TaskManager,
     network: NetworkOptions,
     constants: Constants,
-) -> tuple[JobArrays, Memory, Sorted] | None:
-    """The arrays, what an evaluation writes, and nodes and edges in the order of the arrays.
+) -> tuple[JobArrays, Memory, SortedGraph] | None:
+    """Return the arrays, the memory of evaluations, and nodes and edges in the order of the arrays.
 
-    `apart`: the plan in which no edge is chained, for which places_follow_groups. None if it has a cycle.
+    `apart`: the plan in which no edge is chained, for which _places_follow_groups holds. None if it has a
+    cycle.
     """
     cluster = ModelCluster(constants, task_manager.slots, network.segment_size_bytes)
     order = sort_by_input(
@@ -116,10 +117,8 @@ def _arrays_of_job(
     reads = np.bincount(order.target, minlength=len(nodes.ids)) > 0
     slots = slots_of_tables(apart)
     remote = remote_shares(order, slots, count_task_managers(order, slots, cluster.slots))
-    handing_on = cost_handing_on(constants, cluster.buffer_bytes, nodes.record_bytes[order.source], edges)
-    graph = graph_of_flows(
-        order, slots, handing_on, np.where(reads, selectivity, 1.0), shares, copies, remote
-    )
+    handover = handover_costs(constants, cluster.buffer_bytes, nodes.record_bytes[order.source], edges)
+    graph = graph_of_flows(order, slots, handover, np.where(reads, selectivity, 1.0), shares, copies, remote)
     by_name = {name: number for number, name in enumerate(_groups(apart, order).unique().sort())}
     counts = _count_per_edge(apart, order, network)
     job = JobArrays(
@@ -129,7 +128,7 @@ def _arrays_of_job(
         levels=np.unique(nodes.tasks),
         nanoseconds=nodes.cpu_nanoseconds_per_record,
         bytes=nodes.record_bytes,
-        **handing_on._asdict(),
+        **handover._asdict(),
         forward=edges.forward,
         execution_edges=counts["execution_edges"].to_numpy(),
         channels=counts["channels"].to_numpy(),
@@ -139,8 +138,8 @@ def _arrays_of_job(
     return job, _memory(job, graph), order
 
 
-def _producers_first(order: Sorted) -> Ints:
-    """Places of nodes; those on and after a cycle are left out."""
+def _producers_first(order: SortedGraph) -> Ints:
+    """Return node positions, producers first, without nodes on and after a cycle."""
     waiting = np.bincount(order.target, minlength=len(order.nodes.ids)).tolist()
     readers: list[list[int]] = [[] for _ in waiting]
     for source, target in zip(order.source.tolist(), order.target.tolist(), strict=True):
@@ -154,19 +153,21 @@ def _producers_first(order: Sorted) -> Ints:
     return np.array(turns, np.int64)
 
 
-def _groups(apart: Tables, order: Sorted) -> pl.Series:
+def _groups(apart: Tables, order: SortedGraph) -> pl.Series:
     names = dict(apart["stream_nodes"].select("id", "slot_sharing_group").iter_rows())
     return pl.Series([names[node] for node in order.nodes.ids.tolist()], dtype=pl.String)
 
 
-def _count_per_edge(apart: Tables, order: Sorted, network: NetworkOptions) -> pl.DataFrame:
-    """Execution edges, channels and network buffers of each edge, 0 if it connects no vertices."""
+def _count_per_edge(apart: Tables, order: SortedGraph, network: NetworkOptions) -> pl.DataFrame:
+    """Return execution edges, channels and network buffers of each edge, 0 if it connects no vertices."""
     tasks = apart["execution_job_vertices"].select("vertex", "parallelism")
-    held = apart["network_buffers"].join(tasks, on="vertex").select(
+    task_buffers = apart["network_buffers"].join(tasks, on="vertex").select(
         "vertex", "side", "index",
         buffers=pl.coalesce("announced", "required").cast(pl.Int64) * pl.col("parallelism"),
     )  # fmt: skip
-    gates, partitions = (held.filter(pl.col("side") == side.value).drop("side") for side in BufferSide)
+    gates, partitions = (
+        task_buffers.filter(pl.col("side") == side.value).drop("side") for side in BufferSide
+    )
     read = pl.col("last_partition").cast(pl.Int64) - pl.col("first_partition") + 1
     parts = pl.col("last_subpartition").cast(pl.Int64) - pl.col("first_subpartition") + 1
     connected = (
@@ -228,7 +229,7 @@ def _memory(job: JobArrays, graph: FlowGraph) -> Memory:
 
 
 Costs = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
-Decided = Mapping[str, Mapping[Any, Any]]
+Decisions = Mapping[str, Mapping[Any, Any]]
 
 _CHAINING, _GROUPS = "chaining", "slot_sharing_groups"
 
@@ -240,16 +241,17 @@ def job_by_arrays(
     costs: Costs,
     constants: Constants,
 ) -> "JobByArrays | None":
-    """`tables`: Flink's plan of one job; `plan_apart` plans it without any chain, None if it is refused.
+    """Return the evaluator of one job, or None if its metrics depend on more than JobArrays contain.
 
-    None for jobs whose metrics depend on more than JobArrays hold (see places_follow_groups).
+    `tables`: Flink's plan of one job; `plan_apart`: plans it without any chain, None if it is refused (see
+    _places_follow_groups).
     """
     if choices.slot_sharing_strategy is not SlotSharingStrategy.LOCAL_INPUT_PREFERRED:
         return None
     if not _places_follow_groups(tables):
         return None
     apart = plan_apart()
-    if apart is None or not _places_follow_groups(apart):  # edges and heads that Flink's plan does not have
+    if apart is None or not _places_follow_groups(apart):  # edges and heads that Flink's plan lacks
         return None
     operator_costs = costs(tables["stream_nodes"], tables["stream_edges"])
     arrays = _arrays_of_job(apart, operator_costs, choices.task_manager, choices.network, constants)
@@ -257,14 +259,14 @@ def job_by_arrays(
 
 
 class JobByArrays:
-    """Evaluates decisions about chaining and slot sharing groups. Not for several threads at once."""
+    """Evaluates decisions about chaining and slot sharing groups. Not thread-safe."""
 
     def __init__(
         self,
         tables: Tables,
         job: JobArrays,
         memory: Memory,
-        order: Sorted,
+        order: SortedGraph,
         choices: Choices,
         constants: Constants,
     ) -> None:
@@ -298,11 +300,12 @@ class JobByArrays:
         self._managed_of_groups = ManagedMemoryOfGroups(tables, self._place, choices.task_manager)
         self._group = job.group.tolist()
 
-    def evaluate(self, decided: Decided, new: Decided) -> tuple[Any, ...] | None:
-        """Values in the order of METRICS, with all of `decided`, of which `new` was not checked before.
+    def evaluate(self, decided: Decisions, new: Decisions) -> tuple[Any, ...] | None:
+        """Return the values in the order of METRICS under all of `decided`; `new`: decisions not validated
+        before.
 
-        None if groups decide how managed memory is divided. Raises BrokenInvariantError for an edge that
-        may not be chained, and for edges and vertices that there are not.
+        None if groups affect the division of managed memory. Raises BrokenInvariantError for an edge that may
+        not be chained, and for unknown edges and vertices.
         """
         chained, groups = self._chained.copy(), self._no_group
         for key in new.get(_CHAINING, ()):
@@ -316,18 +319,18 @@ class JobByArrays:
                 place = self._place.get(vertex)
                 if place is not None:
                     groups[place] = len(groups) + numbers.setdefault(str(name), len(numbers))
-        changed = Changed(chained, groups)
+        changed = Change(chained, groups)
         evaluate(self._job, changed, self._limits, self._memory)
         for vertex in new.get(_GROUPS, ()):
             self._require_vertex(vertex)
         return self._row(changed)
 
-    def _row(self, changed: Changed) -> tuple[Any, ...] | None:
+    def _row(self, changed: Change) -> tuple[Any, ...] | None:
         figures = self._memory.figures
         (in_chains, vertices, longest, tasks, execution_edges, channels, slots, buffers, fullest, path,
          bottleneck, needed) = figures.whole.tolist()  # fmt: skip
-        (exchanged, shuffled, remote, cpu_load, exchange_load, utilisation, of_slots, of_network,
-         offered, delivered, sustained) = figures.numbers.tolist()  # fmt: skip
+        (exchanged, shuffled, remote, cpu_load, exchange_load, utilisation, slot_utilisation,
+         network_utilisation, offered, delivered, sustained) = figures.numbers.tolist()  # fmt: skip
         managed = self._managed_bytes(changed)
         if managed is None:
             return None
@@ -336,11 +339,11 @@ class JobByArrays:
             len(self._ids), vertices, in_chains / vertices, longest, tasks, execution_edges, channels,
             slots, -(-slots // self._slots), buffers, buffers * self._segment_bytes, managed, fullest,
             fullest / (tasks / slots), path, exchanged, shuffled, remote, cpu_load, exchange_load,
-            utilisation, of_slots, of_network, self._chained_name(bottleneck, changed), offered, delivered,
-            rate, None if rate is None else rate / slots, needed,
+            utilisation, slot_utilisation, network_utilisation, self._chained_name(bottleneck, changed),
+            offered, delivered, rate, None if rate is None else rate / slots, needed,
         )  # fmt: skip
 
-    def _managed_bytes(self, changed: Changed) -> int | None:
+    def _managed_bytes(self, changed: Change) -> int | None:
         if changed.decided_group is self._no_group and self._flinks_managed_bytes is not None:
             return self._flinks_managed_bytes
         decided = changed.decided_group.tolist()
@@ -350,8 +353,8 @@ class JobByArrays:
             self._flinks_managed_bytes = managed_bytes
         return managed_bytes
 
-    def _chained_name(self, place: int, changed: Changed) -> str:
-        """The name of the vertex, as StreamingJobGraphGenerator.createChainedName makes it."""
+    def _chained_name(self, place: int, changed: Change) -> str:
+        """Return the name of the vertex, as StreamingJobGraphGenerator.createChainedName."""
         pieces: list[str] = []
         todo: list[int | str] = [place]
         chained = changed.chained
@@ -387,7 +390,7 @@ class JobByArrays:
                 f"to {self._ids[target]} ({self._names[target]}): "
                 f"found {', '.join(self._against[edge])}, "
                 "allowed no such reason on a chained edge",
-                "penstock explain says of each reason what would make the edge chainable",
+                "penstock explain lists, for each reason, the change that would make the edge chainable",
             )
 
     def _require_vertex(self, vertex: int) -> None:
@@ -396,11 +399,11 @@ class JobByArrays:
             raise BrokenInvariantError(
                 f"{self._name}: {Invariant.UNKNOWN_KEY.value}: job_vertices vertex {vertex}: "
                 "found a decision about it, allowed keys of job_vertices",
-                "a vertex is called by the operator that heads its chain",
+                "a vertex is identified by the operator that heads its chain",
             )
 
 
-# Managed memory of the fullest slot, for slot sharing groups that change.
+# Managed memory of the fullest slot under changing slot sharing groups.
 
 
 _OPERATOR = ManagedMemoryUseCase.OPERATOR
@@ -408,7 +411,7 @@ _CUT = 10**16
 
 
 class _Consumer(NamedTuple):
-    """A node that uses managed memory: its weight (None: it has none), and its use cases of slot scope."""
+    """A node that uses managed memory, with its weight (None if it has none) and its slot-scope use cases."""
 
     place: int
     weight: int | None
@@ -416,12 +419,12 @@ class _Consumer(NamedTuple):
 
 
 class ManagedMemoryOfGroups:
-    """Bytes that operators of the fullest slot use; see set_managed_memory_fractions, size_managed_memory."""
+    """Bytes used by operators of the fullest slot; see set_managed_memory_fractions, size_managed_memory."""
 
     def __init__(
         self, tables: Mapping[str, pl.DataFrame], places: Mapping[int, int], task_manager: TaskManager
     ) -> None:
-        """`places`: of the nodes by id."""
+        """Take `places`, the position of each node by id."""
         self._consumers = []
         rows = tables["stream_nodes"].select(
             "id",
@@ -432,14 +435,14 @@ class ManagedMemoryOfGroups:
         for node, weighs, weight, scopes in rows.iter_rows():
             if weighs or scopes:
                 self._consumers.append(_Consumer(places[node], weight if weighs else None, frozenset(scopes)))
-        self._of_slot = float(task_manager.managed_bytes_per_slot)
+        self._slot_bytes = float(task_manager.managed_bytes_per_slot)
         self._shares = {use_case: fractions_of_slot(use_case, task_manager) for use_case in USE_CASES}
         uses = tables["job_settings"].select(state_backend_uses_managed_memory(task_manager.state_backend))
         self._managed_state: bool = uses.item()
         self._known: dict[tuple[int, ...], int | None] = {}
 
     def bytes_of_fullest(self, heads: Any, group_of_head: Any) -> int | None:
-        """Both by place. None if weights of a group overflow."""
+        """Return the bytes, given heads and groups by position. None if weights of a group overflow."""
         members: dict[int, list[int]] = {}
         for number, consumer in enumerate(self._consumers):
             head = heads[consumer.place]
@@ -474,10 +477,10 @@ class ManagedMemoryOfGroups:
         return used + sum(self._share(scope, 1.0, active) for scope in scopes)
 
     def _share(self, use_case: ManagedMemoryUseCase, fraction: float, active: int) -> int:
-        return int(self._of_slot * (fraction * self._shares[use_case][active]))
+        return int(self._slot_bytes * (fraction * self._shares[use_case][active]))
 
 
 def _cut(weight: int, total: int) -> float:
-    """weight / total, cut off after the 16th decimal."""
+    """Return weight / total, truncated after the 16th decimal."""
     scaled = weight * _CUT // total
     return float(f"{scaled // _CUT}.{scaled % _CUT:016d}")

@@ -11,12 +11,13 @@ from penstock.plans.metrics.operator_costs import COSTS
 from penstock.plans.tables.column_types import TOPOLOGY
 
 RUN_TABLES = ("executions", "runs", "stream_nodes", "stream_edges", "chained_operators")
-"""Tables that costs are measured from."""
+"""Tables from which costs are measured."""
 
 
 class MeasuredCost(NamedTuple):
     """`costs`: rows of operator_costs. `edges`: topology_id, source, target, in_index, and the `records` that
-    the producer sent along each edge between vertices."""
+    the producer sent along each edge between vertices.
+    """
 
     costs: pl.DataFrame
     edges: pl.DataFrame
@@ -28,21 +29,22 @@ class _Edge(NamedTuple):
     in_index: int
     writer: int  #: the source's job vertex
     reader: int
-    copies: int  #: how often the reader gets each record
+    copies: int  #: copies of each record that the reader gets
 
 
 def measured_costs(tables: Mapping[str, pl.DataFrame]) -> MeasuredCost:
-    """Costs of the operators of runs that have finished. In: RUN_TABLES; one run of each topology.
+    """Return the costs of the operators of finished runs. In: RUN_TABLES; one run of each topology.
 
-    A vertex is measured as a whole: records that enter and leave it are counted, those inside are not. So the
-    operator that emits the vertex's records gets the selectivity, the head of the chain gets all of its time,
-    and unknown values are null. If a vertex writes several data sets, records are attributed by what their
-    readers have read, where determined; the remainder is split evenly.
+    A vertex is measured as a whole: records that enter and leave it are counted, records inside are not. So
+    the operator that emits the vertex's records gets the selectivity, the head of the chain gets all of its
+    time, and unknown values are null. If a vertex writes several data sets, records are attributed by the
+    numbers that their readers have read, where determined; the remainder is split evenly.
 
     Records from sources chained into an operator are not counted. Each such source is assumed to emit the
-    average of the operator's other inputs; if there are none, they emit together what leaves the operator.
+    average of the operator's other inputs; if there are none, they emit together as many records as leave the
+    operator.
 
-    `records_per_second` is over the whole run; `cpu_nanoseconds_per_record` is the time that tasks ran,
+    `records_per_second` covers the whole run; `cpu_nanoseconds_per_record` is the time that tasks ran,
     divided by the records that they read (for sources: wrote). DS2 (Kalavri et al., OSDI 2018) measures true
     rates the same way.
     """
@@ -50,9 +52,9 @@ def measured_costs(tables: Mapping[str, pl.DataFrame]) -> MeasuredCost:
     edges: list[dict[str, Any]] = []
     finished = tables["runs"].filter(pl.col("state") == "FINISHED")
     for topology, milliseconds in finished.select(TOPOLOGY, "milliseconds").iter_rows():
-        of_run = {name: tables[name].filter(pl.col(TOPOLOGY) == topology) for name in RUN_TABLES[2:]}
+        run_tables = {name: tables[name].filter(pl.col(TOPOLOGY) == topology) for name in RUN_TABLES[2:]}
         tasks = tables["executions"].filter(pl.col(TOPOLOGY) == topology, pl.col("state") == "FINISHED")
-        measured, sent = _measure_run(of_run, tasks, max(milliseconds, 1) / 1000)
+        measured, sent = _measure_run(run_tables, tasks, max(milliseconds, 1) / 1000)
         rows += [{TOPOLOGY: topology, **row} for row in measured]
         edges += [{TOPOLOGY: topology, **row} for row in sent]
     along = {
@@ -113,10 +115,10 @@ def _measure_run(
         arriving = read[vertex] if inputs[head] else leaving
         if sources := taken_in[head]:
             alike = inputs[head] or len(sources)
-            of_source = None if arriving is None else arriving / alike
+            source_records = None if arriving is None else arriving / alike
             if inputs[head] and arriving is not None:
                 arriving += arriving / alike * len(sources)
-            costs += [_measure_chained_source(source, of_source, run_seconds) for source in sources]
+            costs += [_measure_chained_source(source, source_records, run_seconds) for source in sources]
         is_source = not inputs[head] and not sources
         for row in _measure_chain(head, arriving, is_source, emitted, below, outputs):
             if row["id"] == head:
@@ -152,13 +154,13 @@ def _measure_chain(
     below: Mapping[int, Sequence[int]],
     outputs: Mapping[int, int],
 ) -> Iterable[dict[str, Any]]:
-    """A row for each operator of a chain, with its selectivity where what enters and leaves it is known."""
+    """Yield a row for each operator of a chain, with its selectivity if its input and output are known."""
     todo = [(head, arriving)]
     while todo:
         node, into = todo.pop()
         out = _leaving(node, emitted, below, outputs)
-        of_source = is_source and node == head
-        known = None if of_source or out is None or not into else out / into
+        is_own_source = is_source and node == head
+        known = None if is_own_source or out is None or not into else out / into
         yield {
             "id": node,
             "selectivity": known,
@@ -176,9 +178,10 @@ def _leaving(
     below: Mapping[int, Sequence[int]],
     outputs: Mapping[int, int],
 ) -> float | None:
-    """Records on all outputs of an operator; if only chained operators read it, those of the next one below.
+    """Return the records on all outputs of an operator, or of the next one below if only chained operators
+    read it.
 
-    `outputs`: the number of outputs of each operator, main and side, among which the model divides records.
+    `outputs`: the number of outputs per operator, main and side, among which the model divides records.
     """
     todo = [node]
     for operator in todo:
@@ -191,7 +194,7 @@ def _leaving(
 def _records_of_edges(
     edges: Sequence[_Edge], written: Mapping[int, float], read: Mapping[int, float]
 ) -> list[float]:
-    """Records that producers sent along each edge, from what vertices wrote and read in all.
+    """Return the records that producers sent along each edge, from the totals written and read by vertices.
 
     If all other edges of a vertex are known, the last one gets the remainder.
     """
@@ -221,7 +224,7 @@ def _records_of_edges(
 
 
 def _running_seconds(timestamps: Any) -> float:
-    """How long a task was in RUNNING, by its ExecutionStates and when it entered them."""
+    """Return how long a task was RUNNING, from the timestamps of its ExecutionStates."""
     entries: dict[str, datetime] = dict(
         (entry["key"], entry["value"]) if isinstance(entry, dict) else entry
         for entry in (timestamps.items() if isinstance(timestamps, dict) else timestamps or ())

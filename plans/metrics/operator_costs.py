@@ -27,19 +27,19 @@ from penstock.plans.printable import MOST_OF_A_NAME, limited
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
-# The rows of a file of costs, which is read within bounds: a small file may stand for much.
+# The rows of a file of costs, read within bounds, because a small compressed file may expand to a large one.
 
 
 MOST_ROWS = 20_000_000
 _LONGEST_ROW_BYTES = 64 << 10
-_LINES_THAT_SAY_COLUMNS = 100
-"""polars takes the columns of JSON lines from as many."""
+_LINES_FOR_COLUMNS = 100
+"""polars infers the columns of JSON lines from this many."""
 
 
 def rows_of_costs(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
-    """The rows of a .parquet, .csv or, else, JSON lines file (both may be packed), with no other columns.
+    """Return the rows of a .parquet, .csv or (else) JSON lines file, possibly compressed.
 
-    Raises InputError: too large, other columns, not of that form.
+    Raises InputError for a file that is too large, malformed, or has other columns than `allowed`.
     """
     with bounded_file(str(path)):
         try:
@@ -48,19 +48,19 @@ def rows_of_costs(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
             if isinstance(error, BoundError):
                 raise
             raise InputError(
-                f"{path}: {_shown(str(error))}",
-                "costs are JSON lines, or .csv or .parquet as the name ends",
+                f"{path}: {_shortened(str(error))}",
+                "costs are JSON lines, or .csv or .parquet, by the file name",
             ) from None
         except OSError as error:
-            raise InputError(f"{path}: {error.strerror or _shown(str(error))}") from None
+            raise InputError(f"{path}: {error.strerror or _shortened(str(error))}") from None
 
 
 def _read_parquet(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
     with pq.ParquetFile(path) as file:
-        said = file.metadata
-        require_at_most(said.num_rows, MOST_ROWS, "rows")
+        metadata = file.metadata
+        require_at_most(metadata.num_rows, MOST_ROWS, "rows")
         require_at_most(
-            sum(said.row_group(number).total_byte_size for number in range(said.num_row_groups)),
+            sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)),
             MOST_BYTES * len(allowed),
             "bytes, unpacked",
         )
@@ -71,17 +71,17 @@ def _read_parquet(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
 def _read_text(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
     text = bounded_text(texts_of_file(str(path)), MOST_BYTES)
     if not text.isascii():
-        text.decode("utf-8")  # raises for packed bytes under another name, which polars would unpack
+        text.decode("utf-8")  # raises for compressed bytes under another name, which polars would decompress
     require_at_most(text.count(b"\n"), MOST_ROWS, "rows")
     if _ending(path) == ".csv":
         (first,) = _first_lines(text, 1) or (b"",)
         _require_columns(path, next(csv.reader([first.decode("utf-8-sig")]), []), allowed)
         return pl.read_csv(text)
     names: dict[str, None] = {}
-    for line in _first_lines(text, _LINES_THAT_SAY_COLUMNS):
+    for line in _first_lines(text, _LINES_FOR_COLUMNS):
         row = orjson.loads(line) if line.strip() else {}
         if not isinstance(row, dict):
-            raise ValueError(f"found {_shown(line.decode())}, allowed an object in each line")
+            raise ValueError(f"each line must be an object, got {_shortened(line.decode())}")
         names |= dict.fromkeys(row)
     if not names:
         return pl.DataFrame(schema=["topology", "id"])
@@ -99,12 +99,12 @@ def _first_lines(text: bytes, most: int) -> list[bytes]:
 def _require_columns(path: Path, names: list[str], allowed: tuple[str, ...]) -> None:
     if not {"topology", "id"} <= set(names) <= set(allowed):
         raise InputError(
-            f"{path}: found columns {_shown(', '.join(names))}, allowed {', '.join(allowed)}",
-            "topology and id have to be there; what is not given is assumed",
+            f"{path}: columns must be {', '.join(allowed)}, got {_shortened(', '.join(names))}",
+            "topology and id are required; missing costs are assumed",
         )
 
 
-def _shown(text: str) -> str:
+def _shortened(text: str) -> str:
     return limited((text.splitlines() or [""])[0], MOST_OF_A_NAME)
 
 
@@ -121,19 +121,19 @@ ASSUMED = {
     "cpu_nanoseconds_per_record": 1_000.0,
     "records_per_second": 10_000.0,
 }
-"""What is not given. `selectivity`: records out per record in, of an operator with one input; one with
-several emits as many as its inputs bring on average (see selectivity_of_levels). `record_bytes`: size of a
-record that it emits. `cpu_nanoseconds_per_record`: for each record in (of a source, out).
+"""Values of costs that are not given. `selectivity`: records out per record in, of an operator with one
+input; one with several inputs emits as many as its inputs deliver on average (see selectivity_of_levels).
+`record_bytes`: size of an emitted record. `cpu_nanoseconds_per_record`: per record in (of a source: out).
 `records_per_second`: of a source, over all its subtasks."""
 
 MOST = 1e100
-"""No cost and no rate is larger, so that all that is computed from them is a number."""
+"""Upper bound of every cost and rate, so that all values computed from them are finite."""
 
 COSTS = {TOPOLOGY: pl.Int64(), "id": pl.Int32(), **dict.fromkeys(ASSUMED, pl.Float64())}
-"""Columns of operator_costs, one row per stream node; `records_per_second` is 0 where there is no source."""
+"""Columns of operator_costs, one row per stream node; `records_per_second` is 0 except for sources."""
 
 LEVEL = "level"
-"""Column of costs: how much an operator emits, relative to others, where its selectivity is not given."""
+"""Column of costs: the relative output of an operator whose selectivity is not given."""
 
 DRAWN = {
     LEVEL: (0.25, 0.5, 1.0, 1.0, 1.0, 2.0),
@@ -141,7 +141,7 @@ DRAWN = {
     "cpu_nanoseconds_per_record": (200.0, 1_000.0, 5_000.0, 20_000.0),
     "records_per_second": (1_000.0, 10_000.0, 50_000.0),
 }
-"""The values among which drawn costs choose, each as often as it stands there. They are assumptions."""
+"""The values of drawn costs, weighted by repetition. They are assumptions."""
 
 
 _STRIDE = 0x9E3779B97F4A7C15
@@ -150,7 +150,8 @@ _STRIDE = 0x9E3779B97F4A7C15
 def operator_costs(
     stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame, *known_costs: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """One row per stream node, with columns of COSTS: as the first of `known_costs` that says it, or ASSUMED.
+    """Return one row per stream node with columns of COSTS, each from the first of `known_costs` that has the
+    value, or from ASSUMED.
 
     A selectivity that none of them gives follows from levels (see selectivity_of_levels).
     """
@@ -178,14 +179,14 @@ def operator_costs(
 
 
 def _outputs(edges: pl.DataFrame) -> pl.Series:
-    """The number of outputs of each edge's source: the main one and side outputs."""
+    """Return the number of outputs of each edge's source, including side outputs."""
     if edges["output_tag"].null_count() == len(edges):
         return pl.Series("outputs", np.ones(len(edges), np.int64))
     return edges.select(pl.col("output_tag").fill_null("").n_unique().over(TOPOLOGY, "source"))["output_tag"]
 
 
 def costs_and_levels(stream_nodes: pl.DataFrame, *known_costs: pl.DataFrame | None) -> pl.DataFrame:
-    """As operator_costs, with LEVEL, and no selectivity where none is given."""
+    """As operator_costs, with LEVEL, and with null for selectivities that are not given."""
     nodes = stream_nodes.select(TOPOLOGY, "id", reads=~(pl.col("source") | pl.col("legacy_source")))
     names = [*ASSUMED, LEVEL]
     values = {name: pl.lit(None, pl.Float64()) for name in names}
@@ -207,11 +208,11 @@ _FINE = 2.0**20
 def selectivity_of_levels(
     selectivity: Floats, levels: Floats, source: Ints, target: Ints, weights: Floats
 ) -> Floats:
-    """Selectivities, with those that are NaN such that an operator emits its level.
+    """Replace NaN selectivities such that the operator emits its level.
 
-    `weights`: of each edge, how often its target gets what its source emits. An operator's level is divided
-    by those that arrive, so that the levels along a path cancel out: what an operator emits does not depend
-    on how many splits, joins and operators come before it, and a million of them neither overflow nor
+    `weights`: per edge, the number of times its target gets the source's output. An operator's level is
+    divided by the arriving levels, so that the levels along a path cancel out: an operator's output does not
+    depend on the number of splits, joins and operators before it, and a million of them neither overflow nor
     vanish. Sums are over integers, so they are the same in any order.
     """
     missing = np.isnan(selectivity)
@@ -226,7 +227,7 @@ def selectivity_of_levels(
 def drawn_costs(stream_nodes: pl.DataFrame, seed: int = 1) -> pl.DataFrame:
     """Costs that a hash of topology and id draws from DRAWN; the same for every plan of a topology.
 
-    What is drawn is not an operator's selectivity but its LEVEL.
+    An operator's LEVEL is drawn instead of its selectivity.
     """
     keys = stream_nodes[TOPOLOGY].to_numpy().view(np.uint64)
     ids = stream_nodes["id"].to_numpy().astype(np.uint64)
@@ -245,11 +246,12 @@ def _mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def read_costs(path: Path, topologies: pl.DataFrame) -> pl.DataFrame:
-    """A file of costs (.parquet, .csv, else JSON lines) with `topology` (a name), `id`, and columns of COSTS.
+    """Read a file of costs (.parquet, .csv, else JSON lines) with `topology` (a name), `id`, and columns of
+    COSTS.
 
-    `topologies` (topology_id, name): rows of others are left out. Columns may be missing, and values null.
-    Raises InputError for a file that cannot be read, columns that are not known, values that are no
-    numbers, or not 0 to MOST, and an operator with two rows.
+    `topologies` (topology_id, name): rows of other topologies are dropped. Columns may be missing, and values
+    null. Raises InputError for an unreadable file, unknown columns, values that are not numbers from 0 to
+    MOST, and an operator with two rows.
     """
     rows = rows_of_costs(path, ("topology", "id", *ASSUMED))
     if rows.is_empty():
@@ -262,8 +264,8 @@ def read_costs(path: Path, topologies: pl.DataFrame) -> pl.DataFrame:
     wrong += [] if rows["id"].dtype.is_integer() else ["id"]
     wrong += [] if rows["topology"].dtype == pl.String() else ["topology"]
     if wrong:
-        raise InputError(f"{path}: column {wrong[0]}: found {rows[wrong[0]].dtype}, allowed "
-                         f"{'text' if wrong[0] == 'topology' else 'numbers'}")  # fmt: skip
+        kind = "text" if wrong[0] == "topology" else "numbers"
+        raise InputError(f"{path}: column {wrong[0]} must be {kind}, got {rows[wrong[0]].dtype}")
     rows = rows.with_columns(
         pl.lit(None, pl.Float64).alias(name) for name in ASSUMED if name not in rows.columns
     ).with_columns(pl.col(name).cast(pl.Float64) for name in ASSUMED)
@@ -272,30 +274,30 @@ def read_costs(path: Path, topologies: pl.DataFrame) -> pl.DataFrame:
         if len(bad):
             row = bad.row(0, named=True)
             where = f"{path}: {row['topology']}, operator {row['id']}: {name}"
-            raise InputError(f"{where}: found {row[name]}, allowed 0 to {MOST:g}")
+            raise InputError(f"{where} must be 0 to {MOST:g}, got {row[name]}")
     several = rows.filter(rows.select("topology", "id").is_duplicated())
     if len(several):
         row = several.row(0, named=True)
-        raise InputError(f"{path}: {row['topology']}, operator {row['id']}: found several rows, allowed one")
+        raise InputError(f"{path}: {row['topology']}, operator {row['id']} must have one row, got several")
     named = rows.join(topologies.select(TOPOLOGY, topology="name"), on="topology")
     return named.select(pl.col(name).cast(kind, strict=False) for name, kind in COSTS.items())
 
 
 PREFIX = "penstock.costs."
-"""Before the operator's id, in keys of a topology's `config`; the value is `name:number,name:number`."""
+"""Prefix of an operator's id, in keys of a topology's `config`; the value is `name:number,name:number`."""
 
 _COST = rf"(?:{'|'.join(ASSUMED)}):[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?"
 _WELL_FORMED = f"^{_COST}(?:,{_COST})*$"
 
-_SHOWN = 20
+_MOST_LISTED = 20
 """Errors that are listed; the others are counted."""
 
 
 def costs_in_topologies(topologies: pl.DataFrame) -> pl.DataFrame:
-    """Columns of COSTS, one row per operator whose costs its topology gives. In: topologies.
+    """Return columns of COSTS, one row per operator whose costs its topology gives. In: topologies.
 
-    Raises InputError with all errors of all topologies: keys without an operator's id, names that are no
-    column of costs or occur twice, values that are no numbers from 0 to MOST, and spaces.
+    Raises InputError with all errors of all topologies: keys without an operator's id, names that are not a
+    column of costs or occur twice, values that are not numbers from 0 to MOST, and spaces.
     """
     entries = (
         topologies.select(TOPOLOGY, "name", entry=pl.col("config").map.entries())
@@ -321,7 +323,7 @@ def costs_in_topologies(topologies: pl.DataFrame) -> pl.DataFrame:
 
 
 def _is_right() -> pl.Expr:
-    """Whether entries, with `id` and the columns of costs read from `value`, are right."""
+    """Return whether entries, with `id` and the columns of costs read from `value`, are valid."""
     key_is_right = pl.concat_str(pl.lit(PREFIX), pl.col("id").cast(pl.String)) == pl.col("key")
     once = [pl.col("value").str.count_matches(f"{name}:", literal=True) <= 1 for name in ASSUMED]
     small = [(pl.col(name) <= MOST).fill_null(True) for name in ASSUMED]
@@ -331,19 +333,19 @@ def _is_right() -> pl.Expr:
 
 
 def _require_right(wrong: pl.DataFrame) -> None:
-    """Raises InputError, unless no entry is wrong."""
+    """Raise InputError if any entry is wrong."""
     if wrong.is_empty():
         return
     lines = [
-        f"{row['name']}: config {row['key']}: found {row['value']!r}, {_allowed(row)}"
-        for row in wrong.sort("name", "key").head(_SHOWN).iter_rows(named=True)
+        f"{row['name']}: config {row['key']} {_requirement(row)}, got {row['value']!r}"
+        for row in wrong.sort("name", "key").head(_MOST_LISTED).iter_rows(named=True)
     ]
-    if len(wrong) > _SHOWN:
-        lines.append(f"and {len(wrong) - _SHOWN:,} more")
+    if len(wrong) > _MOST_LISTED:
+        lines.append(f"and {len(wrong) - _MOST_LISTED:,} more")
     raise InputError("\n".join(lines), f"for example {PREFIX}2: selectivity:0.5,record_bytes:80")
 
 
-def _allowed(row: dict[str, Any]) -> str:
+def _requirement(row: dict[str, Any]) -> str:
     if row["key"] != f"{PREFIX}{row['id']}":
-        return "allowed an operator's id after the last dot"
-    return f"allowed {', '.join(ASSUMED)}, each once, with a number of 0 to {MOST:g}"
+        return "must have an operator's id after the last dot"
+    return f"must be {', '.join(ASSUMED)}, each once, with a number of 0 to {MOST:g}"

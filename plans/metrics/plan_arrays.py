@@ -1,4 +1,4 @@
-"""Plans as arrays, which the cost model reads, and what it finds."""
+"""Plans as arrays, the input of the cost model, and its results."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,15 +13,15 @@ from penstock.plans.tables.column_types import TOPOLOGY
 Floats = npt.NDArray[np.float64]
 
 NO_VERTEX = -1
-"""Of a node that Flink leaves out of the JobGraph, because no source leads to it."""
+"""The vertex of a node that Flink leaves out of the JobGraph, because no source reaches it."""
 
 
 class Operators(NamedTuple):
     """Columns of the stream nodes of whole topologies, in any order.
 
     `vertices`: the id of the node that heads its chain, or NO_VERTEX. `tasks`: the subtasks of a head's
-    vertex. `levels`: see operator_costs.LEVEL. The others are those of stream_nodes and operator_costs, with
-    NaN for a selectivity that is not given.
+    vertex. `levels`: see operator_costs.LEVEL. The others are columns of stream_nodes and operator_costs,
+    with NaN for a selectivity that is not given.
     """
 
     topologies: Ints
@@ -39,8 +39,8 @@ class Operators(NamedTuple):
 class Edges(NamedTuple):
     """Columns of the stream edges of these topologies, in any order.
 
-    `tags`: a number for each side output, 0 for the main one. `chained`: within a vertex. `alone`: the first
-    subtask reads all of it. `reuses`: the job passes objects on in chains without a copy.
+    `tags`: a number per side output, 0 for the main one. `chained`: within a vertex. `alone`: the first
+    subtask reads the whole edge. `reuses`: the job passes objects on in chains without a copy.
     """
 
     topologies: Ints
@@ -67,9 +67,9 @@ class Vertices(NamedTuple):
 
 
 class Plans(NamedTuple):
-    """One row per topology, with columns of plan_metrics; `bottleneck` is a vertex, of several the first.
+    """One row per topology, with columns of plan_metrics; `bottleneck` is a vertex, the first of several.
 
-    `sustained_records_per_second` is infinite where a source costs nothing.
+    `sustained_records_per_second` is infinite if a source costs nothing.
     """
 
     topologies: Ints
@@ -91,7 +91,7 @@ class Plans(NamedTuple):
 
 
 class SteadyState(NamedTuple):
-    """`along`: records/s of each of the given edges, as its producer emits them."""
+    """`along`: records/s on each of the given edges, as its producer emits them."""
 
     along: Floats
     vertices: Vertices
@@ -113,7 +113,9 @@ _WHOLE = ("topologies", "ids", "vertices", "parallelism", "tasks")
 
 
 def operators_of(column: Columns) -> Operators:
-    """In: columns topology_id, id, vertex, parallelism, tasks, level and those of operator_costs."""
+    """Build Operators from columns topology_id, id, vertex, parallelism, tasks, level and operator_costs'
+    columns.
+    """
     kinds: dict[str, Any] = {name: np.int64 if name in _WHOLE else np.float64 for name in Operators._fields}
     return Operators(
         **{name: column(_OPERATORS.get(name, name)).astype(kind) for name, kind in kinds.items()}
@@ -121,17 +123,19 @@ def operators_of(column: Columns) -> Operators:
 
 
 def edges_of(column: Columns) -> Edges:
-    """In: columns topology_id, source, target, in_index, tag, broadcast, chained, forward, alone, reuses."""
+    """Build Edges from columns topology_id, source, target, in_index, tag, broadcast, chained, forward,
+    alone, reuses.
+    """
     kinds: dict[str, Any] = {name: np.int64 if name in _EDGES else np.bool_ for name in Edges._fields}
     return Edges(**{name: column(_EDGES.get(name, name)).astype(kind) for name, kind in kinds.items()})
 
 
 class Slots(NamedTuple):
-    """Slots with the same vertices, as one: what limits them is the same.
+    """Slots with the same vertices, merged into one kind, because they have the same limits.
 
-    `topologies`: of each kind of slot. A member is a vertex in a kind of slot; `members` number the kinds,
-    `first` says that the vertex' first subtask is in it. `signatures`: of each vertex a number that those
-    share whose subtasks of the same number are in the same slot. `counts`: slots of each topology.
+    `topologies`: per kind of slot. A member is a vertex in a kind of slot; `members` number the kinds,
+    `first` flags the members that include the vertex' first subtask. `signatures`: a number per vertex, equal
+    for vertices whose subtasks of the same number are in the same slot. `counts`: slots per topology.
     """
 
     topologies: Ints
@@ -146,13 +150,13 @@ class Slots(NamedTuple):
 
 
 _HASHES = 2**40
-"""Hashes are below this, so that sums over the tasks of a slot or a vertex do not overflow."""
+"""Bound of hashes, so that sums over the tasks of a slot or a vertex do not overflow."""
 
 
 def kinds_of_slots(tasks: pl.DataFrame, with_first: Ints) -> Slots:
-    """In: topology_id, vertex, subtask and execution_slot_sharing_group of tasks.
+    """Build Slots from topology_id, vertex, subtask and execution_slot_sharing_group of tasks, in any order.
 
-    `with_first`: topologies whose first subtasks may have more to do than others. Rows may come in any order.
+    `with_first`: topologies whose first subtasks may have more to do than others.
     """
     slot = "execution_slot_sharing_group"
     first = (pl.col("subtask") == 0) & pl.col(TOPOLOGY).is_in(pl.Series(with_first).unique().implode())

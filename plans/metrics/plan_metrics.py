@@ -1,4 +1,6 @@
-"""The table plan_metrics: what each plan needs, and what it sustains under a cost model."""
+"""Derive the table plan_metrics, with the resources that each plan needs and the load that it sustains under
+a cost model.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -34,7 +36,7 @@ NEEDED = (
     *("execution_edges", "execution_job_vertices", "execution_slot_sharing_groups"),
     *("required_slots", "network_buffers", "managed_memory"),
 )
-"""Tables of a plan that metrics are derived from."""
+"""Tables of a plan from which metrics are derived."""
 
 METRICS: dict[str, tuple[str, str]] = {
     "operators": ("", "operators"),
@@ -45,38 +47,41 @@ METRICS: dict[str, tuple[str, str]] = {
     "execution_edges": ("less", "pairs of a task and a result partition that it reads"),
     "channels": ("less", "input channels of all tasks: subpartitions that they read"),
     "slots": ("less", "slots"),
-    "task_managers": ("less", "TaskManagers of the size planned for"),
-    "network_buffers": ("less", "buffers that tasks announce, or require where that is not bounded"),
-    "network_bytes": ("less", "memory of those buffers"),
+    "task_managers": ("less", "TaskManagers of the configured size"),
+    "network_buffers": ("less", "buffers that tasks announce, or require if that is not bounded"),
+    "network_bytes": ("less", "memory of these buffers"),
     "managed_bytes_per_slot": ("less", "managed memory that operators of the fullest slot use"),
-    "tasks_of_fullest_slot": ("less", "tasks in the slot that has most"),
+    "tasks_of_fullest_slot": ("less", "tasks in the fullest slot"),
     "slot_imbalance": ("less", "tasks in the fullest slot, divided by the mean over slots"),
-    "critical_path": ("less", "exchanges on the longest way from a source"),
-    "exchanged_bytes_per_second": ("less", "bytes/s between tasks, broadcast ones for each reader"),
-    "shuffled_bytes_per_second": ("less", "those of edges that are not forward, which may cross the network"),
-    "remote_bytes_per_second": ("less", "those that are expected to go to another TaskManager"),
+    "critical_path": ("less", "exchanges on the longest path from a source"),
+    "exchanged_bytes_per_second": ("less", "bytes/s between tasks; broadcast counts for each reader"),
+    "shuffled_bytes_per_second": (
+        "less",
+        "bytes/s of edges that are not forward, which may cross the network",
+    ),
+    "remote_bytes_per_second": ("less", "bytes/s expected to go to another TaskManager"),
     "cpu_load": ("", "processor seconds per second, of all tasks"),
     "exchange_cpu_load": (
         "less",
-        "those of them that hand records on: calls, copies, serialisation, exchange",
+        "share of cpu_load for handing records on: calls, copies, serialisation, exchange",
     ),
     "utilisation": (
         "less",
-        "share of its time that a task of the bottleneck works; above 1: too little",
+        "share of its time that a task of the bottleneck works; above 1: overloaded",
     ),
     "slot_utilisation": ("less", "share of its slot's cores that the tasks of the fullest slot use"),
     "network_utilisation": ("less", "share of the TaskManagers' network that is used"),
-    "bottleneck": ("", "the vertex whose tasks work most"),
-    "source_records_per_second": ("", "what sources offer"),
-    "delivered_records_per_second": ("more", "what they emit of it, throttled by backpressure"),
+    "bottleneck": ("", "the vertex with the busiest task"),
+    "source_records_per_second": ("", "records/s offered by sources"),
+    "delivered_records_per_second": ("more", "records/s emitted by sources under backpressure"),
     "sustained_records_per_second": (
         "more",
-        "what sources emit that offer more and more in these proportions",
+        "records/s emitted by sources that offer ever more in these proportions",
     ),
-    "sustained_per_slot": ("more", "the same, divided by slots"),
+    "sustained_per_slot": ("more", "sustained_records_per_second divided by slots"),
     "needed_tasks": ("less", "tasks if each vertex had the parallelism that it needs"),
 }
-"""Columns of plan_metrics beside topology_id and name: which values are better, and what they are."""
+"""Columns of plan_metrics besides topology_id and name: which values are better, and the meaning."""
 
 
 SUSTAINED = "sustained_records_per_second"
@@ -85,15 +90,16 @@ ESTIMATED = ("delivered_records_per_second", SUSTAINED, "sustained_per_slot")
 """Metrics that the cost model estimates with an error."""
 
 MODEL_ERROR = 0.13
-"""Rates of two plans of a job that differ by a smaller share are not told apart: see docs/cost-model.md."""
+"""Rates of two plans of a job that differ by a smaller share count as equal: see docs/cost-model.md."""
 
 MAY_LACK = ("bottleneck", SUSTAINED)
-"""Null where there is no vertex, or where nothing limits a source."""
+"""Null without a vertex, or if nothing limits a source."""
 
 
 class Metrics(NamedTuple):
     """`plans`: one row per topology (see METRICS). `vertices`: one row per job vertex. `edges`: the rate of
-    each stream edge."""
+    each stream edge.
+    """
 
     plans: pl.DataFrame
     vertices: pl.DataFrame
@@ -107,17 +113,18 @@ def plan_metrics(
     network: NetworkOptions,
     constants: Constants = CONSTANTS,
 ) -> Metrics:
-    """Metrics of all topologies. In: NEEDED tables, operator_costs (see operator_costs), the cluster.
+    """Return the metrics of all topologies. In: NEEDED tables, operator_costs (see operator_costs), the
+    cluster.
 
-    A task spends `cpu_nanoseconds_per_record` on each record that arrives at each operator of its chain,
-    and the costs in `constants` on handing it on: a call within a chain; serialisation, deserialisation and a
-    share of a buffer's way between tasks. Tasks of a slot share its cores, and TaskManagers have a network.
-    Records are spread evenly over subtasks, except GLOBAL edges, which the first subtask reads alone, as
-    it does what follows from them along chains and forward edges. Under backpressure, sources get max-min
-    fair rates (see offered_and_levels). The parallelism that a vertex needs is that of DS2: the rate of its
-    input, divided by the true processing rate of one of its tasks, rounded up (Kalavri, Liagouris,
-    Hoffmann, Dimitrova, Forshaw, Roscoe: Three steps is all you need: fast, accurate, automatic scaling
-    decisions for distributed streaming dataflows. OSDI 2018).
+    A task spends `cpu_nanoseconds_per_record` on each record that arrives at each operator of its chain, and
+    the costs in `constants` on handing it on: a call within a chain; serialisation, deserialisation and a
+    share of a buffer's transfer between tasks. Tasks of a slot share its cores, and TaskManagers have a
+    network. Records are spread evenly over subtasks, except on GLOBAL edges: the first subtask reads them
+    alone, and also the resulting records along chains and forward edges. Under backpressure, sources get
+    max-min fair rates (see offered_and_levels). The parallelism that a vertex needs is defined as in DS2: the
+    rate of its input, divided by the true processing rate of one of its tasks, rounded up (Kalavri,
+    Liagouris, Hoffmann, Dimitrova, Forshaw, Roscoe: Three steps is all you need: fast, accurate, automatic
+    scaling decisions for distributed streaming dataflows. OSDI 2018).
     """
     edges = tables["stream_edges"]
     cluster = ModelCluster(constants, task_manager.slots, network.segment_size_bytes)
@@ -151,7 +158,7 @@ def plan_metrics(
 
 
 def operators_of_tables(tables: Tables, costs: pl.DataFrame) -> Operators:
-    """The stream nodes of a plan with their costs."""
+    """Return the stream nodes of a plan with their costs."""
     tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", tasks="parallelism")
     nodes = tables["stream_nodes"].select(TOPOLOGY, "id", "parallelism")
     nodes = look_up(nodes, tables["chained_operators"].select(TOPOLOGY, "node", "vertex"), {"id": "node"})
@@ -164,7 +171,7 @@ def operators_of_tables(tables: Tables, costs: pl.DataFrame) -> Operators:
 
 
 def edges_of_tables(stream_edges: pl.DataFrame, topologies: pl.DataFrame) -> Edges:
-    """The stream edges of a plan."""
+    """Return the stream edges of a plan."""
     reuses = topologies.select(TOPOLOGY, reuses=pl.col("config").map.get(OBJECT_REUSE) == "true")
     edges = look_up(stream_edges, reuses, {}).select(
         TOPOLOGY,
@@ -182,13 +189,15 @@ def edges_of_tables(stream_edges: pl.DataFrame, topologies: pl.DataFrame) -> Edg
 
 
 def slots_of_tables(tables: Tables) -> Slots:
-    """The slots of a plan."""
+    """Return the slots of a plan."""
     alone = tables["stream_edges"].filter(pl.col("partitioner") == "GLOBAL")[TOPOLOGY].to_numpy()
     return kinds_of_slots(tables["execution_slot_sharing_groups"], alone)
 
 
 def _vertices(tables: Tables, arrays: Vertices) -> pl.DataFrame:
-    """One row per job vertex: load, tasks, utilisation of its busiest task, the parallelism it needs."""
+    """Return one row per job vertex with its load, its tasks, the utilisation of its busiest task, and the
+    parallelism it needs.
+    """
     vertices = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
     names = tables["job_vertices"].select(TOPOLOGY, "vertex", "name")
     loads = _frame(arrays, {TOPOLOGY: "topologies", "vertex": "vertices"})
@@ -207,14 +216,14 @@ def _vertices(tables: Tables, arrays: Vertices) -> pl.DataFrame:
 
 
 def _measure_plans(tables: Tables, arrays: Plans) -> pl.DataFrame:
-    """The metrics that follow from rates, with the name of the bottleneck."""
+    """Return the metrics that follow from rates, with the name of the bottleneck."""
     plans = _frame(arrays, {TOPOLOGY: "topologies", "vertex": "bottleneck"})
     names = tables["job_vertices"].select(TOPOLOGY, "vertex", bottleneck="name")
     return look_up(plans, names, {"vertex": "vertex"}).drop("vertex")
 
 
 def _frame(arrays: Vertices | Plans, names: Mapping[str, str]) -> pl.DataFrame:
-    """Arrays as columns; `names` are new names of some."""
+    """Return arrays as columns; `names` maps some fields to other column names."""
     columns = arrays._asdict()
     renamed = {new: columns.pop(old) for new, old in names.items()}
     return pl.DataFrame({**renamed, **columns}).with_columns(
@@ -225,10 +234,10 @@ def _frame(arrays: Vertices | Plans, names: Mapping[str, str]) -> pl.DataFrame:
 def _chains(tables: Tables) -> pl.DataFrame:
     chains = tables["chained_operators"].group_by(TOPOLOGY, "vertex").agg(length=pl.len())
     tasks = tables["execution_job_vertices"].group_by(TOPOLOGY).agg(tasks=pl.col("parallelism").sum())
-    of_chains = chains.group_by(TOPOLOGY).agg(
+    chain_figures = chains.group_by(TOPOLOGY).agg(
         vertices=pl.len(), mean_chain_length=pl.col("length").mean(), longest_chain=pl.col("length").max()
     )
-    return look_up(tasks, of_chains, {})
+    return look_up(tasks, chain_figures, {})
 
 
 def _connections(tables: Tables) -> pl.DataFrame:
@@ -269,19 +278,20 @@ def _slots(tables: Tables, task_manager: TaskManager) -> pl.DataFrame:
 
 
 def _buffers(tables: Tables, network: NetworkOptions) -> pl.DataFrame:
-    """Every task as the one of its vertex that has most channels: an upper bound."""
+    """Count every task like the task of its vertex with the most channels: an upper bound."""
     tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
-    held = tables["network_buffers"].select(TOPOLOGY, "vertex", held=pl.coalesce("announced", "required"))
+    figures = pl.coalesce("announced", "required")
+    buffers = tables["network_buffers"].select(TOPOLOGY, "vertex", buffers=figures)
     counted = (
-        look_up(held, tasks, {"vertex": "vertex"})
+        look_up(buffers, tasks, {"vertex": "vertex"})
         .group_by(TOPOLOGY)
-        .agg(network_buffers=(pl.col("held").cast(pl.Int64) * pl.col("parallelism")).sum())
+        .agg(network_buffers=(pl.col("buffers").cast(pl.Int64) * pl.col("parallelism")).sum())
     )
     return counted.with_columns(network_bytes=pl.col("network_buffers") * network.segment_size_bytes)
 
 
 def fleet_metrics(plans: pl.DataFrame) -> pl.DataFrame:
-    """One row per metric with numbers: sum, mean, quartiles and extremes over all topologies."""
+    """Return the sum, mean, quartiles and extremes over all topologies, one row per numeric metric."""
     numbers = [name for name in METRICS if plans.schema[name].is_numeric()]
     rows = [
         {

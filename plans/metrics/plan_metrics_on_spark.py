@@ -1,4 +1,6 @@
-"""The table plan_metrics of tables in Spark: a walk for rates and loads, aggregates for all else."""
+"""Derive the table plan_metrics in Spark, with a walk for rates and loads and aggregates for
+everything else.
+"""
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
@@ -56,8 +58,8 @@ RATES = pa.schema(
         *(pa.field(name, DOUBLE) for name in _DOUBLES),
     ]
 )
-"""Rows of edges (their key, records_per_second), of vertices (`needed_tasks`: the parallelism that it needs)
-and of plans (`vertex`: the bottleneck, `records_per_second`: of all sources)."""
+"""Rows of edges (their key, records_per_second), of vertices (`needed_tasks`: the needed parallelism) and of
+plans (`vertex`: the bottleneck, `records_per_second`: of all sources)."""
 
 
 def _walk_rates(
@@ -71,9 +73,9 @@ def _walk_rates(
     cluster: ModelCluster,
     partitions: int,
 ) -> DataFrame:
-    """RATES of all topologies, in that many partitions. In: tables of a plan, costs_and_levels.
+    """Return RATES of all topologies, in `partitions` partitions. In: tables of a plan, costs_and_levels.
 
-    Spark has to have the settings that planning relies on. Only numbers and flags go through the walk.
+    The session must have the settings that planning relies on. Only numbers and flags go through the walk.
     """
     reuses = F.coalesce(F.col("config")[OBJECT_REUSE] == "true", F.lit(False)).alias("reuses")
     nodes, chains, operator_costs, tasks, jobs, slots, edges = (
@@ -82,7 +84,7 @@ def _walk_rates(
             stream_nodes.select(TOPOLOGY, "id", "parallelism"),
             chained_operators.select(TOPOLOGY, "node", F.col("vertex").alias("in_vertex")),
             costs.select(TOPOLOGY, "id", *COST_COLUMNS),
-            execution_job_vertices.select(TOPOLOGY, "vertex", F.col("parallelism").alias("of_vertex")),
+            execution_job_vertices.select(TOPOLOGY, "vertex", F.col("parallelism").alias("vertex_tasks")),
             topologies.select(TOPOLOGY, reuses),
             execution_slot_sharing_groups.select(
                 TOPOLOGY, "vertex", "subtask", "execution_slot_sharing_group"
@@ -93,7 +95,7 @@ def _walk_rates(
     nodes = join_local(nodes, chains, {"id": "node"}, "left")
     nodes = join_local(nodes, operator_costs, {"id": "id"})
     nodes = join_local(nodes, tasks, {"id": "vertex"}, "left")
-    shared = F.coalesce("of_vertex", F.lit(1)).alias("tasks")
+    shared = F.coalesce("vertex_tasks", F.lit(1)).alias("tasks")
     vertex = F.coalesce("in_vertex", F.lit(NO_VERTEX)).alias("vertex")
     compact = nodes.select(TOPOLOGY, "id", vertex, "parallelism", shared, *COST_COLUMNS)
     tag = F.when(F.col("output_tag").isNull(), F.lit(0)).otherwise(F.xxhash64("output_tag")).alias("tag")
@@ -116,7 +118,7 @@ def _walk_rates(
 def rates_of_topologies(
     cluster: ModelCluster, nodes: pa.Table, edges: pa.Table, tasks: pa.Table
 ) -> Iterator[pa.RecordBatch]:
-    """RATES of whole topologies."""
+    """Yield RATES of whole topologies."""
     edge_arrays = edges_of(lambda name: np.asarray(edges.column(name)))
     steady_state = rates_and_loads(
         operators_of(lambda name: np.asarray(nodes.column(name))),
@@ -164,8 +166,9 @@ Tables = Mapping[str, DataFrame]
 
 
 class Metrics(NamedTuple):
-    """As of plans.metrics.plan_metrics. All of it is derived from `kept`, the rows of the walk, which the
-    caller frees."""
+    """As plans.metrics.plan_metrics.Metrics. All tables are derived from `kept`, the rows of the walk, which
+    the caller frees.
+    """
 
     plans: DataFrame
     vertices: DataFrame
@@ -181,10 +184,10 @@ def plan_metrics(
     partitions: int,
     constants: Constants = CONSTANTS,
 ) -> Metrics:
-    """The rows of plans.metrics.plan_metrics. In: NEEDED tables, costs_and_levels, the cluster.
+    """Return the rows of plans.metrics.plan_metrics. In: NEEDED tables, costs_and_levels, the cluster.
 
-    The walk has run when this returns, in that many partitions, with the settings that planning relies on.
-    What is counted for each topology is counted in partitions first; only counts are shuffled.
+    The walk has run when this returns, in `partitions` partitions, with the settings that planning relies on.
+    Counts per topology are computed within partitions first; only counts are shuffled.
     """
     rates = cut_lineage(
         _walk_rates(
@@ -322,10 +325,11 @@ def _managed(tables: Tables) -> DataFrame:
 
 
 def _buffers(tables: Tables, network: NetworkOptions) -> DataFrame:
-    """Every task as the one of its vertex that has most channels: an upper bound."""
+    """Count every task like the task of its vertex with the most channels: an upper bound."""
     key = [TOPOLOGY, "vertex"]
     tasks = tables["execution_job_vertices"].select(*key, "parallelism")
-    held = tables["network_buffers"].select(*key, F.coalesce("announced", "required").alias("held"))
-    buffers = F.sum(F.col("held").cast("long") * F.col("parallelism")).alias("network_buffers")
-    counted = held.join(tasks, key).groupBy(TOPOLOGY).agg(buffers)
+    figures = F.coalesce("announced", "required").alias("figure")
+    vertex_buffers = tables["network_buffers"].select(*key, figures)
+    buffers = F.sum(F.col("figure").cast("long") * F.col("parallelism")).alias("network_buffers")
+    counted = vertex_buffers.join(tasks, key).groupBy(TOPOLOGY).agg(buffers)
     return counted.withColumn("network_bytes", F.col("network_buffers") * network.segment_size_bytes)

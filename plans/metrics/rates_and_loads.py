@@ -1,7 +1,6 @@
-"""Rates of edges, loads of vertices and what follows from them for each topology, over arrays.
+"""Rates of edges, loads of vertices and derived figures per topology, over arrays, for both planners.
 
-Both planners call it. Floats are added up in the order of ids, so the same plan gives the same bits, however
-its rows come.
+Floats are summed in the order of ids, so the same plan gives the same bits in any order of rows.
 """
 
 import json
@@ -20,7 +19,7 @@ from penstock.plans.metrics.fill_progressively import (
     TOLERANCE,
     FlowGraph,
     Limits,
-    Offered,
+    OfferedFlow,
     offered_and_levels,
 )
 from penstock.plans.metrics.operator_costs import MOST, selectivity_of_levels
@@ -35,8 +34,7 @@ from penstock.plans.metrics.plan_arrays import (
     Vertices,
 )
 
-# Costs of handing a record on, and the capacity of slots and TaskManagers: the terms of the cost
-# model.
+# Costs of handing a record on, and the capacity of slots and TaskManagers: the terms of the cost model.
 
 
 NANOSECOND = 1e-9
@@ -46,7 +44,7 @@ CORES = "cores"
 
 
 class Term(NamedTuple):
-    """One constant of the model. `low` and `high`: its quartiles, or the bounds of what is assumed."""
+    """One constant of the model. `low` and `high`: its quartiles, or the bounds of an assumption."""
 
     value: float
     low: float
@@ -73,7 +71,7 @@ TERMS: dict[str, Term] = {
     ),
     "deserialise_ns_per_byte": Term(0.07, 0.0, 0.13, "ns/byte", "the same, for each byte", _FLINK),
     "route_ns": Term(
-        *(40.0, 20.0, 60.0, "ns/record"), "a record's channel is chosen, where an edge is not forward", _FLINK
+        *(40.0, 20.0, 60.0, "ns/record"), "a record's channel is chosen, if the edge is not forward", _FLINK
     ),
     "handover_ns_per_buffer": Term(
         *(5_000.0, 1_000.0, 50_000.0, "ns/buffer"),
@@ -82,7 +80,7 @@ TERMS: dict[str, Term] = {
     ),
     "remote_ns_per_byte": Term(
         *(1.0, 0.3, 14.0, "ns/byte"),
-        "network threads send and receive, where tasks are in different TaskManagers",
+        "network threads send and receive, if tasks are in different TaskManagers",
         "assumed: a core moves 1 GB/s over TCP, both ends together",
     ),
     "network_bytes_per_second": Term(
@@ -123,12 +121,13 @@ class Constants(NamedTuple):
 
 
 CONSTANTS = Constants(**{name: term.value for name, term in TERMS.items()})
-"""What the model takes where nothing else is given."""
+"""The model's default constants."""
 
 
-class HandingOn(NamedTuple):
-    """What handing a record on costs, for each edge: nanoseconds of a call in a chain, of sending and of
-    receiving; nanoseconds of network threads and bytes, if the record crosses TaskManagers."""
+class HandoverCosts(NamedTuple):
+    """Costs of handing a record on, per edge: nanoseconds of a call in a chain, of sending and of receiving;
+    nanoseconds of network threads and bytes, if the record crosses TaskManagers.
+    """
 
     call: Floats
     send: Floats
@@ -137,11 +136,11 @@ class HandingOn(NamedTuple):
     size: Floats
 
 
-def cost_handing_on(terms: Constants, buffer_bytes: int, size: Floats, edges: Edges) -> HandingOn:
-    """The costs of each edge, whether it is chained or not. `size`: bytes of its records."""
+def handover_costs(terms: Constants, buffer_bytes: int, size: Floats, edges: Edges) -> HandoverCosts:
+    """Return the costs of each edge, both if it is chained and if not. `size`: bytes of its records."""
     handover = terms.handover_ns_per_buffer / buffer_bytes * size / 2
     send = terms.serialise_ns + terms.serialise_ns_per_byte * size + handover
-    return HandingOn(
+    return HandoverCosts(
         call=terms.call_ns + np.where(edges.reuses, 0.0, terms.copy_ns + terms.copy_ns_per_byte * size),
         send=send + np.where(edges.forward, 0.0, terms.route_ns),
         receive=terms.deserialise_ns + terms.deserialise_ns_per_byte * size + handover,
@@ -151,12 +150,12 @@ def cost_handing_on(terms: Constants, buffer_bytes: int, size: Floats, edges: Ed
 
 
 def read_constants(path: Path) -> Constants:
-    """Constants of a JSON file, as `penstock metrics --calibrate` writes it; those that it lacks are
-    CONSTANTS.
+    """Read constants from a JSON file in the format of `penstock metrics --calibrate`; CONSTANTS for missing
+    ones.
 
-    The file is {"terms": {name: {"value": number, ...}}}, or {name: number}. Raises InputError for a file
-    that cannot be read, names that are no term, units other than the term's, and values that are no numbers
-    above 0 (of costs: at least 0).
+    The file is {"terms": {name: {"value": number, ...}}}, or {name: number}. Raises InputError for an
+    unreadable file, unknown names, units other than the term's, and values that are not numbers above 0 (for
+    costs: at least 0).
     """
     try:
         document: Any = json.loads(path.read_text(encoding="utf-8-sig"))
@@ -167,20 +166,20 @@ def read_constants(path: Path) -> Constants:
 
 
 def constants_of(document: Any, where: str) -> Constants:
-    """Constants of what a file of them holds; `where` is named in errors.
+    """Return the constants in the content of a file; `where` is named in errors.
 
     Raises InputError as read_constants.
     """
     terms = document.get("terms", document) if isinstance(document, Mapping) else None
     if not isinstance(terms, Mapping):
-        raise InputError(f"{where}: found {type(document).__name__}, allowed an object of terms")
+        raise InputError(f"{where} must be an object of terms, got {type(document).__name__}")
     values = {}
     for name, entry in terms.items():
         if name not in TERMS:
-            raise InputError(f"{where}: found the term {name!r}, allowed {', '.join(TERMS)}")
+            raise InputError(f"{where}: terms must be {', '.join(TERMS)}, got {name!r}")
         unit = entry.get("unit", TERMS[name].unit) if isinstance(entry, Mapping) else TERMS[name].unit
         if unit != TERMS[name].unit:
-            raise InputError(f"{where}: {name}: found the unit {unit!r}, allowed {TERMS[name].unit}")
+            raise InputError(f"{where}: the unit of {name} must be {TERMS[name].unit}, got {unit!r}")
         value = entry.get("value") if isinstance(entry, Mapping) else entry
         values[name] = _checked(where, name, value)
     return CONSTANTS._replace(**values)
@@ -191,27 +190,29 @@ def _checked(where: str, name: str, value: Any) -> float:
     capacity = name in (SLOT_CORES, CORES, "network_bytes_per_second")
     if not is_number or not value >= 0 or (capacity and value == 0) or (not capacity and value > 1e12):
         allowed = "a number above 0" if capacity else "0 to 1e12"
-        raise InputError(f"{where}: {name}: found {value!r}, allowed {allowed}")
+        raise InputError(f"{where}: {name} must be {allowed}, got {value!r}")
     try:
         return float(value)
     except OverflowError:
-        return inf  # a capacity so large is no limit
+        return inf  # so large a capacity does not limit anything
 
 
 MOST_NEEDED = 2**31 - 1
-"""The largest parallelism that a vertex is said to need."""
+"""The largest parallelism reported as needed."""
 
 
 class ModelCluster(NamedTuple):
-    """The cluster that a plan runs on: constants, slots per TaskManager, bytes of a network buffer."""
+    """The constants of a plan's cluster, its slots per TaskManager, and its bytes per network buffer."""
 
     constants: Constants
     slots: int
     buffer_bytes: int
 
 
-class Sorted(NamedTuple):
-    """Nodes by (topology, id), edges by target and input; places of the edges' ends; the order of edges."""
+class SortedGraph(NamedTuple):
+    """Nodes by (topology, id), edges by target and input; positions of the edges' ends; the
+    order of edges.
+    """
 
     nodes: Operators
     edges: Edges
@@ -225,13 +226,14 @@ class Sorted(NamedTuple):
 
 
 def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: ModelCluster) -> SteadyState:
-    """The steady state of graphs without cycles, for the offered rates and for those under backpressure.
+    """Return the steady state of graphs without cycles, for the offered rates and for rates under
+    backpressure.
 
-    An operator emits its records times `selectivity`, MOST a second at most. Every edge that reads an output
-    gets all of its records; side outputs divide them, an equal share each. A record of a broadcast edge
-    counts once for each subtask that reads it. Subtasks share the records of an edge evenly; what the first
-    one reads alone stays with it along chains and forward edges. Operators that no source leads to, and those
-    on or after a cycle, get no records. Raises ValueError for an edge without its nodes (see positions).
+    An operator emits its records times `selectivity`, at most MOST per second. Every edge that reads an
+    output gets all of its records; side outputs divide them equally. A record of a broadcast edge counts once
+    for each subtask that reads it. Subtasks share the records of an edge evenly; records that only the first
+    one reads stay with it along chains and forward edges. Operators that no source reaches, and operators on
+    or after a cycle, get no records. Raises ValueError for an edge without its nodes (see positions).
     """
     order = sort_by_input(operators, edges)
     nodes = order.nodes
@@ -244,8 +246,8 @@ def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: M
     task_managers = count_task_managers(order, slots, cluster.slots)
     remote = remote_shares(order, slots, task_managers)
     size = nodes.record_bytes[order.source]
-    handing_on = cost_handing_on(cluster.constants, cluster.buffer_bytes, size, order.edges)
-    graph = graph_of_flows(order, slots, handing_on, emitted, shares, copies, remote)
+    handover = handover_costs(cluster.constants, cluster.buffer_bytes, size, order.edges)
+    graph = graph_of_flows(order, slots, handover, emitted, shares, copies, remote)
     offered = offered_and_levels(graph, task_managers, limits_of(cluster.constants))
 
     in_given_order = np.empty_like(offered.along)
@@ -258,8 +260,8 @@ def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: M
     )
 
 
-def sort_by_input(operators: Operators, edges: Edges) -> Sorted:
-    """Both in the order in which floats are added up. Raises ValueError for an edge without its nodes."""
+def sort_by_input(operators: Operators, edges: Edges) -> SortedGraph:
+    """Sort both in the order in which floats are summed. Raises ValueError for an edge without its nodes."""
     by_id = np.lexsort((operators.ids, operators.topologies))
     nodes = Operators(**{name: column[by_id] for name, column in operators._asdict().items()})
     position = positions(nodes.topologies, nodes.ids)
@@ -270,7 +272,7 @@ def sort_by_input(operators: Operators, edges: Edges) -> Sorted:
     heads = np.full(len(nodes.ids), NO_VERTEX, np.int64)
     in_vertex = nodes.vertices != NO_VERTEX
     heads[in_vertex] = position(nodes.topologies[in_vertex], nodes.vertices[in_vertex])
-    return Sorted(
+    return SortedGraph(
         nodes,
         ordered,
         position(ordered.topologies, ordered.sources),
@@ -283,14 +285,16 @@ def sort_by_input(operators: Operators, edges: Edges) -> Sorted:
     )
 
 
-def copies_read(order: Sorted) -> Floats:
-    """The number of subtasks that read each record of an edge."""
+def copies_read(order: SortedGraph) -> Floats:
+    """Return the number of subtasks that read each record of an edge."""
     readers = np.maximum(order.nodes.parallelism, 1)[order.target]
     return np.where(order.edges.broadcast, readers, 1).astype(np.float64)
 
 
-def shares_of_outputs(order: Sorted) -> Floats:
-    """The part of its producer's records that an edge gets: all of its output, which is one of `outputs`."""
+def shares_of_outputs(order: SortedGraph) -> Floats:
+    """Return the part of its producer's records that an edge gets, which is all of its output among
+    `outputs`.
+    """
     tags = order.edges.tags
     if not tags.any():
         return np.ones(len(tags), np.float64)
@@ -301,23 +305,23 @@ def shares_of_outputs(order: Sorted) -> Floats:
     return 1.0 / outputs[order.source]
 
 
-def count_task_managers(order: Sorted, slots: Slots, slots_of_each: int) -> Floats:
-    """The number of TaskManagers of each topology, all of them full except the last."""
+def count_task_managers(order: SortedGraph, slots: Slots, slots_of_each: int) -> Floats:
+    """Return the number of TaskManagers per topology, all of them full except the last."""
     counted = np.zeros(len(order.starts), np.int64)
     counted[_numbers(order, slots.counted_topologies)] = slots.counts
     return np.maximum((counted + slots_of_each - 1) // slots_of_each, 1).astype(np.float64)
 
 
-def _numbers(order: Sorted, topologies: Ints) -> Ints:
-    """The place of each topology among those of the nodes."""
+def _numbers(order: SortedGraph, topologies: Ints) -> Ints:
+    """Return the position of each topology among the nodes' topologies."""
     return np.searchsorted(order.nodes.topologies[order.starts], topologies)
 
 
-def remote_shares(order: Sorted, slots: Slots, task_managers: Floats) -> Floats:
-    """The part of an edge's records that is expected to go to another TaskManager.
+def remote_shares(order: SortedGraph, slots: Slots, task_managers: Floats) -> Floats:
+    """Return the part of an edge's records that is expected to go to another TaskManager.
 
-    Subtasks of the same number that are in the same slot exchange the records of a forward edge there; all
-    others are taken to be in any of the TaskManagers.
+    Subtasks of the same number in the same slot exchange the records of a forward edge locally; all others
+    are assumed to be in any of the TaskManagers.
     """
     signatures = np.arange(-1, -1 - len(order.nodes.ids), -1)
     place = positions(order.nodes.topologies, order.nodes.ids)
@@ -328,27 +332,27 @@ def remote_shares(order: Sorted, slots: Slots, task_managers: Floats) -> Floats:
 
 
 def graph_of_flows(
-    order: Sorted,
+    order: SortedGraph,
     slots: Slots,
-    handing_on: HandingOn,
+    handover: HandoverCosts,
     emitted: Floats,
     shares: Floats,
     copies: Floats,
     remote: Floats,
 ) -> FlowGraph:
-    """The input of the loop. `emitted`: records per record in; `remote`: see remote_shares."""
+    """Return the input of the loop. `emitted`: records per record in; `remote`: see remote_shares."""
     nodes, edges, count = order.nodes, order.edges, len(order.nodes.ids)
-    chained, network = edges.chained, handing_on.network * remote / 2
-    handed_on = np.where(chained, handing_on.call, handing_on.send)
+    chained, network = edges.chained, handover.network * remote / 2
+    handed_on = np.where(chained, handover.call, handover.send)
 
     def emits(costs: Floats) -> Floats:
-        """The cost of a node's outputs for each record that arrives."""
+        """Return the cost of a node's outputs per arriving record."""
         return emitted * np.bincount(order.source, weights=shares * costs, minlength=count)
 
     alone = np.where(edges.alone, 1 - 1 / nodes.tasks[order.target], 0.0)
     outputs = np.argsort(order.source, kind="stable")
     place = positions(nodes.topologies, nodes.ids)
-    of_members = slots.topologies[slots.kinds]
+    member_topologies = slots.topologies[slots.kinds]
     return FlowGraph(
         first_node=np.append(order.starts, count),
         heads=order.heads,
@@ -357,7 +361,7 @@ def graph_of_flows(
         emitted=emitted,
         seconds=(nodes.cpu_nanoseconds_per_record + emits(handed_on)) * NANOSECOND,
         background=emits(network * copies) * NANOSECOND,
-        sent=emits(handing_on.size * copies * remote),
+        sent=emits(handover.size * copies * remote),
         first_input=_firsts(order.target, count),
         source=order.source,
         copies=copies,
@@ -365,25 +369,25 @@ def graph_of_flows(
         leaves=(~chained).astype(np.int64),
         stays=(chained | edges.forward).astype(np.int64),
         unshared=alone,
-        edge_seconds=np.where(chained, 0.0, handing_on.receive) * NANOSECOND,
+        edge_seconds=np.where(chained, 0.0, handover.receive) * NANOSECOND,
         edge_background=network * NANOSECOND,
         outputs=outputs,
         first_output=_firsts(order.source, count),
         target=order.target,
         first_kind=_firsts(_numbers(order, slots.topologies), len(order.starts)),
         first_member=_firsts(slots.kinds, len(slots.topologies)),
-        members=place(of_members, slots.vertices),
+        members=place(member_topologies, slots.vertices),
         is_first=slots.first.astype(np.int64),
     )
 
 
 def _firsts(numbers: Ints, count: int) -> Ints:
-    """The starts of each number's rows, which are sorted by number, and the end."""
+    """Return the start of each number's rows, which are sorted by number, and the end."""
     return np.append(sums_before(np.bincount(numbers, minlength=count)), len(numbers)).astype(np.int64)
 
 
 def limits_of(terms: Constants) -> Limits:
-    """The constants that limit rates."""
+    """Return the constants that limit rates."""
 
     def only(number: float) -> Floats:
         return np.array([number], np.float64)
@@ -399,7 +403,7 @@ def limits_of(terms: Constants) -> Limits:
     )
 
 
-def _vertices(order: Sorted, offered: Offered) -> Vertices:
+def _vertices(order: SortedGraph, offered: OfferedFlow) -> Vertices:
     heads = order.is_head
     load, nodes = offered.load[heads], order.nodes
     return Vertices(
@@ -413,29 +417,29 @@ def _vertices(order: Sorted, offered: Offered) -> Vertices:
 
 
 def _plans(
-    order: Sorted,
+    order: SortedGraph,
     terms: Constants,
-    offered: Offered,
+    offered: OfferedFlow,
     vertices: Vertices,
     copies: Floats,
     task_managers: Floats,
 ) -> Plans:
     nodes, number, starts = order.nodes, order.number, order.starts
-    of_vertices = number[order.is_head]
+    vertex_topologies = number[order.is_head]
     moved = offered.along * nodes.record_bytes[order.source] * copies
     leaves = ~order.edges.chained
     crossing = leaves & ~order.edges.forward
-    busiest = np.lexsort((-vertices.utilisation, of_vertices))
-    busiest = busiest[np.flatnonzero(np.diff(of_vertices, prepend=-1))]
+    busiest = np.lexsort((-vertices.utilisation, vertex_topologies))
+    busiest = busiest[np.flatnonzero(np.diff(vertex_topologies, prepend=-1))]
     utilisation, bottleneck = np.zeros(len(starts)), np.full(len(starts), NO_VERTEX)
-    utilisation[of_vertices[busiest]] = vertices.utilisation[busiest]
-    bottleneck[of_vertices[busiest]] = vertices.vertices[busiest]
+    utilisation[vertex_topologies[busiest]] = vertices.utilisation[busiest]
+    bottleneck[vertex_topologies[busiest]] = vertices.vertices[busiest]
 
     def summed(numbers: Ints, values: Floats) -> Floats:
         return np.bincount(numbers, weights=values, minlength=len(starts)).astype(np.float64)
 
     own = offered.arriving * nodes.cpu_nanoseconds_per_record * NANOSECOND
-    cpu_load = summed(of_vertices, vertices.cpu_load)
+    cpu_load = summed(vertex_topologies, vertices.cpu_load)
     rates = np.where(nodes.records_per_second > 0, nodes.records_per_second, 0.0)
     raised = np.where(rates > 0, offered.level, 0.0)
     with np.errstate(over="ignore"):
@@ -456,5 +460,7 @@ def _plans(
         source_records_per_second=summed(number, nodes.records_per_second),
         delivered_records_per_second=summed(number, rates * np.minimum(raised, 1.0)),
         sustained_records_per_second=sustained,
-        needed_tasks=summed(of_vertices, vertices.needed_parallelism.astype(np.float64)).astype(np.int64),
+        needed_tasks=summed(vertex_topologies, vertices.needed_parallelism.astype(np.float64)).astype(
+            np.int64
+        ),
     )

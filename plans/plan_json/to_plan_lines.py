@@ -1,4 +1,4 @@
-"""Plan JSON lines (docs/plan-json.md) from the tables of a plan."""
+"""Write plan JSON lines (docs/plan-json.md) from the tables of a plan."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html.entities import codepoint2name
@@ -26,11 +26,11 @@ from penstock.plans.plan_json.to_topology_lines import (
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Kind
 
-# The two views of a plan that Flink has: its REST API's plan of the JobGraph, and getExecutionPlan().
+# Flink's two views of a plan: its REST API's plan of the JobGraph, and getExecutionPlan().
 
 
 _EMPTY = '"error":"RuntimeException","message":"JSON plan creation failed"'
-"""What Flink says to a job without operators. Source: StreamGraph.getStreamingPlanAsJSON."""
+"""Flink's response for a job without operators. Source: StreamGraph.getStreamingPlanAsJSON."""
 
 
 def view_lines(tables: Tables, view: Parts) -> pl.DataFrame:
@@ -66,13 +66,13 @@ FLINK_PLAN_COLUMNS = {
     "job_edges": (TOPOLOGY, "target_vertex", "input_index", "source_vertex", "data_set_id", "ship_strategy"),
     "intermediate_data_sets": (TOPOLOGY, "vertex", "data_set_id", "result_partition_type"),
 }
-"""The columns that to_flink_plan_lines reads, by table."""
+"""The columns read by to_flink_plan_lines, by table."""
 
 
 def to_flink_plan_lines(tables: Tables) -> pl.DataFrame:
     """(name, line): one row per planned topology and one per row of `rejected`, in the order of the tables.
 
-    `jid` is left out: Flink draws it. Raises NotEnoughMemoryError as describe_vertices.
+    `jid` is omitted, because Flink draws it at random. Raises NotEnoughMemoryError as describe_vertices.
     Source: org.apache.flink.runtime.jobgraph.jsonplan.JsonPlanGenerator.
     """
     vertices = join_topology(
@@ -121,14 +121,14 @@ EXECUTION_PLAN_COLUMNS = {
     "stream_nodes": (TOPOLOGY, "id", "name", "description", "parallelism", "among_sources"),
     "stream_edges": (TOPOLOGY, "source", "target", "in_index", "partitioner"),
 }
-"""The columns that to_execution_plan_lines reads, by table."""
+"""The columns read by to_execution_plan_lines, by table."""
 
 
 def to_execution_plan_lines(tables: Tables) -> pl.DataFrame:
     """(name, line): one row per planned topology and one per row of `rejected`, in the order of the tables.
 
-    Nodes are in the order of their ids, sinks last.
-    Source: org.apache.flink.streaming.api.graph.JSONGenerator.
+    Nodes are in the order of their ids, sinks last. Source:
+    org.apache.flink.streaming.api.graph.JSONGenerator.
     """
     nodes = join_topology(tables["stream_nodes"], _sinks(tables), {"id": "sink_id"}, "left")
     nodes = join_topology(nodes, _predecessors(tables["stream_edges"]), {"id": "target"}, "left")
@@ -151,7 +151,7 @@ def to_execution_plan_lines(tables: Tables) -> pl.DataFrame:
 def _predecessors(edges: pl.DataFrame) -> pl.DataFrame:
     """(topology_id, target, predecessors): the inputs of a node as a JSON list."""
     members = values(edges, id="source", ship_strategy="partitioner")
-    # JSONGenerator counts the entry before it asks whether it is the first: all are "second".
+    # JSONGenerator counts the entry before it checks for the first: all are "second".
     members["side"] = pl.lit('"second"')
     lists = json_lists(edges, [TOPOLOGY, "target"], ["in_index"], json_object(members))
     return lists.rename({"json": "predecessors"})
@@ -177,23 +177,25 @@ def _sinks(tables: Tables) -> pl.DataFrame:
 
 
 LONGEST_DESCRIPTION = 1 << 28
-"""Characters. The tree of a chain of n operators has 3 n² / 2: some 13,000 operators."""
+"""The most characters. The tree of a chain of n operators has 3 n² / 2, so the limit is at some 13,000
+operators."""
 
 _AS_HTML = {chr(code): f"&{name};" for code, name in codepoint2name.items()} | {
     "\n": "<br/>",
     "\\": "&#92;",
 }
-"""As org.apache.commons.text.StringEscapeUtils.escapeHtml4, and what JsonPlanGenerator replaces after it."""
+"""As org.apache.commons.text.StringEscapeUtils.escapeHtml4, and the replacements of JsonPlanGenerator after
+it."""
 
 SHOWN = pl.coalesce("description", "name")
-"""What Flink shows of a stream node: Transformation.getDescription, which is its name at first."""
+"""Flink's description of a stream node: Transformation.getDescription, by default the name."""
 
 Children = Sequence[Sequence[int]]
 Describe = Callable[[int, Children, Sequence[str]], Iterator[str]]
 
 
 def describe_vertices(tables: Tables) -> pl.DataFrame:
-    """`job_vertices` with `description`, HTML, in the vertex_description_mode of the job.
+    """Return `job_vertices` with `description`, HTML, in the vertex_description_mode of the job.
 
     Raises NotEnoughMemoryError if a description would be longer than LONGEST_DESCRIPTION.
     """
@@ -217,7 +219,9 @@ def describe_vertices(tables: Tables) -> pl.DataFrame:
 
 
 def _with_chained_sources(names: list[str], edges: pl.DataFrame) -> list[str]:
-    """The descriptions of all nodes, those of multiple-input heads with the sources that run inside them."""
+    """Return the descriptions of all nodes; those of multiple-input heads include the sources that run
+    inside.
+    """
     sources: dict[int, list[str]] = {}
     inside = edges.filter(pl.col("chained_source")).sort("target_row", "in_index")
     for source, target in inside.select("source_row", "target_row").iter_rows():
@@ -229,7 +233,7 @@ def _with_chained_sources(names: list[str], edges: pl.DataFrame) -> list[str]:
 
 
 def _tree(head: int, children: Children, texts: Sequence[str]) -> Iterator[str]:
-    """One line per operator, indented by its depth."""
+    """Yield one line per operator, indented by its depth."""
     characters = 0
     waiting = [(head, "", "")]
     while waiting:
@@ -237,7 +241,7 @@ def _tree(head: int, children: Children, texts: Sequence[str]) -> Iterator[str]:
         characters += len(prefix) + len(texts[node])
         if characters > LONGEST_DESCRIPTION:
             raise NotEnoughMemoryError(
-                f"the chain of {texts[head]!r} is too long for Flink's description of it as a tree",
+                f"the chain of {texts[head]!r} is too long to describe it as a tree, as Flink does",
                 "set pipeline.vertex-description-mode to CASCADING, and plan again",
             )
         yield f"{prefix}{texts[node]}\n"
@@ -248,7 +252,7 @@ def _tree(head: int, children: Children, texts: Sequence[str]) -> Iterator[str]:
 
 
 def _cascade(head: int, children: Children, texts: Sequence[str]) -> Iterator[str]:
-    """All operators on one line: a -> (b -> c , d)."""
+    """Yield all operators on one line: a -> (b -> c , d)."""
     waiting: list[int | str] = [head]
     while waiting:
         part = waiting.pop()
@@ -270,11 +274,11 @@ _DESCRIBE: dict[str, Describe] = {"TREE": _tree, "CASCADING": _cascade}
 
 
 class Section(NamedTuple):
-    """One key of a plan line: written where the plan has all of `tables`."""
+    """One key of a plan line, written if the plan has all of `tables`."""
 
     key: str
     tables: tuple[str, ...]
-    empty: str  #: of a topology without operators
+    empty: str  #: value for a topology without operators
 
 
 SECTIONS = (
@@ -323,7 +327,7 @@ _EDGE = [TOPOLOGY, "target_vertex", "input_index"]
 def to_plan_lines(tables: Tables) -> pl.DataFrame:
     """(name, line): one row per planned topology and one per row of `rejected`, in the order of the tables.
 
-    `tables`: those of plans.tables; a layer without tables is left out.
+    `tables`: tables of plans.tables; a layer without tables is omitted.
     """
     topologies, rejected = tables["topologies"], tables["rejected"]
     planned = topologies.with_columns(pl.int_range(pl.len()).alias("place"))
@@ -341,9 +345,10 @@ def to_plan_lines(tables: Tables) -> pl.DataFrame:
 
 
 def plan_line_in_pieces(tables: Mapping[str, pl.LazyFrame]) -> Iterator[str]:
-    """The line of the only topology, which was planned; the tables of one section at a time are in memory.
+    """Yield the line of the only topology, which was planned; the tables of one section at a time are in
+    memory.
 
-    `tables`: as of to_plan_lines, with the rows of that topology.
+    `tables`: as for to_plan_lines, with the rows of that topology.
     """
     name = tables["topologies"].select(quoted(pl.col("name"))).collect().item()
     yield f'{{"name":{name}'
@@ -360,12 +365,12 @@ def _collected(tables: Mapping[str, pl.LazyFrame], names: Sequence[str]) -> Tabl
 
 def _stream_graph(tables: Tables) -> Parts:
     nodes, edges = tables["stream_nodes"], tables["stream_edges"]
-    of_node = json_object(values(nodes, *NODE_KEYS), keep_nulls=True)
-    of_edge = json_object(values(edges, *EDGE_KEYS), keep_nulls=True)
+    node_json = json_object(values(nodes, *NODE_KEYS), keep_nulls=True)
+    edge_json = json_object(values(edges, *EDGE_KEYS), keep_nulls=True)
     yield '{"nodes":['
-    yield from listed(nodes, ["id"], of_node)
+    yield from listed(nodes, ["id"], node_json)
     yield '],"edges":['
-    yield from listed(edges, ["source", "out_index"], of_edge)
+    yield from listed(edges, ["source", "out_index"], edge_json)
     yield "]}"
 
 
@@ -375,7 +380,7 @@ def _job_graph(tables: Tables) -> Parts:
     pair = in_list(pl.concat_str(*ids.values(), separator=",", ignore_nulls=True))
     placed = operators.filter(pl.col("operator_order").is_not_null())
     data_sets = tables["intermediate_data_sets"]
-    of_data_set = values(
+    data_set_values = values(
         data_sets,
         "distribution",
         "broadcast",
@@ -386,7 +391,7 @@ def _job_graph(tables: Tables) -> Parts:
     lists = {
         "operator_ids": json_lists(placed, _VERTEX, ["operator_order"], pair),
         "operators": _operators(operators),
-        "outputs": json_lists(data_sets, _VERTEX, ["output_index"], json_object(of_data_set)),
+        "outputs": json_lists(data_sets, _VERTEX, ["output_index"], json_object(data_set_values)),
         "inputs": _inputs(tables["job_edges"], vertices),
     }
     own = values(
@@ -471,12 +476,12 @@ def _gates(tables: Tables) -> pl.DataFrame:
 
 
 def _range(first: str, last: str) -> pl.Expr:
-    """One list per subtask, of the one range that it reads."""
+    """One list per subtask, of the single range that it reads."""
     return pl.concat_str(pl.lit("[["), first, pl.lit(","), last, pl.lit("]]"))
 
 
 def _continued(own: str, *lists: str) -> pl.Expr:
-    """The JSON object `own` with further members, JSON lists that are empty where they are null."""
+    """Extend the JSON object `own` by further members, JSON lists that are empty if null."""
     parts = [part for name in lists for part in (pl.lit(f',"{name}":'), pl.col(name).fill_null("[]"))]
     return pl.concat_str(pl.col(own).str.head(-1), *parts, pl.lit("}"))
 

@@ -1,4 +1,4 @@
-"""The topologies of a plan as topology lines (docs/topology-files.md), which `plan` takes back."""
+"""Write the topologies of a plan as topology lines (docs/topology-files.md), which `plan` accepts again."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
@@ -18,7 +18,7 @@ from penstock.plans.topology.operator_rules import (
 )
 from penstock.plans.vocabulary import TopologyForm
 
-# JSON as expressions over columns, and parts of lines put together.
+# JSON as expressions over columns, and assembly of lines from parts.
 
 
 _ESCAPES = {chr(code): f"\\u{code:04X}" for code in range(0x20)} | {
@@ -30,18 +30,22 @@ _ESCAPES = {chr(code): f"\\u{code:04X}" for code in range(0x20)} | {
     '"': '\\"',
     "\\": "\\\\",
 }
-_ROWS_OF_A_PIECE = 8_192
+_ROWS_PER_PIECE = 8_192
 _VALUES_AT_ONCE = 131_072
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
 
 
 def quoted(text: pl.Expr) -> pl.Expr:
-    """Strings as JSON strings: Jackson escapes control characters, quotes and backslashes, no others."""
+    """Return strings as JSON strings; like Jackson, it escapes only control characters, quotes and
+    backslashes.
+    """
     return pl.concat_str(pl.lit('"'), text.str.replace_many(_ESCAPES), pl.lit('"'))
 
 
 def values(rows: pl.DataFrame, *names: str, **renamed: str) -> dict[str, pl.Expr]:
-    """JSON values of columns of `rows` that are strings, numbers or booleans; those renamed come first."""
+    """Return JSON values of columns of `rows` that are strings, numbers or booleans; renamed
+    ones come first.
+    """
     columns = renamed | {name: name for name in names}
     return {
         key: quoted(pl.col(name)) if rows.schema[name] == pl.String else pl.col(name).cast(pl.String)
@@ -50,7 +54,7 @@ def values(rows: pl.DataFrame, *names: str, **renamed: str) -> dict[str, pl.Expr
 
 
 def json_object(members: Mapping[str, pl.Expr], keep_nulls: bool = False) -> pl.Expr:
-    """A JSON object of `members`, which are JSON values; those that are null are left out, or written."""
+    """Return a JSON object of `members`, which are JSON values; null members are omitted, or written."""
     texts = [
         pl.concat_str(pl.lit(f'"{key}":'), value.fill_null("null") if keep_nulls else value)
         for key, value in members.items()
@@ -67,12 +71,12 @@ def json_lists(rows: pl.DataFrame, keys: list[str], order: list[str], value: pl.
 
 
 def in_list(joined: pl.Expr) -> pl.Expr:
-    """JSON values joined by commas as one JSON list."""
+    """Return JSON values joined by commas as one JSON list."""
     return pl.concat_str(pl.lit("["), joined, pl.lit("]"))
 
 
 def double_maps(rows: pl.DataFrame, name: str) -> pl.Series:
-    """The map column `name` of strings to doubles as JSON objects, row by row."""
+    """Return the map column `name` of strings to doubles as JSON objects, row by row."""
     entries = (
         rows.select(pl.int_range(pl.len()).alias("row"), pl.col(name).map.entries().alias("entry"))
         .filter(pl.col("entry").list.len() > 0)
@@ -97,7 +101,7 @@ def double_maps(rows: pl.DataFrame, name: str) -> pl.Series:
 
 
 def double_text(value: float) -> str:
-    """A normal double as Java writes it. Source: java.lang.Double.toString."""
+    """Return a normal double in Java's notation. Source: java.lang.Double.toString."""
     if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
         return repr(value)
     number = Decimal(repr(value)).normalize()
@@ -108,11 +112,11 @@ def double_text(value: float) -> str:
 
 Tables = Mapping[str, pl.DataFrame]
 Parts = Iterable[str | pl.DataFrame]
-"""Consecutive parts of a text: the same for all topologies, or rows (topology_id, json) in order."""
+"""Consecutive parts of a text: equal for all topologies, or rows (topology_id, json) in order."""
 
 
 def parts_of_topologies(parts: Parts, topologies: pl.DataFrame) -> list[pl.DataFrame]:
-    """The parts of those topologies as rows (place, json)."""
+    """Return the parts of the given topologies as rows (place, json)."""
     places = topologies.select(TOPOLOGY, "place")
     return [
         places.select("place", pl.lit(part).alias("json"))
@@ -123,26 +127,28 @@ def parts_of_topologies(parts: Parts, topologies: pl.DataFrame) -> list[pl.DataF
 
 
 def text_of_parts(parts: Parts) -> Iterator[str]:
-    """The parts of one topology, piece by piece."""
+    """Yield the parts of one topology, piece by piece."""
     for part in parts:
         if isinstance(part, str):
             yield part
             continue
-        for piece in part.iter_slices(_ROWS_OF_A_PIECE):
+        for piece in part.iter_slices(_ROWS_PER_PIECE):
             yield "".join(piece["json"])
 
 
 def join_parts(texts: list[pl.DataFrame]) -> pl.Series:
-    """The line of each place, joined once: what polars does to columns of long texts takes quadratic time."""
+    """Return the line of each place, joined once, as polars' operations on columns of long texts take
+    quadratic time.
+    """
     rows = pl.concat([text.with_columns(pl.lit(part).alias("part")) for part, text in enumerate(texts)])
     in_order = rows.sort("place", "part", maintain_order=True)
     return in_order.group_by("place", maintain_order=True).agg(pl.col("json").str.join(""))["json"]
 
 
 def listed(rows: pl.DataFrame, order: list[str], value: pl.Expr) -> Iterator[pl.DataFrame]:
-    """(topology_id, json): the JSON values `value` in `order`, with commas between those of one topology.
+    """(topology_id, json): the JSON values `value` in `order`, with commas between values of one topology.
 
-    In frames that follow one another, as the values may be long.
+    In consecutive frames, as the values may be long.
     """
     comma = pl.when(pl.col(TOPOLOGY) == pl.col(TOPOLOGY).shift()).then(pl.lit(",")).otherwise(pl.lit(""))
     ordered = rows.sort(TOPOLOGY, *order).with_columns(comma.alias("comma"))
@@ -157,25 +163,25 @@ TOPOLOGY_COLUMNS = {
     "stream_nodes": tuple(STREAM_NODES.names),
     "stream_edges": tuple(n for n in STREAM_EDGES.names if n != "not_chainable_reasons"),
 }
-"""The columns that to_topology_lines reads, by table."""
+"""The columns read by to_topology_lines, by table."""
 
-_OF_TOPOLOGY = ("name", "parallelism", "max_parallelism", "config")
+_TOPOLOGY_KEYS = ("name", "parallelism", "max_parallelism", "config")
 _MAPS = ("config", "managed_memory")
 _LINES = {"name": pl.String, "line": pl.String}
 _STRUCTS = ("min_resources", "preferred_resources")
 
 
 def to_topology_lines(tables: Tables) -> pl.DataFrame:
-    """(name, line): one row per planned topology; a plan keeps no text of refused ones.
+    """(name, line): one row per planned topology; a plan does not contain the text of refused ones.
 
     A topology of transformations keeps its fingerprint. A stream graph is the one that was planned; keys that
     planning does not read have their usual values.
     """
     topologies = tables["topologies"]
     lines = pl.DataFrame(schema=_LINES)
-    for form, of_form in topologies.group_by("form", maintain_order=True):
+    for form, form_rows in topologies.group_by("form", maintain_order=True):
         # Places count the rows of one form.
-        rows = of_form.with_columns(pl.int_range(pl.len()).alias("place"))
+        rows = form_rows.with_columns(pl.int_range(pl.len()).alias("place"))
         if form[0] == TopologyForm.TRANSFORMATIONS:
             lines.extend(_write_transformations(rows, tables["transformations"]))
         else:
@@ -184,9 +190,9 @@ def to_topology_lines(tables: Tables) -> pl.DataFrame:
 
 
 def topology_line_in_pieces(tables: Mapping[str, pl.LazyFrame]) -> Iterator[str]:
-    """The line of the only topology, which was planned.
+    """Yield the line of the only topology, which was planned.
 
-    `tables`: as of to_topology_lines, with the rows of that topology.
+    `tables`: as for to_topology_lines, with the rows of that topology.
     """
     topologies = tables["topologies"].collect()
     if topologies["form"].item() == TopologyForm.TRANSFORMATIONS:
@@ -211,7 +217,7 @@ def _transformations(topologies: pl.DataFrame, rows: pl.DataFrame) -> Parts:
     with_sink = pl.concat_str(text.str.head(-1), pl.lit(","), sink.str.slice(1))
     # not by `listed`: the values of some columns are a list in the order of these rows
     texts = rows.select(TOPOLOGY, "id", json=pl.when(sink.is_null()).then(text).otherwise(with_sink))
-    own = _values(topologies, _OF_TOPOLOGY)
+    own = _values(topologies, _TOPOLOGY_KEYS)
     own["chaining"] = pl.when(~pl.col("chaining")).then(pl.lit("false"))
     heads = topologies.select(TOPOLOGY, json_object(own).str.head(-1).alias("json"))
     yield heads
@@ -221,7 +227,7 @@ def _transformations(topologies: pl.DataFrame, rows: pl.DataFrame) -> Parts:
 
 
 def _values(rows: pl.DataFrame, names: tuple[str, ...] | list[str]) -> dict[str, pl.Expr]:
-    """JSON values of columns; null, so that the key is left out, where a column says nothing."""
+    """Return JSON values of columns; null if a column has no value, so that the key is omitted."""
     values = {}
     for name in names:
         value, kind = pl.col(name), rows.schema[name]
@@ -242,7 +248,9 @@ def _values(rows: pl.DataFrame, names: tuple[str, ...] | list[str]) -> dict[str,
 
 
 def _texts(rows: pl.DataFrame, name: str) -> pl.Expr | None:
-    """JSON of a nested column, which few rows have; null if it is empty. None if no row has any."""
+    """Return the JSON of a nested column, which few rows have; null for empty values. None if
+    no row has any.
+    """
     column = rows[name]
     has_value = column.map.len() > 0 if name in _MAPS else column.is_not_null()
     if name in ("slot_scope", "names"):
@@ -270,14 +278,16 @@ def _json(value: Any) -> str:
 
 def _write_stream_graphs(topologies: pl.DataFrame, nodes: pl.DataFrame, edges: pl.DataFrame) -> pl.DataFrame:
     ids = topologies[TOPOLOGY].implode()
-    of_nodes = _by_topology(nodes.filter(pl.col(TOPOLOGY).is_in(ids)).sort(TOPOLOGY, "id"))
-    of_edges = _by_topology(edges.filter(pl.col(TOPOLOGY).is_in(ids)).sort(TOPOLOGY, "source", "out_index"))
+    nodes_by_topology = _by_topology(nodes.filter(pl.col(TOPOLOGY).is_in(ids)).sort(TOPOLOGY, "id"))
+    edges_by_topology = _by_topology(
+        edges.filter(pl.col(TOPOLOGY).is_in(ids)).sort(TOPOLOGY, "source", "out_index")
+    )
     lines = []
     for row in topologies.with_columns(pl.col("config").map.entries()).to_dicts():
         graph = _graph(
             orjson.loads(row["stream_graph_settings"]),
-            of_nodes.get(row[TOPOLOGY], []),
-            of_edges.get(row[TOPOLOGY], []),
+            nodes_by_topology.get(row[TOPOLOGY], []),
+            edges_by_topology.get(row[TOPOLOGY], []),
         )
         own = {key: row[key] for key in ("name", "parallelism", "max_parallelism") if row[key] is not None}
         config = {"config": options} if (options := _object(row["config"])) else {}
@@ -289,8 +299,8 @@ def _by_topology(rows: pl.DataFrame) -> dict[int, list[dict[str, Any]]]:
     maps = [name for name, kind in rows.schema.items() if isinstance(kind, pl.Map)]
     rows_by_topology: dict[int, list[dict[str, Any]]] = {}
     for row in rows.with_columns(pl.col(name).map.entries() for name in maps).to_dicts():
-        of_row = {key: _object(value) if key in maps else value for key, value in row.items()}
-        rows_by_topology.setdefault(row[TOPOLOGY], []).append(of_row)
+        values = {key: _object(value) if key in maps else value for key, value in row.items()}
+        rows_by_topology.setdefault(row[TOPOLOGY], []).append(values)
     return rows_by_topology
 
 
@@ -312,9 +322,10 @@ def _graph(
 
 
 def _equal_partitioners(edges: list[dict[str, Any]]) -> dict[str, str]:
-    """Edge id to that of the first edge out of the same node with an equal partitioner, if it is another.
+    """Map an edge id to the first edge out of the same node with an equal partitioner, if that is another
+    edge.
 
-    `edges` are sorted by source and place among its outputs.
+    `edges` are sorted by source and position among its outputs.
     """
     first: dict[tuple[int, str], str] = {}
     for edge in edges:
@@ -326,7 +337,7 @@ def _equal_partitioners(edges: list[dict[str, Any]]) -> dict[str, str]:
 def _node(node: dict[str, Any], incoming: list[str], outgoing: list[str]) -> dict[str, Any]:
     known = {
         **node,
-        # Planning needs either of the two, and keeps one.
+        # Planning needs either of the two, and a plan contains only one.
         "output_only_after_end_of_stream": False,
         "in_edges": incoming,
         "out_edges": outgoing,

@@ -1,4 +1,4 @@
-"""The passes over columns, in one process."""
+"""The passes of the columnar planner, in one process."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -75,22 +75,22 @@ from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import FORWARD_CLASSES, Layer, Partitioner
 
-# Passes of the columnar planner that follow what others have decided in place of Flink's rules.
+# Passes that follow the decisions of custom planners in place of Flink's rules.
 
 
 Step = Callable[..., pl.DataFrame]
-"""A pass of the columnar planner (plans.columnar.passes.Derive)."""
+"""A pass of the columnar planner (see Derive)."""
 
 Answer = pl.DataFrame
 Follow = Callable[..., pl.DataFrame]
-"""(what the pass made, the answer, tables that are read beside) to what the pass should have made."""
+"""From (the table of the pass, the answer, further tables) to the table that follows the answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """A pass whose table is changed afterwards by a planner's answer.
+class DecidedPass:
+    """A pass whose table is afterwards changed by a custom planner's answer.
 
-    `takes` are the tables that the pass reads, `reads` those that the change needs in addition.
+    `takes`: tables that the pass reads; `reads`: further tables that the change reads.
     """
 
     derive: Step
@@ -100,10 +100,10 @@ class Decided:
     reads: tuple[str, ...] = ()
 
     def __call__(self, **tables: pl.DataFrame) -> pl.DataFrame:
-        """The table that follows from those of `takes` and `reads`."""
-        beside = {name: tables[name] for name in self.reads}
+        """Return the table derived from the tables in `takes` and `reads`."""
+        further = {name: tables[name] for name in self.reads}
         own = {name: tables[name] for name in self.takes}
-        return self.follow(self.derive(**own), self.answer, **beside)
+        return self.follow(self.derive(**own), self.answer, **further)
 
 
 def _with_decisions(
@@ -111,14 +111,14 @@ def _with_decisions(
     decided: Iterable[tuple[Decision, Answer]],
     inputs_of: Callable[[Step], tuple[str, ...]],
 ) -> dict[str, Step]:
-    """`implemented` (table to pass), where passes that a decision is about follow it.
+    """Return `implemented` (table to pass) with the passes that decisions concern replaced.
 
-    `inputs_of` says which tables a pass reads.
+    `inputs_of`: the tables that a pass reads.
     """
     changed = dict(implemented)
     for decision, answer in decided:
         for produced, follow, reads in _FOLLOWED[decision]:
-            changed[produced] = Decided(
+            changed[produced] = DecidedPass(
                 changed[produced], inputs_of(changed[produced]), follow, answer, reads
             )
     return changed
@@ -180,7 +180,7 @@ def _chaining(marked_edges: pl.DataFrame, answer: Answer) -> pl.DataFrame:
 def _slot_sharing_groups(grouped_vertices: pl.DataFrame, answer: Answer) -> pl.DataFrame:
     decided_groups = _look_up_decision(grouped_vertices, answer, Decision.SLOT_SHARING_GROUPS)
     vertices = grouped_vertices.with_columns(decided=decided_groups)
-    # A decided group is not Flink's group of the same name.
+    # A decided group is distinct from Flink's group of the same name.
     vertices = vertices.with_columns(flinks=pl.when(pl.col("decided").is_null()).then("slot_sharing_group"))
     first = groups(vertices, "decided", "flinks")
     is_first = first == np.arange(len(first))
@@ -207,10 +207,10 @@ def _task_slots(task_slots: pl.DataFrame, answer: Answer) -> pl.DataFrame:
 def _required_slots(
     required_slots: pl.DataFrame, answer: Answer, ordered_vertices: pl.DataFrame
 ) -> pl.DataFrame:
-    of_vertex = ordered_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
+    vertex_groups = ordered_vertices.select(TOPOLOGY, "vertex", "slot_sharing_group")
     counted = (
         _numbered(answer)
-        .join(of_vertex, on=[TOPOLOGY, "vertex"])
+        .join(vertex_groups, on=[TOPOLOGY, "vertex"])
         .group_by(TOPOLOGY, "slot_sharing_group")
         .agg(pl.col("slot").n_unique().cast(pl.Int32).alias("decided"))
     )
@@ -221,13 +221,13 @@ def _required_slots(
 
 
 def _numbered(answer: Answer) -> pl.DataFrame:
-    """The slots of a topology by number, from 0 in the order of what they are called."""
+    """Number the slots of a topology from 0, in the order of their given names."""
     slot = pl.col("execution_slot_sharing_group").rank("dense").over(TOPOLOGY).cast(pl.Int32) - 1
     return answer.with_columns(slot=slot)
 
 
 def _look_up_decision(rows: pl.DataFrame, answer: Answer, decision: Decision) -> pl.Series:
-    """The decision about each row; null without one."""
+    """Return the decision about each row; null without one."""
     answer_form = ANSWERS[decision]
     key = [TOPOLOGY, *answer_form.keys]
     joined = rows.select(key).join(answer, on=key, how="left", maintain_order="left")
@@ -247,7 +247,8 @@ _FOLLOWED: dict[Decision, list[tuple[str, Follow, tuple[str, ...]]]] = {
 
 
 Derive = Callable[..., pl.DataFrame]
-"""Makes one table of the tables that its positional parameters name; what a partial has bound are options."""
+"""Creates one table from the tables named by its positional parameters; bound arguments of a partial are
+options."""
 
 OF_ITS_OWN: dict[str, tuple[str, Derive]] = {
     "transformation_reasons": ("edges_with_ends", refuse_transformations),
@@ -256,33 +257,32 @@ OF_ITS_OWN: dict[str, tuple[str, Derive]] = {
     "ordered_vertices": ("task_regions", order_job_vertices),
     "placed_edges": ("task_regions", place_job_edges),
 }
-"""Tables that only this planner keeps: name to the pass before which it is made, and how.
+"""Tables that only this planner has: name to the pass that it precedes, and the function.
 
-Three say once where rows find each other: edge_ends has the rows of an edge's nodes, ordered_vertices the
-order of a topology's vertices, placed_edges where in it the ends of each job edge are. The other two,
-transformation_reasons and walk_reasons, are reasons to refuse a topology, looked for as early as they can be:
-the wide tables that they read are let go before the next ones are made.
-"""
+Three record row positions once: edge_ends has the rows of an edge's nodes, ordered_vertices the order of a
+topology's vertices, placed_edges the positions in that order of the ends of each job edge. The other two,
+transformation_reasons and walk_reasons, are reasons to refuse a topology, computed as early as possible, so
+that the wide tables they read are freed before the next ones are created."""
 
 
 def produced() -> dict[Layer, tuple[str, ...]]:
-    """Layer to the tables that this planner derives in it."""
+    """Return the tables that this planner derives in each layer."""
     return produced_by_layer((name, before) for name, (before, _) in OF_ITS_OWN.items())
 
 
 def implementations(choices: Choices) -> dict[str, Derive]:
-    """The table that a pass produces to how it is produced here."""
+    """Map the table of each pass to its function."""
     return _with_decisions({**_ALWAYS, **_slots(choices)}, choices.decided, inputs_of)
 
 
 def steps(choices: Choices, until: Layer) -> list[tuple[str, Derive]]:
-    """(table, function) of all layers up to `until`, in the order of plans.passes.PASSES."""
+    """Return (table, function) for all layers up to `until`, in the order of plans.passes.PASSES."""
     return in_order(implementations(choices), OF_ITS_OWN, until)
 
 
 def inputs_of(derive: Derive) -> tuple[str, ...]:
-    """The tables that a step reads."""
-    if isinstance(derive, Decided):
+    """Return the tables that a step reads."""
+    if isinstance(derive, DecidedPass):
         return tuple(dict.fromkeys((*derive.takes, *derive.reads)))
     return _parameters(derive.func if isinstance(derive, partial) else derive)
 

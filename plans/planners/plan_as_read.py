@@ -1,4 +1,4 @@
-"""A fleet planned in parts while it is read, so that memory does not grow with the fleet."""
+"""Plan a fleet in parts while it is read, so that memory does not grow with the fleet."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import Layer
 
 ROWS_AT_A_TIME = 100_000
-"""Transformations or stream nodes of a part. Larger parts are no quicker, and take more memory."""
+"""Transformations or stream nodes per part. Larger parts are no faster and take more memory."""
 
 
 def plan_as_read(
@@ -43,50 +43,54 @@ def plan_as_read(
     before_tasks: Callable[[TaskRows], None] = lambda rows: None,
     at_once: int | None = None,
 ) -> None:
-    """plan_columnar of `parts`, whose tables are handed to `take`, in order, in this thread.
+    """Run plan_columnar on `parts` and pass their tables to `take`, in order, in this thread.
 
     One part is read while `at_once` others are planned (by default and at most one per thread of polars) and
-    one is taken. `before_tasks` is called from the planning threads and must not wait for another call: a
-    thread of polars may plan a part in the midst of another one. The first error ends all and is raised here.
+    one is taken. `before_tasks` is called from the planning threads and must not wait for another call,
+    because a thread of polars may plan a part in the middle of another one. The first error stops everything
+    and is raised here.
     """
     threads = pl.thread_pool_size()
-    line = _Line(parts, threads if at_once is None else min(threads, at_once))
+    queue = _PartQueue(parts, threads if at_once is None else min(threads, at_once))
 
     def plan() -> None:
-        with line.raising_here():
-            while (numbered := line.next_to_plan()) is not None:
+        with queue.raising_here():
+            while (numbered := queue.next_to_plan()) is not None:
                 place, part = numbered
 
                 def plan_part(
                     rows: pl.Series, place: int = place, part: Tables = part, **_: object
                 ) -> pl.Series:
-                    with line.raising_here(), without_pandas():
-                        line.planned(place, plan_columnar(part, until, choices, line.go_on, before_tasks))
+                    with queue.raising_here(), without_pandas():
+                        queue.planned(place, plan_columnar(part, until, choices, queue.check, before_tasks))
                     return rows
 
                 del part
-                # For one part only, so that reading, which waits for polars' threads, can go on in between.
+                # For one part only, so that reading, which waits for polars' threads, can continue in
+                # between.
                 in_polars_threads(plan_part, 1)
 
     with without_garbage_collection():
-        works = [line.read, *[plan] * line.threads]
-        beside = [threading.Thread(target=work, daemon=True) for work in works]
-        for thread in beside:
+        targets = [queue.read, *[plan] * queue.threads]
+        threads_started = [threading.Thread(target=work, daemon=True) for work in targets]
+        for thread in threads_started:
             thread.start()
         try:
-            while (tables := line.next_to_take()) is not None:
+            while (tables := queue.next_to_take()) is not None:
                 take(tables)
                 del tables
         except BaseException as error:
-            line.give_up(error)
-        for thread in beside:
+            queue.give_up(error)
+        for thread in threads_started:
             thread.join()
-    if line.error is not None:
-        raise line.error
+    if queue.error is not None:
+        raise queue.error
 
 
-class _Line:
-    """Parts on their way: one that is read waits, and no more are planned ahead than there are threads."""
+class _PartQueue:
+    """Parts in progress. One that is read waits, and at most as many as there are threads are
+    planned ahead.
+    """
 
     def __init__(self, parts: Iterator[Tables], threads: int) -> None:
         self.threads = threads
@@ -95,7 +99,7 @@ class _Line:
         self._changed = Condition()
         self._read: list[Tables] = []
         self._done: dict[int, dict[str, pa.Table]] = {}
-        self._begun = self._taken = 0
+        self._started = self._taken = 0
         self._all_read = False
 
     def read(self) -> None:
@@ -114,10 +118,10 @@ class _Line:
                 self._changed.notify_all()
 
     def next_to_plan(self) -> tuple[int, Tables] | None:
-        """A part and its place; None when there are no more."""
+        """Return a part and its number; None if there are no more."""
 
         def is_ready() -> bool:
-            ahead = self._begun - self._taken
+            ahead = self._started - self._taken
             return bool(self._read) and ahead <= self.threads
 
         with self._changed:
@@ -126,24 +130,24 @@ class _Line:
             )
             if self.error is not None or not self._read:
                 return None
-            self._begun += 1
+            self._started += 1
             self._changed.notify_all()
-            return self._begun - 1, self._read.pop()
+            return self._started - 1, self._read.pop()
 
     def planned(self, place: int, tables: dict[str, pa.Table]) -> None:
-        """Keep the tables of a part until it is its turn."""
+        """Store the tables of a part until its turn."""
         with self._changed:
             self._done[place] = tables
             self._changed.notify_all()
 
     def next_to_take(self) -> dict[str, pa.Table] | None:
-        """The tables of the part whose turn it is; None when there are no more, or something was raised."""
+        """Return the tables of the next part in order; None after the last part or an error."""
         with self._changed:
             self._changed.wait_for(
                 lambda: (
                     self._taken in self._done
                     or self.error is not None
-                    or (self._all_read and not self._read and self._taken == self._begun)
+                    or (self._all_read and not self._read and self._taken == self._started)
                 )
             )
             if self.error is not None or self._taken not in self._done:
@@ -152,20 +156,20 @@ class _Line:
             self._changed.notify_all()
             return self._done.pop(self._taken - 1)
 
-    def go_on(self, stage: str) -> None:
-        """Called when a stage of a part begins; ends the part if all is given up."""
+    def check(self, stage: str) -> None:
+        """Called when a stage of a part begins; stop the part after an error elsewhere."""
         if self.error is not None:
             raise KeyboardInterrupt
 
     def give_up(self, error: BaseException) -> None:
-        """Have all threads end; the first error counts."""
+        """Stop all threads; the first error counts."""
         with self._changed:
             self.error = self.error or error
             self._changed.notify_all()
 
     @contextmanager
     def raising_here(self) -> Iterator[None]:
-        """Inside the block, what is raised ends all."""
+        """Within the block, any exception stops everything."""
         try:
             yield
         except BaseException as error:
@@ -182,9 +186,10 @@ def read_topologies(
     before_block: Callable[[], None] = lambda: None,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> TopologyTables:
-    """The tables of `topologies`: paths, objects, or the tables (topologies, transformations) themselves.
+    """Return the tables of `topologies`, given as paths, objects, or the tables (topologies, transformations)
+    themselves.
 
-    As engine.planning.plan_topologies.read_topologies; paths are local, tables of PyArrow or Polars. For
+    As engine.planning.plan_topologies.read_topologies; paths are local, tables are PyArrow's or Polars'. For
     `max_line_bytes`, `before_block` and `job_defaults` see read_topology_files. Raises InputError, and
     SchemaError for tables with other columns.
     """

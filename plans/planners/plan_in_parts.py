@@ -1,4 +1,4 @@
-"""Plans many topologies in parts, side by side on all cores."""
+"""Plan many topologies in parts, in parallel on all cores."""
 
 import ctypes
 import gc
@@ -43,15 +43,15 @@ Tables = dict[str, pl.DataFrame]
 
 
 TO_ARROW, WITHOUT_REFUSED = "to_arrow", "without_refused"
-"""Stages that are no steps."""
+"""Stages besides the steps."""
 
 
-_NOBODY = np.zeros(0, np.int64)
+_NO_TOPOLOGIES = np.zeros(0, np.int64)
 _LAST_BEFORE_TASKS = "placed_edges"
 
 
 def stages(until: Layer) -> int:
-    """The number of stages that a run until that layer reports."""
+    """Return the number of stages that a run up to that layer reports."""
     return len(steps(Choices(), until)) + 2
 
 
@@ -59,14 +59,14 @@ class Finished(Protocol):
     """Receives the tables of a plan as soon as no step needs them."""
 
     def add(self, table: str, parts: Iterable[pa.Table]) -> None:
-        """Take the rows of a table, in parts; no table comes twice."""
+        """Take the rows of a table, in parts; each table comes at most once."""
 
     def clear(self) -> None:
-        """Drop the rows of all tables that have come: Flink refuses the topology."""
+        """Drop the rows of all tables received so far, because Flink refuses the topology."""
 
 
 class InMemory:
-    """Keeps finished tables in memory."""
+    """Collects finished tables in memory."""
 
     def __init__(self) -> None:
         self.tables: dict[str, pa.Table] = {}
@@ -85,9 +85,9 @@ def plan_columnar(
     report: Callable[[str], None] = lambda stage: None,
     before_tasks: Callable[[TaskRows], None] = lambda rows: None,
 ) -> dict[str, pa.Table]:
-    """The plan's tables (as in plans.tables.TABLES) of whole topologies, without those that Flink refuses.
+    """Return the plan's tables (as in plans.tables.TABLES) of whole topologies, without refused ones.
 
-    As plan_into.
+    For the arguments see _plan_into.
     """
     finished = InMemory()
     _plan_into(finished, topology_tables, until, choices, report, before_tasks)
@@ -102,15 +102,15 @@ def _plan_into(
     report: Callable[[str], None],
     before_tasks: Callable[[TaskRows], None],
 ) -> None:
-    """Hand the plan's tables (as in plans.tables.TABLES) of whole topologies over to `finished`.
+    """Pass the plan's tables (as in plans.tables.TABLES) of whole topologies to `finished`.
 
     In: `topology_tables`, with topologies, transformations, job_settings, rejected, and stream_nodes and
-    stream_edges of topologies that came as stream graphs; it is emptied. Out: the tables of all layers up to
+    stream_edges of topologies given as stream graphs; it is emptied. Out: the tables of all layers up to
     `until`, and `rejected`, without topologies that have too many edges (see limit_expansion) or that Flink
-    refuses. Those leave all tables once every refusal is known; from then on, a table is handed over and
-    dropped as soon as no step needs it. A single topology may be huge, so its tables are handed over that
-    way from the start. `report` is called when a step, TO_ARROW or WITHOUT_REFUSED begins, `before_tasks`
-    with the number of task rows to come; an error that it raises ends planning.
+    refuses. Refused topologies leave all tables once every refusal is known; from then on, a table is passed
+    on and dropped as soon as no step needs it. A single topology may be huge, so its tables are passed on
+    that way from the start. `report` is called when a step, TO_ARROW or WITHOUT_REFUSED begins,
+    `before_tasks` with the number of task rows to come; its exceptions end planning.
     """
     tables: Tables = {
         **limit_expansion(topology_tables),
@@ -133,7 +133,7 @@ def _plan_into(
     def finish(place: int) -> None:
         nonlocal rejected
         done = {name for name in tables if done_at.get(name, -1) <= place}
-        refused = _NOBODY
+        refused = _NO_TOPOLOGIES
         if place == all_known_at and todo:
             report(WITHOUT_REFUSED)
             first = first_refused([tables[name] for name in refusing if name in tables])
@@ -145,15 +145,15 @@ def _plan_into(
                 finished.clear()
         elif not alone and place < all_known_at:
             done -= wanted.keys()
-        # Table by table, so that each gets the memory of what was taken out of the one before.
+        # Table by table, so that each reuses the memory freed by the previous one.
         for name in [*tables]:
             if name not in done and len(refused):
                 report(WITHOUT_REFUSED)
                 tables[name] = without_topologies(tables[name], refused)
             if name in done and name in wanted:
                 report(TO_ARROW)
-                kept = rows_to_keep(tables[name], refused)
-                finished.add(wanted[name], arrow_parts(tables[name], wanted[name], kept))
+                accepted = rows_to_keep(tables[name], refused)
+                finished.add(wanted[name], arrow_parts(tables[name], wanted[name], accepted))
             if name in done:
                 del tables[name]
 
@@ -179,11 +179,11 @@ Done = TypeVar("Done")
 def side_by_side(
     work: Callable[[Part], Done], parts: Sequence[Part], given_up: threading.Event | None = None
 ) -> list[Done]:
-    """`work` of every part, in order; as many at a time as polars has threads (POLARS_MAX_THREADS).
+    """Return `work` of every part, in order; as many at a time as polars has threads (POLARS_MAX_THREADS).
 
     Runs on polars' own threads, so nested polars calls execute in place instead of queueing for a busy pool:
     from any other thread, handing a call over takes longer than most calls do. After Ctrl-C or an error no
-    other part is started, and `given_up` is set for the parts that run; when they have ended, the first error
+    other part is started, and `given_up` is set for the running parts; when they have ended, the first error
     is raised.
     """
     todo = enumerate(parts)
@@ -208,7 +208,7 @@ def side_by_side(
 
     threads = min(pl.thread_pool_size(), len(parts))
     if threading.current_thread() is threading.main_thread():
-        # A thread that waits inside polars handles no signals, and the main thread has handlers to run.
+        # A thread that waits inside polars handles no signals, and the main thread must run the handlers.
         with ThreadPoolExecutor(1) as beside:
             try:
                 beside.submit(in_polars_threads, work_off, threads).result()
@@ -222,7 +222,7 @@ def side_by_side(
 
 
 def in_polars_threads(call: Callable[[pl.Series], pl.Series], times: int) -> None:
-    """Runs the call `times` times at once: polars evaluates two or more expressions in a thread each."""
+    """Run the call `times` times at once. polars evaluates two or more expressions in a thread each."""
     row = pl.DataFrame({"row": [0]})
     once = pl.col("row").map_batches(call, return_dtype=pl.Int64)
     others = [once.alias(str(number)) for number in range(1, times)] or [pl.lit(1)]
@@ -230,13 +230,13 @@ def in_polars_threads(call: Callable[[pl.Series], pl.Series], times: int) -> Non
 
 
 def one_after_the_other(work: Callable[[Part], Done], parts: Iterable[Part]) -> Iterator[Done]:
-    """side_by_side that takes parts, and keeps results, only for as many parts as run at once."""
+    """side_by_side that takes parts, and holds results, only for as many parts as run at once."""
     threads = pl.thread_pool_size()
     if threads == 1:
         yield from map(without_pandas()(work), parts)
         return
     pending: deque[Future[Done]] = deque()
-    working = _Working()
+    working = _InterruptibleWork()
     interruptible = working(without_pandas()(work))
     with ThreadPoolExecutor(threads) as pool:
         try:
@@ -252,18 +252,18 @@ def one_after_the_other(work: Callable[[Part], Done], parts: Iterable[Part]) -> 
             raise
 
 
-class _Working:
-    """Work in threads that ends early once nobody wants it any more.
+class _InterruptibleWork:
+    """Work in threads that stops early once its results are no longer wanted.
 
-    Signals reach the main thread alone. A process that is asked to stop would wait for its threads, and
+    Signals reach the main thread only. A process that is stopped by a signal would wait for its threads, and
     nothing else ends a loop over the rows of one large part.
     """
 
     def __init__(self) -> None:
-        self._threads: set[int] = set()  #: that are inside of it
+        self._threads: set[int] = set()  #: running the work
         self._interrupted = False
         self._lock = Lock()
-        _WORKING.add(self)
+        _RUNNING_WORK.add(self)
 
     def __call__(self, work: Callable[[Part], Done]) -> Callable[[Part], Done]:
         """`work`, which raises KeyboardInterrupt after `interrupt`."""
@@ -290,18 +290,18 @@ class _Working:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), interrupt)
 
 
-_WORKING: WeakSet[_Working] = WeakSet()
+_RUNNING_WORK: WeakSet[_InterruptibleWork] = WeakSet()
 
 
 def interrupt_parts() -> None:
-    """End what one_after_the_other does in threads, of all callers."""
-    for working in list(_WORKING):
+    """Stop the threads of one_after_the_other, of all callers."""
+    for working in list(_RUNNING_WORK):
         working.interrupt()
 
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """No search for cycles as long as this lasts; looking through long lists takes a quarter of a walk."""
+    """Disable the garbage collector in the block; its search of long lists takes a quarter of a walk."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -312,14 +312,14 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 ROWS_OF_A_PART = 150_000
-"""Transformations or stream nodes of a part. Smaller parts spend more time in Python, larger ones on data."""
+"""Transformations or stream nodes per part. Smaller parts spend more time in Python, larger ones on data."""
 
 _SIZED_BY = ("transformations", "stream_nodes")
 _SPLIT = (*_SIZED_BY, "topologies", "job_settings", "stream_edges")
 
 
 class InParts(NamedTuple):
-    """The tables, and the seconds of each stage: its share of the elapsed time, as parts overlap."""
+    """The tables, and the seconds per stage as its share of the elapsed time, as parts overlap."""
 
     tables: dict[str, pa.Table]
     seconds: dict[str, float]
@@ -332,10 +332,10 @@ def plan_in_parts(
     report: Callable[[str], None] = lambda stage: None,
     before_tasks: Callable[[TaskRows], None] = lambda rows: None,
 ) -> InParts:
-    """plan_columnar of all topologies; `topology_tables` is emptied here as there.
+    """Run plan_columnar on all topologies in parts; `topology_tables` is emptied.
 
-    Parts of a fleet run side by side, because many steps of a pass use one thread only, and small tables stay
-    in the processor's caches. A topology is never split. `report` is called once for each stage of a part,
+    Parts of a fleet run in parallel, because many steps of a pass use one thread only, and small tables stay
+    in the processor's caches. A topology is never split. `report` is called once per stage of a part,
     whenever all parts together have done the work of one more stage. `before_tasks` is called for each part,
     from its thread (see plan_columnar).
     """
@@ -366,7 +366,7 @@ def plan_alone(
     report: Callable[[str], None],
     before_tasks: Callable[[TaskRows], None],
 ) -> dict[str, float]:
-    """plan_into of one topology, in polars' threads as parts are; the seconds of each stage."""
+    """Run _plan_into on one topology, in polars' threads like parts; return the seconds per stage."""
     watch = _Watch(report, 1)
 
     def plan(only: Tables) -> None:
@@ -379,7 +379,7 @@ def plan_alone(
 
 
 class _Watch:
-    """Seconds by stage of parts in threads. Once planning is given up, a part ends after its stage."""
+    """Seconds by stage of parts in threads. After an error elsewhere, a part ends with its current stage."""
 
     def __init__(self, report: Callable[[str], None], parts: int) -> None:
         self.seconds: dict[str, float] = {}
@@ -388,7 +388,7 @@ class _Watch:
 
     @contextmanager
     def part(self) -> Iterator[Callable[[str], None]]:
-        """The function to which a part reports its stages."""
+        """Yield the function to which a part reports its stages."""
         running, started = "", time.monotonic()
         seen: set[str] = set()
 
@@ -412,7 +412,7 @@ class _Watch:
 
 
 def split_by_topology(tables: Mapping[str, pl.DataFrame]) -> list[Tables]:
-    """`tables` divided into parts that are planned side by side (see split_into), as many for each thread."""
+    """Divide `tables` into parts that are planned in parallel (see split_into), equally many per thread."""
     rows, threads = _rows(tables), pl.thread_pool_size()
     return split_into(
         tables, 1 if rows < 2 * ROWS_OF_A_PART else ceil(rows / ROWS_OF_A_PART / threads) * threads
@@ -420,9 +420,9 @@ def split_by_topology(tables: Mapping[str, pl.DataFrame]) -> list[Tables]:
 
 
 def split_into(tables: Mapping[str, pl.DataFrame], parts: int) -> list[Tables]:
-    """`tables` divided into about that many parts of whole topologies, of equal size if topologies are small.
+    """Divide `tables` into about `parts` parts of whole topologies, of equal size if topologies are small.
 
-    The first one has the rejected topologies.
+    The first part has the rejected topologies.
     """
     if parts < 2 or len(tables["topologies"]) < 2:
         return [dict(tables)]
@@ -443,7 +443,7 @@ def _rows(tables: Mapping[str, pl.DataFrame]) -> int:
 
 
 def _part_numbers(tables: Mapping[str, pl.DataFrame], parts: int) -> Ints:
-    """The part of each topology: neighbours, in parts of equal size."""
+    """Return the part of each topology; a part is adjacent topologies, and all parts have the same size."""
     sizes = pl.concat([tables[name].select(TOPOLOGY) for name in _SIZED_BY]).group_by(TOPOLOGY).len("rows")
     rows = look_up(tables["topologies"].select(TOPOLOGY), sizes, {})["rows"].fill_null(0).to_numpy()
     before = np.cumsum(rows) - rows
@@ -451,7 +451,7 @@ def _part_numbers(tables: Mapping[str, pl.DataFrame], parts: int) -> Ints:
 
 
 def _split(rows: pl.DataFrame, part_of: pl.DataFrame, count: int) -> list[pl.DataFrame]:
-    """The rows of each part; slices, without a copy, if rows are ordered by part."""
+    """Return the rows of each part; slices without a copy if rows are ordered by part."""
     parts = look_up(rows.select(TOPOLOGY), part_of, {})["part"].to_numpy()
     if (parts[1:] < parts[:-1]).any():
         order = np.argsort(parts, kind="stable")

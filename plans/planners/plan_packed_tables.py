@@ -15,13 +15,14 @@ from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import Layer
 
 ROWS_OF_A_BLOCK = 131_072
-"""The most rows of a block, so that no cell comes near its limit of 2 GiB."""
+"""The most rows per block, so that no cell approaches its limit of 2 GiB."""
 
 ROWS_TO_DIVIDE = 1_048_576
 """Rows of a partition that are divided at once: few enough for a worker's memory, enough for large blocks."""
 
 PACKED = "part int, table string, block binary"
-"""Which part of the topologies a block's rows belong to, their table, and the rows as an Arrow IPC stream."""
+"""The part of the topologies that a block's rows belong to, their table, and the rows as an
+Arrow IPC stream."""
 
 PACKED_ARROW = pa.schema([("part", pa.int32()), ("table", pa.string()), ("block", pa.binary())])
 
@@ -30,7 +31,9 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def divide(table: str, parts: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow` over rows of `table`; gives PACKED. All rows of a topology go into one of `parts`."""
+    """Return a function for `mapInArrow` over rows of `table` that yields PACKED, a topology in one of
+    `parts`.
+    """
 
     def divided(batches: Batches) -> Iterator[pa.RecordBatch]:
         filled = (batch for batch in batches if len(batch))
@@ -51,7 +54,7 @@ def divide(table: str, parts: int) -> Callable[[Batches], Iterator[pa.RecordBatc
 
 
 def packed_rows(part: int, table: str, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """PACKED rows, one per batch, that hold `rows`; none for no rows."""
+    """Yield PACKED rows, one per batch, that contain `rows`; none for no rows."""
     for batch in rows.to_batches(max_chunksize=ROWS_OF_A_BLOCK):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema, options=_COMPRESSED) as stream:
@@ -67,7 +70,7 @@ def packed_rows(part: int, table: str, rows: pa.Table) -> Iterator[pa.RecordBatc
 
 
 def packed_parts(batches: Batches, tables: Collection[str]) -> Iterator[tuple[str, pa.Table]]:
-    """(table, rows of it) for each block of PACKED rows that is of one of `tables`."""
+    """Yield (table, rows of it) for each block of PACKED rows of one of `tables`."""
     for batch in batches:
         for table, block in zip(batch["table"], batch["block"], strict=True):
             if table.as_py() in tables:
@@ -75,7 +78,7 @@ def packed_parts(batches: Batches, tables: Collection[str]) -> Iterator[tuple[st
 
 
 def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow` over PACKED rows of one table; gives its rows."""
+    """Yield the rows of one table from PACKED rows, for `mapInArrow`."""
     for batch in batches:
         for block in batch.column("block"):
             yield from pa.ipc.open_stream(block.as_buffer())
@@ -89,29 +92,29 @@ if TYPE_CHECKING:
     from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 
 STAGE_SECONDS = "stage_seconds"
-"""A table in addition to the plan's: (stage, seconds) of each part."""
+"""A table besides the plan's: (stage, seconds) of each part."""
 
 ORPHANS = "orphans"
-"""Another one: (orphans), how many topologies of a part have transformations but no row in topologies."""
+"""A table besides the plan's: (orphans), the number of a part's topologies with transformations but no row in
+topologies."""
 
 Read = Callable[[Mapping[str, pa.Table]], "TopologyTables"]
-"""Rows of a part by table to the tables of the topology layer; tables without rows are not there."""
+"""Rows of a part by table to the tables of the topology layer; tables without rows are absent."""
 
 
 PlanPart = Callable[[dict[str, "pl.DataFrame"]], "InParts"]
-"""From the tables of the topology layer, which are emptied, to those of the plan."""
+"""From the tables of the topology layer, which are emptied, to the tables of the plan."""
 
 
 def plan_packed_tables(read: Read, plan: PlanPart) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow` over PACKED rows of what `read` takes; gives PACKED rows of the plan, of STAGE_SECONDS
-    and of ORPHANS.
+    """Return a function for `mapInArrow` from PACKED rows for `read` to PACKED rows of the plan.
 
-    The rows of a topology are all in one partition, which `plan` gets as a whole; `rejected` has what `read`
-    and `plan` refuse.
+    Tables STAGE_SECONDS and ORPHANS are added to the plan's. The rows of a topology are all in one partition,
+    which `plan` gets as a whole; `rejected` contains refusals of `read` and `plan`.
     """
 
     def planned(batches: Batches) -> Iterator[pa.RecordBatch]:
-        # A worker is one of several on its machine. polars reads this when it is imported for the first time.
+        # A worker is one of several on its machine. polars reads this when it is first imported.
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
         blocks: dict[str, list[pa.RecordBatch]] = {}
         part = None
@@ -143,7 +146,7 @@ def plan_packed_tables(read: Read, plan: PlanPart) -> Callable[[Batches], Iterat
 def planned_by_flinks_rules(
     until: Layer, choices: Choices, before_tasks: "Callable[[TaskRows], None]"
 ) -> PlanPart:
-    """plan_in_parts, which workers import when they need it."""
+    """plan_in_parts, imported in workers on first use."""
 
     def plan(topology_tables: dict[str, "pl.DataFrame"]) -> "InParts":
         from penstock.plans.planners.plan_in_parts import plan_in_parts
@@ -154,7 +157,7 @@ def planned_by_flinks_rules(
 
 
 def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
-    """Tables of the topology layer that have been validated."""
+    """Return tables of the topology layer that have been validated before."""
     from penstock.plans.frames.polars_frames import empty, from_arrow
     from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 
@@ -167,7 +170,9 @@ def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
 
 
 def validate_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
-    """The valid topologies of the tables `topologies` and `transformations`. As read_topology_tables."""
+    """Return the valid topologies of the tables `topologies` and `transformations`. As
+    read_topology_tables.
+    """
     from penstock.plans.topology.columnar.read_topology_tables import read_topology_tables
 
     names = ("topologies", "transformations")

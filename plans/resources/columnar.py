@@ -1,4 +1,4 @@
-"""Counts the network buffers of gates and result partitions, of tasks and of slots."""
+"""The managed memory of operators, and the network buffers of gates, result partitions, tasks and slots."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,9 +23,6 @@ from penstock.plans.vocabulary import (
 )
 from penstock.plans.vocabulary import ResultPartitionType as Type
 
-# Computes how much of a slot's managed memory each operator may use.
-
-
 # Use cases, state backends and fractions of managed memory, for both planners.
 
 
@@ -39,7 +36,7 @@ HASHMAP_FACTORY = "org.apache.flink.runtime.state.hashmap.HashMapStateBackendFac
 
 
 def fractions_of_slot(use_case: ManagedMemoryUseCase, task_manager: TaskManager) -> list[float]:
-    """The share of a slot for all consumers of `use_case`, for each bit set of active use cases."""
+    """Return the share of a slot for all consumers of `use_case`, for each bit set of active use cases."""
     options = task_manager.options
     weight = {
         ManagedMemoryUseCase.OPERATOR: options.operator_weight,
@@ -56,7 +53,7 @@ def fractions_of_slot(use_case: ManagedMemoryUseCase, task_manager: TaskManager)
 
 
 def _rounded_down(weight: int, total: int) -> float:
-    """weight / total, cut off after the 16th decimal. Source: ManagedMemoryUtils.getFractionRoundedDown."""
+    """weight / total, truncated after the 16th decimal. Source: ManagedMemoryUtils.getFractionRoundedDown."""
     return float(Decimal(weight * 10**_FRACTION_SCALE // total).scaleb(-_FRACTION_SCALE))
 
 
@@ -80,7 +77,7 @@ def size_managed_memory(
     consumers = columns.filter(pl.col(_FRACTIONS).map.values().list.max() > 0)
     if consumers.is_empty():
         return empty("managed_memory")
-    slot_fraction, of_slot = pl.col("slot_fraction"), pl.lit(float(task_manager.managed_bytes_per_slot))
+    slot_fraction, slot_bytes = pl.col("slot_fraction"), pl.lit(float(task_manager.managed_bytes_per_slot))
     return (
         join_topology(consumers, settings, {})
         .select(
@@ -101,27 +98,29 @@ def size_managed_memory(
         )
         .filter(pl.col("fraction") > 0)
         .with_columns((pl.col("fraction") * _memory_of_slot(task_manager)).alias("slot_fraction"))
-        .with_columns((of_slot * slot_fraction).floor().cast(pl.Int64).alias("bytes"))
+        .with_columns((slot_bytes * slot_fraction).floor().cast(pl.Int64).alias("bytes"))
         .drop("active")
     )
 
 
-def state_backend_uses_managed_memory(of_cluster: str | None) -> pl.Expr:
-    """Whether the state backend of a row of job_settings takes managed memory.
+def state_backend_uses_managed_memory(cluster_backend: str | None) -> pl.Expr:
+    """Return whether the state backend of a row of job_settings takes managed memory.
 
     Columns and source: see joins.size_managed_memory.
     """
     config = pl.col("config").map
-    of_job, deprecated = config.get(STATE_BACKEND), config.get(DEPRECATED_STATE_BACKEND)
-    name = pl.coalesce(of_job, pl.lit(of_cluster, pl.String), deprecated, pl.lit(HASHMAP))
+    job_backend, deprecated = config.get(STATE_BACKEND), config.get(DEPRECATED_STATE_BACKEND)
+    name = pl.coalesce(job_backend, pl.lit(cluster_backend, pl.String), deprecated, pl.lit(HASHMAP))
     enabled = config.get(BATCH_STATE_BACKEND_ENABLED).fill_null("true").str.to_lowercase()
-    of_batch = (pl.col("job_type") == JobType.BATCH.value) & (enabled == "true")
-    return ~of_batch & (name.str.to_lowercase() != HASHMAP) & (name != HASHMAP_FACTORY)
+    is_batch = (pl.col("job_type") == JobType.BATCH.value) & (enabled == "true")
+    return ~is_batch & (name.str.to_lowercase() != HASHMAP) & (name != HASHMAP_FACTORY)
 
 
 @cache
 def _active_use_cases() -> pl.Expr:
-    """Bit set of the use cases that share the slot, in the order of `USE_CASES`, the first one highest."""
+    """Return the bit set of the use cases that share the slot, in the order of `USE_CASES`, the first one
+    highest.
+    """
     bits = pl.lit(0, pl.Int32)
     for use_case in USE_CASES:
         active = pl.col(_FRACTIONS).map.get(use_case.value).is_not_null()
@@ -133,16 +132,18 @@ def _active_use_cases() -> pl.Expr:
 
 @cache
 def _memory_of_slot(task_manager: TaskManager) -> pl.Expr:
-    """The memory that all consumers of a row's use_case together get in a slot with `active` use cases."""
+    """Return the share of a slot for all consumers of a row's use_case together, given the `active` use
+    cases.
+    """
     memory = pl.lit(0.0)
     for use_case in USE_CASES:
         fractions = fractions_of_slot(use_case, task_manager)
-        of_use_case = pl.col("active").replace_strict(dict(enumerate(fractions)), return_dtype=pl.Float64)
-        memory = pl.when(pl.col("use_case") == use_case.value).then(of_use_case).otherwise(memory)
+        share = pl.col("active").replace_strict(dict(enumerate(fractions)), return_dtype=pl.Float64)
+        memory = pl.when(pl.col("use_case") == use_case.value).then(share).otherwise(memory)
     return memory
 
 
-# The options that decide the number of network buffers of a task.
+# The options that determine the number of network buffers of a task.
 
 
 _MOST_CHANNELS = 1 << 15
@@ -154,7 +155,7 @@ _MIN_SEGMENT_SIZE = 4096
 class NetworkOptions:
     """Buffers by option; the defaults are Flink 2.3's.
 
-    Flink 2.3 has constants where it says so below; the keys are then those of Flink 1.20.
+    Some options are constants in Flink 2.3, as stated below; their keys are Flink 1.20's.
 
     Raises ConfigurationError if Flink would refuse a value or count beyond 32 bits.
 
@@ -163,34 +164,35 @@ class NetworkOptions:
     """
 
     buffers_per_channel: int = 2
-    """taskmanager.network.memory.buffers-per-channel (constant in 2.3): buffers that an input channel owns,
-    and by which a subpartition raises the bound of a bounded result partition."""
+    """taskmanager.network.memory.buffers-per-channel (constant in 2.3): buffers owned by an input channel,
+    and added per subpartition to the bound of a bounded result partition."""
 
     floating_buffers_per_gate: int = 8
-    """taskmanager.network.memory.floating-buffers-per-gate (constant in 2.3): buffers that the channels of a
-    gate share, and that a bounded result partition gets on top."""
+    """taskmanager.network.memory.floating-buffers-per-gate (constant in 2.3): buffers shared by the channels
+    of a gate, and added to the bound of a bounded result partition."""
 
     max_required_buffers_per_gate: int | None = None
-    """taskmanager.network.memory.read-buffer.required-per-gate.max: of what a gate wants, as much is required
-    and the rest optional. None, the default: 1000 for BLOCKING, BLOCKING_PERSISTENT and
+    """taskmanager.network.memory.read-buffer.required-per-gate.max: a gate requires at most this many of the
+    buffers it wants; the rest is optional. None, the default: 1000 for BLOCKING, BLOCKING_PERSISTENT and
     PIPELINED_APPROXIMATE, no limit for the others."""
 
     sort_shuffle_min_parallelism: int = 1
-    """taskmanager.network.sort-shuffle.min-parallelism (constant in 2.3): a blocking result partition of
-    that many subpartitions is written by sort-shuffle, one of fewer by hash-shuffle."""
+    """taskmanager.network.sort-shuffle.min-parallelism (constant in 2.3): blocking result partitions with at
+    least this many subpartitions are written by sort-shuffle, others by hash-shuffle."""
 
     sort_shuffle_min_buffers: int = 512
-    """taskmanager.network.sort-shuffle.min-buffers: what a result partition of a sort-shuffle requires."""
+    """taskmanager.network.sort-shuffle.min-buffers: buffers required by a result partition of a
+    sort-shuffle."""
 
     max_overdraft_buffers_per_gate: int = 20
-    """taskmanager.network.memory.max-overdraft-buffers-per-gate (constant in 2.3): what a pipelined result
-    partition may take above its bound, so that a record which has been started can be finished."""
+    """taskmanager.network.memory.max-overdraft-buffers-per-gate (constant in 2.3): buffers that a pipelined
+    result partition may take above its bound to finish a started record."""
 
     segment_size_bytes: int = 32 * 2**10
-    """taskmanager.memory.segment-size: bytes of a buffer."""
+    """taskmanager.memory.segment-size: bytes per buffer."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError."""
+        """Raise ConfigurationError for values out of range."""
         least = {
             "buffers_per_channel": 0,
             "floating_buffers_per_gate": 1,
@@ -203,28 +205,28 @@ class NetworkOptions:
         for name, lowest in least.items():
             value = getattr(self, name)
             if value is not None and not lowest <= value <= _MAX_INT:
-                raise ConfigurationError(f"{name}: found {value}, allowed {lowest} to {_MAX_INT}")
+                raise ConfigurationError(f"{name} must be {lowest} to {_MAX_INT}, got {value}")
         if self.segment_size_bytes & (self.segment_size_bytes - 1):
             raise ConfigurationError(
-                f"segment_size_bytes: found {self.segment_size_bytes}, allowed powers of two",
+                f"segment_size_bytes must be a power of two, got {self.segment_size_bytes}",
                 "32768 is Flink's default",
             )
         if _MOST_CHANNELS * self.buffers_per_channel + self.floating_buffers_per_gate > _MAX_INT:
             raise ConfigurationError(
-                f"found {self.buffers_per_channel} buffers_per_channel and {self.floating_buffers_per_gate} "
-                f"floating_buffers_per_gate: with {_MOST_CHANNELS} channels, more than a gate can count",
+                f"buffers_per_channel * {_MOST_CHANNELS} + floating_buffers_per_gate must be at most "
+                f"{_MAX_INT}, got {self.buffers_per_channel} and {self.floating_buffers_per_gate}",
                 "Flink's defaults are 2 and 8",
             )
 
 
 FLINK_2_3 = NetworkOptions()
-"""Flink 2.3.0 without configuration."""
+"""The defaults of Flink 2.3.0."""
 
 FLINK_1_20 = replace(FLINK_2_3, max_overdraft_buffers_per_gate=5)
-"""Flink 1.20.0 without configuration."""
+"""The defaults of Flink 1.20.0."""
 
 PROFILES: Mapping[str, NetworkOptions] = {"flink-2.3": FLINK_2_3, "flink-1.20": FLINK_1_20}
-"""Name to the defaults of that version."""
+"""Name of a version to its defaults."""
 
 
 _BOUNDED = (Type.PIPELINED_BOUNDED, Type.PIPELINED_APPROXIMATE)
@@ -232,16 +234,16 @@ _MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH = 1000
 
 
 def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3) -> pl.DataFrame:
-    """The buffers of every gate and result partition, of the task of each vertex that has most channels.
+    """The buffers of every gate and result partition, for the task of each vertex with the most channels.
 
-    In: placed_edges (see place_job_edges); everything about data sets comes from their first edges. Out (key
+    In: placed_edges (see place_job_edges); all data about data sets comes from their first edges. Out (key
     topology_id, vertex, side, index): network_buffers.
 
     The figures are those that Flink announces for a graph that is not dynamic: a data set has a subpartition
     for each subtask of its consumer, and a gate has a channel for each partition it reads. They differ from
-    the running task where
+    the running task if
     - a producer runs on the same TaskManager: its local channel takes no buffers of its own;
-    - the cluster's execution.batch-shuffle-mode is one of hybrid shuffle, which uses tiered storage: BLOCKING
+    - the cluster's execution.batch-shuffle-mode is a hybrid shuffle, which uses tiered storage: BLOCKING
       becomes HYBRID_FULL, a gate of hybrid data requires 1000 buffers at most, and a partition of n
       subpartitions that is not sort-shuffled requires min(n + 1, guaranteed), where the memory tier
       guarantees 100 buffers and the disk and remote tiers 1 each;
@@ -294,9 +296,9 @@ def _with_figures(ends: pl.DataFrame, figures: dict[str, pl.Expr]) -> pl.DataFra
     )
 
 
-def _most_edges(of_far_end: str, of_near_end: str) -> pl.Expr:
-    """The most tasks of the far end that one task of the near end is connected with."""
-    far, near = pl.col(of_far_end), pl.col(of_near_end)
+def _most_edges(far_parallelism: str, near_parallelism: str) -> pl.Expr:
+    """Return the most tasks of the far end that are connected with one task of the near end."""
+    far, near = pl.col(far_parallelism), pl.col(near_parallelism)
     return pl.when("all_to_all").then(far).otherwise(most_subtasks_of_partition(near, far))
 
 
@@ -307,13 +309,15 @@ def _gate_figures(options: NetworkOptions) -> dict[str, pl.Expr]:
     if options.max_required_buffers_per_gate is not None:
         required = pl.min_horizontal(wanted, options.max_required_buffers_per_gate)
     else:
-        of_batch = pl.min_horizontal(wanted, _MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH)
-        required = pl.when(_is(*MUST_BE_PIPELINED_TYPES, *HYBRID_TYPES)).then(wanted).otherwise(of_batch)
+        batch_required = pl.min_horizontal(wanted, _MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH)
+        required = (
+            pl.when(_is(*MUST_BE_PIPELINED_TYPES, *HYBRID_TYPES)).then(wanted).otherwise(batch_required)
+        )
     target = exclusive + options.floating_buffers_per_gate
-    # At least one floating buffer: a local channel needs it to recover.
-    of_channel = (required - 1) // channels
+    # At least one floating buffer, which a local channel needs to recover.
+    per_channel = (required - 1) // channels
     return {
-        "exclusive_per_channel": pl.min_horizontal(options.buffers_per_channel, of_channel),
+        "exclusive_per_channel": pl.min_horizontal(options.buffers_per_channel, per_channel),
         "required": required,
         "target": target,
         "announced": target,
@@ -348,22 +352,22 @@ def _is(*types: Type) -> pl.Expr:
 
 
 FIGURES = ("required", "target", "announced")
-"""Figures of network buffers that add up over a task."""
+"""Figures of network buffers that are summed over a task."""
 
 
 def task_network_buffers(
     network_buffers: pl.DataFrame, job_vertices: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3
 ) -> pl.DataFrame:
-    """The buffers of all gates and result partitions of a task, those of the vertex's largest.
+    """The buffers of all gates and result partitions of a task, for the vertex's largest task.
 
     In: network_buffers (see count_network_buffers), counted with the same `options`; job_vertices (vertex,
     slot_sharing_group). Out (key topology_id, vertex): slot_sharing_group, gates, result_partitions, and
     `required`, `target`, `announced` in buffers and, with the suffix _bytes, in bytes. A vertex without edges
     has zeros. A figure is null if one of its summands is not bounded.
 
-    `announced_bytes` is what Flink adds to the resource profile of the vertex's slot sharing group, if the
-    author gave the group one (fine-grained resource management); otherwise buffers come out of the
-    TaskManager's pool as tasks ask for them, between required and target.
+    Flink adds `announced_bytes` to the resource profile of the vertex's slot sharing group, if the author
+    gave the group one (fine-grained resource management); otherwise tasks take buffers from the TaskManager's
+    pool on demand, between required and target.
 
     Source: NettyShuffleUtils.computeNetworkBuffersForAnnouncing, NettyShuffleMaster.
     """
@@ -386,10 +390,11 @@ def task_network_buffers(
 def slot_network_buffers(
     task_network_buffers: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3
 ) -> pl.DataFrame:
-    """The buffers of a slot that holds a task of every vertex of its slot sharing group: no slot needs more.
+    """The buffers of a slot with a task of every vertex of its slot sharing group, an upper bound for its
+    slots.
 
-    In: task_network_buffers, of the same `options`. Out (key topology_id, slot_sharing_group): vertices, and
-    the figures as in task_network_buffers.
+    In: task_network_buffers, with the same `options`. Out (key topology_id, slot_sharing_group): vertices,
+    and the figures as in task_network_buffers.
 
     Source: SsgNetworkMemoryCalculationUtils.enrichNetworkMemory.
     """

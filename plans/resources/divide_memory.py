@@ -1,4 +1,4 @@
-"""The memory of a TaskManager is divided into its parts."""
+"""Division of a TaskManager's memory into its parts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -21,9 +21,9 @@ _SIZES_THAT_FOLLOW = ("flink_bytes", "managed_bytes", "task_heap_bytes")
 
 @dataclass(frozen=True, slots=True)
 class MemoryOptions:
-    """Sizes in bytes; the defaults are those of Flink 2.3, and of 1.20.
+    """Sizes in bytes; the defaults are Flink 2.3's and 1.20's.
 
-    A fraction is of float precision, as in Flink: 0.4 is 0.4000000059604645.
+    A fraction has float precision, as in Flink: 0.4 is 0.4000000059604645.
 
     Raises ConfigurationError if Flink would refuse a value.
 
@@ -40,7 +40,7 @@ class MemoryOptions:
     """taskmanager.memory.jvm-overhead.max"""
 
     jvm_overhead_fraction: float = 0.1
-    """taskmanager.memory.jvm-overhead.fraction: of the process's memory."""
+    """taskmanager.memory.jvm-overhead.fraction: share of the process's memory."""
 
     framework_heap_bytes: int = 128 * _MEBIBYTE
     """taskmanager.memory.framework.heap.size"""
@@ -58,58 +58,58 @@ class MemoryOptions:
     """taskmanager.memory.network.max"""
 
     network_fraction: float = 0.1
-    """taskmanager.memory.network.fraction: of Flink's memory, which is the process's without metaspace and
-    overhead."""
+    """taskmanager.memory.network.fraction: share of Flink's memory, the process's memory without metaspace
+    and overhead."""
 
     managed_fraction: float = 0.4
-    """taskmanager.memory.managed.fraction: of Flink's memory."""
+    """taskmanager.memory.managed.fraction: share of Flink's memory."""
 
     flink_bytes: int | None = None
-    """taskmanager.memory.flink.size; None: follows from the process's memory, or from the parts."""
+    """taskmanager.memory.flink.size; None: derived from the process's memory, or from the parts."""
 
     managed_bytes: int | None = None
     """taskmanager.memory.managed.size; None: managed_fraction."""
 
     task_heap_bytes: int | None = None
-    """taskmanager.memory.task.heap.size; None: what the other parts leave."""
+    """taskmanager.memory.task.heap.size; None: the remainder."""
 
     operator_weight: int = 70
-    """OPERATOR in taskmanager.memory.managed.consumer-weights; 0 where the option does not name it."""
+    """OPERATOR in taskmanager.memory.managed.consumer-weights; 0 if the option does not name it."""
 
     state_backend_weight: int = 70
-    """STATE_BACKEND in taskmanager.memory.managed.consumer-weights; 0 where the option does not name it."""
+    """STATE_BACKEND in taskmanager.memory.managed.consumer-weights; 0 if the option does not name it."""
 
     python_weight: int = 30
-    """PYTHON in taskmanager.memory.managed.consumer-weights; 0 where the option does not name it."""
+    """PYTHON in taskmanager.memory.managed.consumer-weights; 0 if the option does not name it."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError."""
+        """Raise ConfigurationError for values out of range."""
         for name in (described.name for described in fields(self)):
             value = getattr(self, name)
             if name in _FRACTIONS:
                 if not (value >= 0 and _as_flink_float(value) < 1):
-                    raise ConfigurationError(f"{name}: found {value}, allowed 0 to less than 1")
+                    raise ConfigurationError(f"{name} must be at least 0 and less than 1, got {value}")
                 continue
             if value is None and name in _SIZES_THAT_FOLLOW:
                 continue
             most = _MAX_INT if name in _WEIGHTS else _MAX_LONG
             if not 0 <= value <= most:
-                raise ConfigurationError(f"{name}: found {value}, allowed 0 to {most}")
+                raise ConfigurationError(f"{name} must be 0 to {most}, got {value}")
         for part in ("jvm_overhead", "network"):
             least, most = getattr(self, f"{part}_min_bytes"), getattr(self, f"{part}_max_bytes")
             if least > most:
                 raise ConfigurationError(
-                    f"{part}_min_bytes: found {least}, allowed {part}_max_bytes ({most}) at most"
+                    f"{part}_min_bytes must be at most {part}_max_bytes ({most}), got {least}"
                 )
 
     @property
     def decides_process_size(self) -> bool:
-        """Whether the size of the process follows from these sizes, and may be left out."""
+        """Whether these sizes determine the size of the process, which may then be omitted."""
         return self.flink_bytes is not None or None not in (self.managed_bytes, self.task_heap_bytes)
 
 
 def _as_flink_float(fraction: float) -> Decimal:
-    """`fraction` rounded to a Java float, in the digits of the double that it is widened to."""
+    """Round `fraction` to a Java float, in the digits of the double that it is widened to."""
     (widened,) = unpack("<f", pack("<f", fraction))
     return Decimal(repr(widened))
 
@@ -124,7 +124,7 @@ _FLINK = "taskmanager.memory.flink.size"
 
 
 def _divide_memory(process: int | None, options: MemoryOptions) -> dict[str, int]:
-    """Bytes of every part, by the name of its field of TaskManager.
+    """Return the bytes of every part, by the name of its field in TaskManager.
 
     `process`: memory of the process, None if `options` decide it (see decides_process_size). Parts that are
     not configured are derived: the task heap (or, if that is configured, the network memory) is the rest of
@@ -183,8 +183,8 @@ def _rest_for_network(flink: int, parts: Mapping[str, int], options: MemoryOptio
     least, most = options.network_min_bytes, options.network_max_bytes
     if not least <= rest <= most:
         raise ConfigurationError(
-            f"network memory is what other parts leave of Flink memory of {_human(flink)}: found "
-            f"{_human(rest)}, allowed {_human(least)} to {_human(most)}",
+            f"network memory, the rest of Flink memory of {_human(flink)}, must be {_human(least)} to "
+            f"{_human(most)}, got {_human(rest)}",
             f"change {configured}, or taskmanager.memory.network.min or max",
         )
     return rest
@@ -203,7 +203,7 @@ def _overhead_of(process: int, options: MemoryOptions) -> int:
 
 
 def _overhead_beside(flink: int, process: int | None, options: MemoryOptions) -> int:
-    """Overhead where Flink's memory is configured."""
+    """Return the overhead if Flink's memory is configured."""
     least, most = options.jvm_overhead_min_bytes, options.jvm_overhead_max_bytes
     inside = flink + options.jvm_metaspace_bytes
     if process is None:
@@ -211,9 +211,9 @@ def _overhead_beside(flink: int, process: int | None, options: MemoryOptions) ->
     rest = process - inside
     if not least <= rest <= most:
         raise ConfigurationError(
-            f"JVM overhead is what Flink memory of {_human(flink)} and JVM metaspace of "
-            f"{_human(options.jvm_metaspace_bytes)} leave of process memory of {_human(process)}: found "
-            f"{_human(rest)}, allowed {_human(least)} to {_human(most)}",
+            f"JVM overhead, the rest of process memory of {_human(process)} after Flink memory of "
+            f"{_human(flink)} and JVM metaspace of {_human(options.jvm_metaspace_bytes)}, must be "
+            f"{_human(least)} to {_human(most)}, got {_human(rest)}",
             f"configure {_PROCESS} or Flink's memory, not both",
         )
     return rest
@@ -229,12 +229,12 @@ def _whole(parts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _require_flink(flink: int, parts: Mapping[str, int], configured: str) -> None:
-    of_process = " (process memory without JVM metaspace and overhead)" if configured == _PROCESS else ""
+    origin = " (process memory without JVM metaspace and overhead)" if configured == _PROCESS else ""
     named = {_NAMES[name]: size for name, size in parts.items()}
     _require(
         flink,
         named,
-        f"Flink memory{of_process}",
+        f"Flink memory{origin}",
         f"raise {configured}, or lower a part, such as taskmanager.memory.managed.fraction or network.min",
     )
 
@@ -250,25 +250,28 @@ _NAMES = {
 
 
 def _share(total: int, fraction: float) -> int:
-    """Source: MemorySize.multiply, which is exact in the fraction's digits and cuts off."""
+    """MemorySize.multiply, which is exact in the fraction's digits and truncates."""
     return int(_EXACT.multiply(Decimal(total), _as_flink_float(fraction)))
 
 
 def _inverse_share(others: int, fraction: float) -> int:
-    """The part that is `fraction` of the whole, besides `others`. Source: deriveWithInverseFraction."""
-    of_whole = float(_as_flink_float(fraction))
-    return int(_EXACT.multiply(Decimal(others), Decimal(repr(of_whole / (1 - of_whole)))))
+    """Return the part that is `fraction` of the whole if the other parts are `others`.
+
+    Source: ProcessMemoryUtils.deriveWithInverseFraction.
+    """
+    whole_fraction = float(_as_flink_float(fraction))
+    return int(_EXACT.multiply(Decimal(others), Decimal(repr(whole_fraction / (1 - whole_fraction)))))
 
 
 def _within(size: int, least: int, most: int) -> int:
     return min(max(size, least), most)
 
 
-def _require(total: int, parts: Mapping[str, int], of_what: str, hint: str) -> None:
+def _require(total: int, parts: Mapping[str, int], whole: str, hint: str) -> None:
     if sum(parts.values()) > total:
         named = ", ".join(f"{name} {_human(size)}" for name, size in parts.items())
         raise ConfigurationError(
-            f"a TaskManager is too small: {named} together exceed its {of_what} of {_human(total)}", hint
+            f"a TaskManager is too small: {named} together exceed its {whole} of {_human(total)}", hint
         )
 
 
@@ -283,13 +286,15 @@ def _human(size: int) -> str:
 class TaskManager:
     """A TaskManager; every size is in bytes.
 
-    `process_size`: as in taskmanager.memory.process.size ("1728m", "4 gb"; the default is that of Flink's
-    config.yaml), or None if `options` decide it. `slots`: taskmanager.numberOfTaskSlots. `state_backend`:
-    state.backend.type of the cluster, which a job may override; None is Flink's default, hashmap.
+    `process_size`: as in taskmanager.memory.process.size ("1728m", "4 gb"; the default is the value in
+    Flink's config.yaml), or None if `options` decide it. `slots`: taskmanager.numberOfTaskSlots.
+    `state_backend`: state.backend.type of the cluster, which a job may override; None is Flink's default,
+    hashmap.
 
-    Raises ConfigurationError for a size that cannot be read or does not hold all parts, and without slots.
+    Raises ConfigurationError for a size that cannot be parsed or is too small for all parts, and without
+    slots.
 
-    Source: TaskExecutorProcessUtils.processSpecFromConfig (see divide_memory).
+    Source: TaskExecutorProcessUtils.processSpecFromConfig (see _divide_memory).
     """
 
     process_size: str | None = "1728m"
@@ -309,10 +314,10 @@ class TaskManager:
     managed_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError."""
+        """Raise ConfigurationError for an invalid size or number of slots."""
         if not 1 <= self.slots <= _MAX_INT:
             raise ConfigurationError(
-                f"slots of a TaskManager: found {self.slots}, allowed 1 to {_MAX_INT}",
+                f"slots of a TaskManager must be 1 to {_MAX_INT}, got {self.slots}",
                 "taskmanager.numberOfTaskSlots",
             )
         process = None if self.process_size is None else _parse(self.process_size)
@@ -321,18 +326,20 @@ class TaskManager:
 
     @property
     def managed_bytes_per_slot(self) -> int:
-        """Managed memory of a slot. Source: TaskExecutorResourceUtils.generateDefaultSlotResourceProfile."""
+        """Managed memory per slot. Source: TaskExecutorResourceUtils.generateDefaultSlotResourceProfile."""
         return self.managed_bytes // self.slots
 
     @property
     def network_bytes_per_slot(self) -> int:
-        """Network memory that a slot counts for; at run time all slots draw on one pool. Source: as above."""
+        """Network memory per slot; at run time all slots share one pool. Source: as
+        managed_bytes_per_slot.
+        """
         return self.network_bytes // self.slots
 
     def network_buffers(self, segment_size_bytes: int) -> int:
-        """Network buffers in its pool. Source: NettyShuffleEnvironmentConfiguration.
+        """Return the number of network buffers in its pool. Source: NettyShuffleEnvironmentConfiguration.
 
-        Raises ConfigurationError if Flink counts more of them than 32 bits hold.
+        Raises ConfigurationError if the number exceeds 32 bits.
         """
         buffers = self.network_bytes // segment_size_bytes
         if buffers > _MAX_INT:

@@ -1,4 +1,4 @@
-"""The slot of each task by a slot sharing strategy, and the number of slots of each group."""
+"""The slot of each task under a slot sharing strategy, and the number of slots of each group."""
 
 import numpy as np
 import polars as pl
@@ -13,9 +13,9 @@ from penstock.plans.tables.column_types import TOPOLOGY
 
 
 def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl.DataFrame) -> pl.DataFrame:
-    """One row per task (key topology_id, vertex, subtask): execution_slot_sharing_groups.
+    """Return execution_slot_sharing_groups, one row per task (key topology_id, vertex, subtask).
 
-    In: task_slots, whose rows are those of ordered_vertices.
+    In: task_slots, with rows in the order of ordered_vertices.
 
     Source: ExecutionSlotSharingGroup.
 
@@ -25,7 +25,7 @@ def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl
 
 
 def slots_of_tasks(grouped_slots: pl.DataFrame) -> pl.DataFrame:
-    """execution_slot_sharing_groups of rows of task_slots with their slot_sharing_group.
+    """execution_slot_sharing_groups from rows of task_slots with their slot_sharing_group.
 
     Example: tests/passes/fixtures/execution_slot_sharing_groups.txt.
     """
@@ -37,29 +37,29 @@ def slots_of_tasks(grouped_slots: pl.DataFrame) -> pl.DataFrame:
 def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row per slot sharing group (key topology_id, slot_sharing_group).
 
-    In: ordered_vertices (see order_job_vertices). As in joins.create_slot_sharing_groups, where slots are
-    counted: every strategy puts the tasks of a group into as many as its largest vertex has (see
-    joins.slots_of_groups.SlotSharingGroups).
+    In: ordered_vertices (see order_job_vertices). joins.create_slot_sharing_groups counts the assigned slots;
+    here they follow from parallelism, because every strategy assigns the tasks of a group to as many slots as
+    its largest vertex has tasks (see strategies.SlotSharingGroups).
 
     Example: tests/passes/fixtures/required_slots.txt.
     """
     tasks = ints(ordered_vertices, "parallelism")
     of_topologies = runs(ordered_vertices[TOPOLOGY].to_numpy())
-    of_vertex = numbered_groups(of_topologies.starts, ints(ordered_vertices, "slot_sharing_group"))
-    vertices = np.bincount(of_vertex)
+    group_of_vertex = numbered_groups(of_topologies.starts, ints(ordered_vertices, "slot_sharing_group"))
+    vertices = np.bincount(group_of_vertex)
     slots, sums, largest = (
         np.zeros_like(vertices),
         np.zeros_like(vertices),
         np.full_like(vertices, len(tasks)),
     )
-    np.maximum.at(slots, of_vertex, tasks)
-    np.add.at(sums, of_vertex, tasks)
-    as_large = np.flatnonzero(tasks == slots[of_vertex])
-    np.minimum.at(largest, of_vertex[as_large], as_large)
-    of_largest = ordered_vertices.select(
+    np.maximum.at(slots, group_of_vertex, tasks)
+    np.add.at(sums, group_of_vertex, tasks)
+    as_large = np.flatnonzero(tasks == slots[group_of_vertex])
+    np.minimum.at(largest, group_of_vertex[as_large], as_large)
+    largest_rows = ordered_vertices.select(
         pl.col(TOPOLOGY, "slot_sharing_group", "vertex").gather(pl.Series(values=largest.astype(np.uint32)))
     )
-    return of_largest.select(
+    return largest_rows.select(
         TOPOLOGY,
         "slot_sharing_group",
         pl.Series("slots", slots, pl.Int32),
@@ -72,9 +72,10 @@ def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
 def share_slots(
     ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame, *, strategy: Strategy
 ) -> pl.DataFrame:
-    """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`.
+    """Return `slots`, the slot of each subtask by `strategy`, one row per job vertex (key topology_id,
+    vertex).
 
-    As in joins.slots_of_groups; rows are those of ordered_vertices.
+    As in joins.create_slot_sharing_groups; rows are in the order of ordered_vertices.
 
     Example: tests/passes/fixtures/task_slots.txt.
     """

@@ -1,4 +1,4 @@
-"""The slot sharing strategies by name; both planners run the same walks."""
+"""The slot sharing strategies by name, for both planners."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -19,28 +19,28 @@ Strategy = Callable[[JobGraphArrays], Ints]
 
 
 class SlotSharingGroups(NamedTuple):
-    """Slots of all slot sharing groups in one numbering, by topology, group and place in the group.
+    """Slots of all slot sharing groups in one numbering, by topology, group and position in the group.
 
     A group has as many slots as its largest vertex has subtasks: tasks of one vertex never share a slot, and
     no vertex opens a slot while another one is free.
     """
 
-    of_vertex: Ints  #: group per vertex, numbered by topology, then slot_sharing_group
+    group_of_vertex: Ints  #: group per vertex, numbered by topology, then slot_sharing_group
     slots: Ints  #: number of slots per group
-    first_slot: Ints  #: per vertex the first slot of its group
+    first_slot: Ints  #: per vertex, the first slot of its group
 
 
 def slot_sharing_groups(graph: JobGraphArrays) -> SlotSharingGroups:
-    """The slot sharing groups of `graph`."""
+    """Return the slot sharing groups of `graph`."""
     starts = np.flatnonzero(graph.first == np.arange(len(graph.first)))
-    of_vertex = numbered_groups(starts, graph.slot_sharing_group)
-    slots = np.zeros(of_vertex.max() + 1, dtype=np.int64)
-    np.maximum.at(slots, of_vertex, graph.parallelism)
-    return SlotSharingGroups(of_vertex, slots, sums_before(slots)[of_vertex])
+    group_of_vertex = numbered_groups(starts, graph.slot_sharing_group)
+    slots = np.zeros(group_of_vertex.max() + 1, dtype=np.int64)
+    np.maximum.at(slots, group_of_vertex, graph.parallelism)
+    return SlotSharingGroups(group_of_vertex, slots, sums_before(slots)[group_of_vertex])
 
 
 def numbered_groups(starts: Ints, groups: Ints) -> Ints:
-    """The number of each vertex's group, by topology and then by `groups`, which count from 0 in each.
+    """Return the number of each vertex's group, by topology and then by `groups`, which count from 0 in each.
 
     `starts`: the first vertex of each topology.
     """
@@ -49,39 +49,39 @@ def numbered_groups(starts: Ints, groups: Ints) -> Ints:
     cells = np.maximum.reduceat(groups, starts) + 1
     lengths = np.diff(np.append(starts, len(groups)))
     own = np.repeat(sums_before(cells), lengths) + groups
-    taken = np.zeros(cells.sum(), dtype=np.int64)
-    taken[own] = 1
-    numbers: Ints = (np.cumsum(taken) - 1)[own]
+    occurs = np.zeros(cells.sum(), dtype=np.int64)
+    occurs[own] = 1
+    numbers: Ints = (np.cumsum(occurs) - 1)[own]
     return numbers
 
 
 def _co_location_keys(graph: JobGraphArrays, groups: SlotSharingGroups) -> list[int]:
-    """A number for each vertex's co-location group, negative where it has none.
+    """Return a number for each vertex's co-location group, negative without one.
 
-    Flink refuses a group that spans slot sharing groups; its topology is still planned, each part on its own.
+    Flink refuses a group that spans slot sharing groups; its topology is still planned, each part separately.
     """
     located = graph.co_location_group >= 0
-    keys: list[int] = np.where(located, groups.of_vertex << 32 | graph.co_location_group, -1).tolist()
+    keys: list[int] = np.where(located, groups.group_of_vertex << 32 | graph.co_location_group, -1).tolist()
     return keys
 
 
-# Puts tasks into the slots of their producers, over arrays; both planners call it.
+# Assignment of tasks to the slots of their producers, over arrays, for both planners.
 
 
 _NONE = -1
 
 
 def prefer_producers_slots(graph: JobGraphArrays) -> Ints:
-    """The number of each task's slot.
+    """Return the number of each task's slot.
 
-    Vertices one after the other in topological order: a subtask takes the slot of its co-location constraint,
-    else the first of its producers' slots that is free, input by input; those left over take the oldest free
-    slots, or new ones. As slots of a group are numbered by age and the left over come last, they take the
-    smallest numbers that are not taken.
+    Vertices are visited in topological order. A subtask takes the slot of its co-location constraint, else
+    the first free slot of its producers, input by input; the remaining subtasks take the oldest free slots,
+    or new ones. As slots of a group are numbered by age and the remaining subtasks come last, these take the
+    smallest free numbers.
 
     Source: LocalInputPreferredSlotSharingStrategy. Its candidates and available groups are linked hash sets,
-    in the order of producing tasks and of creation; so are they here. Its hash maps are looked up, never
-    iterated.
+    ordered by producing task and by creation, and are visited in these orders here. Its hash maps are looked
+    up, never iterated.
     """
     groups = slot_sharing_groups(graph)
     inputs = _decisive_inputs(graph, groups)
@@ -94,9 +94,9 @@ def prefer_producers_slots(graph: JobGraphArrays) -> Ints:
 
 
 def _creation_numbers(graph: JobGraphArrays, groups: SlotSharingGroups) -> Ints:
-    """The number of each slot in order of creation; a vertex creates the slots that its group lacks."""
-    order = np.argsort(groups.of_vertex, kind="stable")
-    parallelism, group = graph.parallelism[order], groups.of_vertex[order]
+    """Return each slot's number in creation order; a vertex creates the slots that its group lacks."""
+    order = np.argsort(groups.group_of_vertex, kind="stable")
+    parallelism, group = graph.parallelism[order], groups.group_of_vertex[order]
     above = (parallelism.max() + 1) * group
     largest = np.maximum.accumulate(parallelism + above) - above
     before = np.zeros_like(largest)
@@ -109,48 +109,48 @@ def _creation_numbers(graph: JobGraphArrays, groups: SlotSharingGroups) -> Ints:
 
 
 class _Inputs(NamedTuple):
-    """Edges that can decide where a vertex's tasks go, by target and input index."""
+    """Edges that can decide the slots of a vertex's tasks, by target and input index."""
 
     sources: Ints
     targets: Ints
     all_to_all: Flags
-    decided: Flags  #: per vertex: its one input has a free slot for every subtask
+    decided: Flags  #: per vertex: its single input has a free slot for every subtask
 
 
 def _decisive_inputs(graph: JobGraphArrays, groups: SlotSharingGroups) -> _Inputs:
-    """Inputs from the same slot sharing group; the first alone where it has a slot for every subtask.
+    """Return inputs from the same slot sharing group; only the first if it has a slot for every subtask.
 
-    It has if there are not fewer producers than consumers, since no slot is taken before and no two producers
-    share one.
+    It has one if there are at least as many producers as consumers, since no slot is taken yet and no two
+    producers share one.
     """
-    edges = groups.of_vertex[graph.sources] == groups.of_vertex[graph.targets]
+    edges = groups.group_of_vertex[graph.sources] == groups.group_of_vertex[graph.targets]
     sources, targets, all_to_all = graph.sources[edges], graph.targets[edges], graph.all_to_all[edges]
     first = np.ones(len(targets), dtype=np.bool_)
     first[1:] = targets[1:] != targets[:-1]
     decided = np.zeros(len(graph.vertices), dtype=np.bool_)
     decided[targets[first & (graph.parallelism[sources] >= graph.parallelism[targets])]] = True
     decided &= graph.co_location_group < 0
-    kept = first | ~decided[targets]
-    return _Inputs(sources[kept], targets[kept], all_to_all[kept], decided)
+    counts = first | ~decided[targets]
+    return _Inputs(sources[counts], targets[counts], all_to_all[counts], decided)
 
 
 def _uneven_vertices(graph: JobGraphArrays, inputs: _Inputs) -> Flags:
-    """Vertices whose subtask i may not be in slot i of their group.
+    """Flag vertices whose subtask i may not be in slot i of their group.
 
-    In all others it is: their producers' are, and edges are all-to-all or connect equal subtasks.
+    In all others it is: so are their producers' subtasks, and edges are all-to-all or connect equal subtasks.
     """
     uneven = graph.co_location_group >= 0
     unequal = graph.parallelism[inputs.sources] != graph.parallelism[inputs.targets]
     uneven[inputs.targets[unequal & ~inputs.all_to_all]] = True
     if not uneven.any():
         return uneven
-    # Sources stand before their targets, and edges are in the order of their targets.
+    # Sources precede their targets, and edges are in the order of their targets.
     run_loop(_reach, len(inputs.targets), (inputs.sources, inputs.targets), (uneven,))
     return uneven
 
 
 def _reach(sources: Ints, targets: Ints, reached: Flags) -> None:
-    """The loop (see run_loop): targets of reached vertices are reached."""
+    """Mark the targets of reached vertices as reached, in a compiled loop (see run_loop)."""
     for edge in range(len(targets)):
         if reached[sources[edge]]:
             reached[targets[edge]] = True
@@ -159,15 +159,15 @@ def _reach(sources: Ints, targets: Ints, reached: Flags) -> None:
 def _take_in_turn(
     graph: JobGraphArrays, groups: SlotSharingGroups, inputs: _Inputs, vertices: Ints, slots: Ints
 ) -> None:
-    """Writes into `slots`, which is per task, those of the tasks of `vertices` (in topological order).
+    """Write the slots of the tasks of `vertices` (in topological order) into `slots`, which is per task.
 
-    What `slots` has of all other tasks is right already.
+    The slots of all other tasks are final already.
     """
     keys = np.array(_co_location_keys(graph, groups))
     located = keys >= 0
     keys[located] = np.unique(keys[located], return_inverse=True)[1]
-    goes_on = inputs.all_to_all[1:] & inputs.all_to_all[:-1] & (inputs.targets[1:] == inputs.targets[:-1])
-    offers = np.flatnonzero(np.concatenate(([True], ~goes_on))[: len(inputs.targets)])
+    continues = inputs.all_to_all[1:] & inputs.all_to_all[:-1] & (inputs.targets[1:] == inputs.targets[:-1])
+    offers = np.flatnonzero(np.concatenate(([True], ~continues))[: len(inputs.targets)])
     run_loop(
         _take,
         int(graph.parallelism[vertices].sum()),
@@ -194,15 +194,15 @@ def _take_in_turn(
 
 
 def _partitions_read(graph: JobGraphArrays, inputs: _Inputs, vertices: Ints) -> tuple[Ints, Ints, Ints]:
-    """The partitions that subtasks of `vertices` read along pointwise inputs.
+    """Return the partitions that subtasks of `vertices` read along pointwise inputs.
 
-    Per input the place of its first subtask in the other two arrays; per subtask the first partition that it
-    reads, and the one after the last.
+    Three arrays: per input the position of its first subtask in the other two; per subtask the first
+    partition that it reads, and the one after the last.
     """
-    looked_at = np.zeros(len(graph.vertices), dtype=np.bool_)
-    looked_at[vertices] = True
+    is_uneven = np.zeros(len(graph.vertices), dtype=np.bool_)
+    is_uneven[vertices] = True
     consumers = graph.parallelism[inputs.targets]
-    counts = np.where(~inputs.all_to_all & looked_at[inputs.targets], consumers, 0)
+    counts = np.where(~inputs.all_to_all & is_uneven[inputs.targets], consumers, 0)
     producers = np.repeat(graph.parallelism[inputs.sources], counts)
     first, end = partitions_of_subtask(counts_up(counts), producers, np.repeat(consumers, counts))
     return sums_before(counts), first, end
@@ -223,16 +223,17 @@ def _take(  # noqa: PLR0912 - a loop that is compiled calls nothing
     co_location: Ints,
     slots: Ints,
     taken_by: Ints,
-    go_on_at: Ints,
+    next_edge: Ints,
     next_candidate: Ints,
     located_task: Ints,
     located: Ints,
 ) -> None:
-    """The loop (see run_loop). An offer is one pointwise input, or neighbouring ones from all producers.
+    """The compiled loop (see run_loop). An offer is one pointwise input, or adjacent inputs from all
+    producers.
 
-    State of the loop: which vertex took a slot last; the input at which an offer from all producers
-    continues, and how many of its producers were tried (all subtasks read the same ones, and a slot once
-    tried is taken); per co-location group the first task of its largest vertex so far, and its subtasks.
+    State of the loop: the last vertex that took each slot; the input at which an offer from all producers
+    continues, and the number of its producers tried (all subtasks read the same ones, and a slot once tried
+    is taken); per co-location group the first task of its largest vertex so far, and its number of subtasks.
     """
     for vertex in vertices:
         consumers, own, key = parallelism[vertex], first_task[vertex], co_location[vertex]
@@ -247,7 +248,7 @@ def _take(  # noqa: PLR0912 - a loop that is compiled calls nothing
         for subtask in range(done, consumers):
             slot = _NONE
             for offer in range(bounds[vertex], bounds[vertex + 1]):
-                edge = go_on_at[offer]
+                edge = next_edge[offer]
                 producers, first = parallelism[sources[edge]], first_task[sources[edge]]
                 if all_to_all[edge]:
                     while slot == _NONE:
@@ -260,7 +261,7 @@ def _take(  # noqa: PLR0912 - a loop that is compiled calls nothing
                             slot = slots[first + place]
                         elif edge + 1 < offers[offer + 1]:
                             next_candidate[offer] = 0
-                            go_on_at[offer] = edge + 1
+                            next_edge[offer] = edge + 1
                             edge += 1
                         else:
                             break
@@ -287,22 +288,23 @@ def _take(  # noqa: PLR0912 - a loop that is compiled calls nothing
 
 
 def deal_in_turn(graph: JobGraphArrays) -> Ints:
-    """The number of each task's slot: each vertex goes on where the one before it in its group stopped.
+    """Return the number of each task's slot: each vertex continues where the previous one of its group
+    stopped.
 
-    A vertex with a task for every slot begins at the first and does not count.
+    A vertex with a task for every slot begins at the first slot and does not count.
 
-    Numbers count from 0 in a topology, by slot_sharing_group and then as Flink creates the groups: Flink has
-    slot sharing groups in a hash map whose keys are random ids, so that their order is another in each run.
-    Within one, the order is defined. All other hash maps are looked up, never iterated.
+    Numbers count from 0 per topology, by slot_sharing_group and then in the order in which Flink creates the
+    groups: Flink has slot sharing groups in a hash map with random ids as keys, so their order differs from
+    run to run. Within a group, the order is defined. All other hash maps are looked up, never iterated.
 
     Source: TaskBalancedPreferredSlotSharingStrategy, TaskBalancedExecutionSlotSharingGroupBuilder.
     """
     groups = slot_sharing_groups(graph)
-    sizes = groups.slots[groups.of_vertex]
-    by_group = np.argsort(groups.of_vertex, kind="stable")
+    sizes = groups.slots[groups.group_of_vertex]
+    by_group = np.argsort(groups.group_of_vertex, kind="stable")
     counted = np.where(graph.parallelism == sizes, 0, graph.parallelism)
     before = sums_before(counted[by_group])
-    first_of_group = np.searchsorted(groups.of_vertex[by_group], groups.of_vertex)
+    first_of_group = np.searchsorted(groups.group_of_vertex[by_group], groups.group_of_vertex)
     begin = np.empty_like(before)
     begin[by_group] = before
     begin = np.where(graph.parallelism == sizes, 0, begin - before[first_of_group])
@@ -310,7 +312,7 @@ def deal_in_turn(graph: JobGraphArrays) -> Ints:
     places = turns % np.repeat(sizes, graph.parallelism)
     located = graph.co_location_group >= 0
     if located.any():
-        walked = np.isin(groups.of_vertex, groups.of_vertex[located])
+        walked = np.isin(groups.group_of_vertex, groups.group_of_vertex[located])
         tasks = np.repeat(walked, graph.parallelism)
         places[tasks] = _walk(graph, groups, np.flatnonzero(walked).tolist())
     first_of_topology = groups.first_slot.copy()
@@ -321,12 +323,14 @@ def deal_in_turn(graph: JobGraphArrays) -> Ints:
 
 
 def _walk(graph: JobGraphArrays, groups: SlotSharingGroups, vertices: list[int]) -> list[int]:
-    """Places in their group of the tasks of `vertices`, in topological order: all vertices of some groups.
+    """Return the positions in their groups of the tasks of `vertices`, all vertices of some groups in
+    topological order.
 
-    A task whose co-location constraint has no slot yet takes the least loaded without a task of its vertex.
-    A group's slots are a heap of load * size + place; an entry whose load is not the slot's is out of date.
+    A task whose co-location constraint has no slot yet takes the least loaded slot without a task of its
+    vertex. A group's slots are a heap of load * size + position; an entry whose load differs from the slot's
+    is stale.
     """
-    parallelism, group_of = graph.parallelism.tolist(), groups.of_vertex.tolist()
+    parallelism, group_of = graph.parallelism.tolist(), groups.group_of_vertex.tolist()
     sizes, co_location = groups.slots.tolist(), _co_location_keys(graph, groups)
     loads_of: dict[int, list[int]] = {}
     heaps: dict[int, list[int]] = {}
@@ -356,26 +360,26 @@ def _walk(graph: JobGraphArrays, groups: SlotSharingGroups, vertices: list[int])
 
 
 def _least_loaded(heap: list[int], loads: list[int], left_out: set[int], wanted: int) -> list[int]:
-    """The least loaded places that are not left out, the first of equals first; taken off the heap."""
+    """Pop the least loaded positions that are not left out, the first of equals first."""
     size = len(loads)
     chosen_places: list[int] = []
-    kept = []
+    skipped = []
     while len(chosen_places) < wanted:
         entry = heappop(heap)
         load, place = divmod(entry, size)
         if loads[place] != load:
             continue
         if place in left_out:
-            kept.append(entry)
+            skipped.append(entry)
         else:
             chosen_places.append(place)
-    for entry in kept:
+    for entry in skipped:
         heappush(heap, entry)
     return chosen_places
 
 
 def _least(heap: list[int], loads: list[int]) -> int:
-    """The least loaded place, the first of equals."""
+    """Return the least loaded position, the first of equals."""
     while True:
         load, place = divmod(heap[0], len(loads))
         if loads[place] == load:

@@ -12,7 +12,7 @@ from penstock.plans.vocabulary import (
     Partitioner,
 )
 
-# Slot sharing groups inherited from inputs, over arrays; both planners call it.
+# Slot sharing groups inherited from inputs, over arrays, for both planners.
 
 
 DEFAULT_SLOT_SHARING_GROUP = "default"
@@ -20,10 +20,10 @@ NO_GROUP = -1
 
 
 def inherited_groups(own_groups: Ints, sources: Ints, targets: Ints) -> Ints:
-    """The number of each node's group; 0 if no node above names one, or if inputs disagree.
+    """Return the number of each node's group; 0 if no node above names one, or if inputs disagree.
 
     In: the number of the group that each node names, or NO_GROUP; the nodes at both ends of each edge. Edges
-    into a node come after those into its sources, as they do if ids are in creation order.
+    into a node come after edges into its sources, as they do if ids are in creation order.
     """
     inherited = np.array(own_groups, np.int32)
     edges = (np.array(ends, np.int32) for ends in (sources, targets))
@@ -32,7 +32,7 @@ def inherited_groups(own_groups: Ints, sources: Ints, targets: Ints) -> Ints:
 
 
 def _inherit(own_groups: Ints, sources: Ints, targets: Ints, inherited: Ints) -> None:
-    """The loop (see run_loop). The group of an edge's source is final."""
+    """The compiled loop (see run_loop). The group of an edge's source is final."""
     for edge in range(len(sources)):
         source, target = sources[edge], targets[edge]
         if own_groups[target] != NO_GROUP:
@@ -50,7 +50,7 @@ CLASSES = PARTITIONER_CLASSES
 
 POINTWISE = (Partitioner.FORWARD, Partitioner.RESCALE)
 KEYED = (Partitioner.HASH, Partitioner.CUSTOM)
-"""Partitioners that are equal only if they come from the same partition."""
+"""Partitioners that are equal only if they come from the same partition transformation."""
 
 ALIGNED = (*POINTWISE, Partitioner.BROADCAST, Partitioner.CUSTOM)
 """Partitioners that do not support unaligned checkpoints."""
@@ -59,7 +59,7 @@ UNSPECIFIED_FORWARD, CONSECUTIVE_HASH = UNSPECIFIED_FORWARD_CLASS, CONSECUTIVE_H
 """Forward classes of dynamic graphs. Edges that are not chained get an ordinary partitioner instead."""
 
 PLACES = (TOPOLOGY, "source", "target", "in_index", "out_index", "type_number", "unique_id")
-"""The ends of an edge, and its places among the edges of both."""
+"""The ends of an edge, and its positions among the edges of both."""
 
 SOURCE_ATTRIBUTES = (
     "name",

@@ -1,6 +1,6 @@
-"""The reasons against chaining: one record each, which passes, `explain`, `--what-if` and docs read.
+"""Records of the reasons against chaining, one each, read by passes, `explain`, `--what-if` and docs.
 
-A new reason is one record here, at its place in Flink's order, and a case in
+A new reason is one record here, at its position in Flink's order, and a case in
 tests/passes/fixtures/stream_edges.txt.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 from penstock.plans.stream_graph.choose_partitioners import CONSECUTIVE_HASH
 from penstock.plans.vocabulary import ChainingStrategy, StreamExchangeMode
 
-# The form of the records in not_chainable_reasons.py, one for each reason against chaining.
+# The form of the records.
 
 
 _NEVER = ChainingStrategy.NEVER.value
@@ -21,21 +21,23 @@ _NEVER = ChainingStrategy.NEVER.value
 class EdgeExpressions(NamedTuple):
     """A row of edges_with_ends in the expressions of a planner (polars or Spark)."""
 
-    column: Callable[[str], Any]  #: the column of that name
-    or_else: Callable[[Any, str], Any]  #: an expression, and the value to use if it is null
+    column: Callable[[str], Any]  #: returns the column of that name
+    or_else: Callable[[Any, str], Any]  #: returns an expression with a value in place of null
     forward: Any  #: whether the partitioner is one of FORWARD_CLASSES
 
     def differs(self, attribute: str) -> Any:
-        """Whether the attribute is not the same at both ends."""
+        """Return whether the attribute differs between the ends."""
         return self.column(f"source_{attribute}") != self.column(f"target_{attribute}")
 
     def strategy_is(self, end: str, strategy: ChainingStrategy) -> Any:
-        """Whether the source or target has this chaining strategy. A node without an operator has NEVER."""
+        """Return whether the source or target has this chaining strategy. A node without an operator has
+        NEVER.
+        """
         return self.or_else(self.column(f"{end}_chaining"), _NEVER) == strategy.value
 
 
 class EdgeFacts(NamedTuple):
-    """An edge of one plan, with what `explain` knows of it: the values that decide the conditions."""
+    """An edge of one plan with the values that decide the conditions, as known to `explain`."""
 
     edge: Mapping[str, Any]  #: row of stream_edges
     source: Mapping[str, Any]  #: row of stream_nodes
@@ -43,38 +45,38 @@ class EdgeFacts(NamedTuple):
     settings: Mapping[str, Any]  #: row of job_settings
     target_inputs: int  #: edges into the target
     input_edges: int  #: edges into the same input of the target
-    in_chain_of_legacy_source: bool  #: the source is a legacy source or in a chain that one heads
-    source_strategy: dict[str, Any]  #: its chaining strategy, and who sets it
+    in_chain_of_legacy_source: bool  #: the source is a legacy source or in a chain headed by one
+    source_strategy: dict[str, Any]  #: its chaining strategy, and the origin of that
     target_strategy: dict[str, Any]  #: the same
-    partitioner_because: str  #: why the edge has its partitioner
-    may_chain: bool  #: chains can grow, and all state still fits: all operators have one max parallelism
+    partitioner_because: str  #: the reason for the edge's partitioner
+    may_chain: bool  #: chains can grow and all state still fits: all operators have one max parallelism
     may_share_slots: bool  #: the target's slot sharing group can change: nothing is co-located
     may_follow: bool  #: the target's chain can take the source's parallelism, and results stay the same
     exchange_is_given: bool  #: a partition transformation sets the exchange mode
     ids_change: bool  #: some operator has no uid (state is saved under its id, not its uid hash)
 
     def both(self, attribute: str) -> dict[str, Any]:
-        """The attribute's values at both ends."""
+        """Return the attribute's values at both ends."""
         return {"producer": self.source[attribute], "reader": self.target[attribute]}
 
 
 class SwitchOn(NamedTuple):
-    """A change that `--what-if` plans with: a flag of job_settings becomes true."""
+    """A change planned by `--what-if` that sets a flag of job_settings to true."""
 
     setting: str
     meaning: str
 
 
 class FollowProducer(NamedTuple):
-    """The same: the reader, and what is chained to it, takes an attribute of the producer."""
+    """A change by which the reader, and the operators chained to it, takes an attribute of the producer."""
 
     attribute: str
     meaning: str
-    implies: frozenset[str] = frozenset()  #: reasons that hold because of this one, and go with it
+    implies: frozenset[str] = frozenset()  #: reasons that follow from this one and vanish with it
 
 
 class ChainAlways(NamedTuple):
-    """The same: the source or target of the edge gets the strategy ALWAYS."""
+    """A change that gives the source or target of the edge the strategy ALWAYS."""
 
     end: str
     meaning: str
@@ -89,14 +91,15 @@ class ReasonRecord:
 
     meaning: str  #: the line of docs/tables.md: why the edge is not chained
     condition: Callable[[EdgeExpressions], Any] | None  #: true exactly when the reason holds
-    sentence: str  #: what pictures and `explain` say; formatted with edge, source and target
-    requires: str  #: what has to hold for the edge to be chained
-    method: str  #: where Flink checks it
-    values: Callable[[EdgeFacts], dict[str, Any]]  #: what `explain` shows as found
+    sentence: str  #: shown by pictures and `explain`; formatted with edge, source and target
+    requires: str  #: the condition for the edge to be chained
+    method: str  #: the check in Flink
+    values: Callable[[EdgeFacts], dict[str, Any]]  #: the values listed by `explain`
     change: Callable[[EdgeFacts], str | None] | None = None
-    """What would make it chainable; None if state could get lost or mixed by it, or results change."""
+    """A change that makes the edge chainable; None if state could be lost or mixed, or results
+    could change."""
     what_if: SwitchOn | FollowProducer | ChainAlways | None = None  #: None: no setting makes it true
-    is_preference: bool = False  #: a custom planner may chain the edge all the same
+    is_preference: bool = False  #: a custom planner may still chain the edge
 
 
 _GENERATOR = "StreamingJobGraphGenerator"
@@ -105,18 +108,18 @@ _OPERATORS = f"{_GENERATOR}.areOperatorsChainable"
 _PARTITIONER = f"{_GENERATOR}.arePartitionerAndExchangeModeChainable"
 
 SET_BY_AUTHOR = "the operator"
-"""As `explain` says it of a chaining strategy that the operator itself sets."""
+"""The origin, in `explain`, of a chaining strategy that the operator itself sets."""
 
 
 class NotChainableReason(StrEnum):
-    """Why a StreamEdge is not chainable (every reason that holds is kept, in this order)."""
+    """Why a StreamEdge is not chainable (all reasons that apply are recorded, in this order)."""
 
     _value_: str
     record: ReasonRecord
     bit: int  #: in a set of reasons, the column `reasons` of marked_edges
 
     def __new__(cls, name: str, record: ReasonRecord) -> Self:
-        """A reason with its record; its bit is its place among the reasons."""
+        """Create a reason with its record; its bit is its position among the reasons."""
         reason = str.__new__(cls, name)
         reason._value_, reason.record, reason.bit = name, record, 1 << len(cls.__members__)
         return reason
@@ -176,7 +179,8 @@ class NotChainableReason(StrEnum):
                 "put both into one slot sharing group" if facts.may_chain and facts.may_share_slots else None
             ),
             what_if=FollowProducer(
-                "slot_sharing_group", "the reader, and what is chained to it, joins the producer's group"
+                "slot_sharing_group",
+                "the reader, and the operators chained to it, joins the producer's group",
             ),
         ),
     )
@@ -251,7 +255,7 @@ class NotChainableReason(StrEnum):
     UPSTREAM_IS_NOT_A_SOURCE = (
         "UPSTREAM_IS_NOT_A_SOURCE",
         ReasonRecord(
-            meaning="the reader's chaining strategy is HEAD_WITH_SOURCES, and the producer is no source",
+            meaning="the reader's chaining strategy is HEAD_WITH_SOURCES, and the producer is not a source",
             condition=lambda row: (
                 row.strategy_is("target", ChainingStrategy.HEAD_WITH_SOURCES) & ~row.column("source_source")
             ),
@@ -272,13 +276,14 @@ class NotChainableReason(StrEnum):
             method=_OPERATORS,
             values=lambda facts: facts.both("parallelism"),
             change=lambda facts: (
-                f"give the reader, and what is chained to it, the parallelism {facts.source['parallelism']}"
+                "give the reader, and the operators chained to it, the parallelism "
+                f"{facts.source['parallelism']}"
                 if facts.may_follow
                 else None
             ),
             what_if=FollowProducer(
                 "parallelism",
-                "the reader, and what is chained to it, gets the producer's parallelism",
+                "the reader, and the operators chained to it, gets the producer's parallelism",
                 implies=frozenset({"PARTITIONER_NOT_FORWARD"}),  # without a partitioner it is REBALANCE
             ),
         ),
@@ -317,7 +322,7 @@ class NotChainableReason(StrEnum):
                 "because": facts.partitioner_because,
             },
             change=lambda facts: (
-                "give the reader, and what is chained to it, the parallelism "
+                "give the reader, and the operators chained to it, the parallelism "
                 f"{facts.source['parallelism']}: the partitioner becomes FORWARD"
                 if facts.may_follow
                 else None
@@ -350,20 +355,20 @@ class NotChainableReason(StrEnum):
     DECIDED_BY_PLANNER = (
         "DECIDED_BY_PLANNER",
         ReasonRecord(
-            meaning="a [custom planner](planners-of-your-own.md) keeps the operators apart",
+            meaning="a [custom planner](custom-planners.md) keeps the operators apart",
             condition=None,
-            sentence="the planner that was chosen keeps them apart",
-            requires="the planner that was chosen wants them chained",
+            sentence="the chosen planner keeps them apart",
+            requires="the chosen planner chains them",
             method="none of Flink's: see --planner",
             values=lambda facts: {"decides": "apart"},
-            change=lambda facts: "plan without it, or change what it decides",
+            change=lambda facts: "plan without it, or change its decision",
             is_preference=True,
         ),
     )
 
 
 def local_conditions(row: EdgeExpressions) -> dict[NotChainableReason, Any]:
-    """Reason to the condition under which it holds, for those that an edge and its ends decide.
+    """Map reasons to the conditions under which they apply, for reasons that an edge and its ends decide.
 
     Source: StreamingJobGraphGenerator.isChainable, isChainableInput, areOperatorsChainable,
     arePartitionerAndExchangeModeChainable.

@@ -1,7 +1,7 @@
-"""Every table of a plan, declared once: name, columns, Arrow types and comments.
+"""Declare the name, columns, Arrow types and comments of every table of a plan.
 
 Key columns are integers. `topology_id` (xxhash64 of the name) keys every table; within it, `id` keys
-transformations and stream nodes, and a job vertex is keyed by the id of its head node (`vertex`).
+transformations and stream nodes, and the id of its head node (`vertex`) keys a job vertex.
 """
 
 from collections.abc import Mapping
@@ -92,20 +92,20 @@ TABLES: dict[str, pa.Schema] = {
     "network_buffers": NETWORK_BUFFERS,
     "managed_memory": MANAGED_MEMORY,
 }
-"""Table name to schema; the order is the order in which layers are derived."""
+"""Table name to schema, in the order in which layers are derived."""
 
 
 def require_schema(types: Mapping[str, str], table: str) -> None:
-    """Raise SchemaError if `types` (column to its type's name, see type_name) is not the schema of `table`.
+    """Raise SchemaError if `types` (column to type name, see type_name) differs from the schema of `table`.
 
-    The message names every column that is missing, extra or of another type.
+    The message names every missing column, extra column and column of another type.
     """
     declared = {field.name: type_name(field.type) for field in TABLES[table]}
     problems = [
-        f"{name}: found {types.get(name, 'no such column')}, allowed {allowed}"
+        f"{name} must be {allowed}, got {types[name]}" if name in types else f"column {name} is missing"
         for name, allowed in declared.items()
         if types.get(name) != allowed
     ]
-    problems += [f"{name}: not a column of {table}" for name in types if name not in declared]
+    problems += [f"{name} is not a column of {table}" for name in types if name not in declared]
     if problems:
         raise SchemaError(f"table {table} does not have its declared schema: " + "; ".join(problems))

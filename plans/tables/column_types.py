@@ -1,7 +1,7 @@
-"""Column types that tables share, and how a table is written down.
+"""Column types shared by tables, and the notation of tables.
 
-Types are Arrow's. Values inside lists, maps and structs are never null in a plan, but they are declared
-nullable, because Delta keeps NOT NULL for columns only.
+Types are Arrow's. Values inside lists, maps and structs are never null in a plan, but are declared nullable,
+because Delta stores NOT NULL for columns only.
 """
 
 from collections.abc import Callable
@@ -20,19 +20,19 @@ Column = tuple[str, pa.DataType, str] | tuple[str, pa.DataType, str, bool]
 
 
 def list_of(element: pa.DataType | pa.Schema) -> pa.DataType:
-    """A list of values, or of rows with the columns of a table."""
+    """Return the type of a list of values, or of rows with the columns of a table."""
     if isinstance(element, pa.Schema):
         element = pa.struct([(column.name, column.type) for column in element])
     return pa.list_(element)
 
 
 def map_of(key: pa.DataType, value: pa.DataType) -> pa.DataType:
-    """A map."""
+    """Return the type of a map."""
     return pa.map_(key, value)
 
 
 def table(*columns: Column) -> pa.Schema:
-    """Columns as (name, type, comment[, nullable=False])."""
+    """Return the schema of columns given as (name, type, comment[, nullable=False])."""
     return pa.schema([pa.field(c[0], c[1], len(c) == 4 and c[3], {COMMENT: c[2].encode()}) for c in columns])
 
 
@@ -78,10 +78,10 @@ _LISTS = (
 
 
 def type_name(kind: pa.DataType) -> str:
-    """The type as Spark writes it, without nullability: `map<string,int>`, `array<bigint>`.
+    """Return the type in Spark's notation without nullability, such as `map<string,int>` or `array<bigint>`.
 
-    Flavours of one type (large lists, string views, dictionaries) share a name. A type that Spark lacks keeps
-    Arrow's.
+    Variants of one type (large lists, string views, dictionaries) share a name. A type that Spark lacks keeps
+    Arrow's name.
     """
     for is_kind, name in _NAMES:
         if is_kind(kind):

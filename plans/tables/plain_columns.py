@@ -1,4 +1,4 @@
-"""Given columns in the forms of Arrow that tables are declared in."""
+"""Convert input columns to the Arrow types used in table declarations."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,18 +9,19 @@ import pyarrow as pa
 from penstock.plans.errors import SchemaError
 from penstock.plans.printable import first_and_count
 
-Column: TypeAlias = Any  #: an array or a chunked array of Arrow
+Column: TypeAlias = Any  #: an Arrow array or chunked array
 
 
 def require_unique_columns(names: Iterable[str], frame: str) -> None:
-    """SchemaError if a frame has two columns of one name, since it is unclear which one is meant."""
+    """Raise SchemaError if a frame has two columns of one name, because it is unclear which one is meant."""
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
-        raise SchemaError(f"{frame}: found several columns {first_and_count(twice)}, allowed: each name once")
+        listed = first_and_count(twice)
+        raise SchemaError(f"{frame}: column names must be unique, got {listed} more than once")
 
 
 def plain_columns(table: pa.Table) -> pa.Table:
-    """The table with each column as plain_column gives it; SchemaError if two have one name."""
+    """Apply plain_column to each column of `table`; raise SchemaError if two columns share a name."""
     require_unique_columns(table.column_names, "topologies")
     if all(plain_type(field.type) == field.type for field in table.schema):
         return table
@@ -28,15 +29,15 @@ def plain_columns(table: pa.Table) -> pa.Table:
 
 
 def plain_column(column: Column) -> Column:
-    """The same values in plain_type.
+    """Return the same values as plain_type.
 
-    Libraries read list views as empty lists, and know no columns that are encoded by runs.
+    Some libraries read list views as empty lists and reject run-end encoded columns.
     """
     kind = plain_type(column.type)
     if kind == column.type:
         return column
     try:
-        if "list_view" in str(column.type):  # Arrow's cast of them makes arrays without offsets
+        if "list_view" in str(column.type):  # Arrow's cast of list views creates arrays without offsets
             raise pa.ArrowNotImplementedError
         return column.cast(kind)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
@@ -45,7 +46,7 @@ def plain_column(column: Column) -> Column:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Lists instead of list views and lists of a fixed size, values instead of runs of them, at any depth."""
+    """Replace list views and fixed-size lists by lists, and run-end encoding by its values, at any depth."""
     if pa.types.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
     if pa.types.is_struct(kind):

@@ -1,4 +1,4 @@
-"""Tables of the topology layer, and what was rejected."""
+"""Tables of all layers, and of rejected topologies and runs."""
 
 from penstock.plans.tables.column_types import (
     BOOL,
@@ -133,7 +133,7 @@ JOB_EDGES = table(
     ("source_node", INT, "stream node at the producing end"),
     ("target_node", INT, "stream node at the consuming end"),
     ("in_index", INT, "with target_node: the StreamEdge"),
-    ("type_number", INT, "that of the StreamEdge: 0, or the input of the target, from 1"),
+    ("type_number", INT, "typeNumber of the StreamEdge: 0, or the input of the target, from 1"),
     ("distribution", STR, "DistributionPattern"),
     ("ship_strategy", STR, "as Flink prints it"),
     ("forward", BOOL, "ForwardPartitioner"),
@@ -236,13 +236,13 @@ EXECUTIONS = table(
     ("records_out", LONG, "records written to its result partitions; null = not started", True),
     ("bytes_in", LONG, "bytes read from its gates; null = not started", True),
     ("bytes_out", LONG, "bytes written to its result partitions; null = not started", True),
-    ("failure", STR, "what it failed of: exception and message", True),
+    ("failure", STR, "exception and message of the failure", True),
     ("failed_operator", STR, "name of the operator whose function raised", True),
     ("failed_record", STR, "the record it raised at, as Python shows it, cut", True),
     (
         "metrics",
         STR,
-        "what functions measured, as JSON: operator to metric to value; null = nothing",
+        "metrics that functions measured, as JSON: operator to metric to value; null = none",
         True,
     ),
 )
@@ -262,7 +262,7 @@ RUNS = table(
 )
 
 
-# Tables of the slots layer: who shares a slot, and what a slot needs.
+# Tables of the slots layer: assignment of tasks to slots, and resources of slots.
 
 
 EXECUTION_SLOT_SHARING_GROUPS = table(
@@ -288,7 +288,7 @@ REQUIRED_SLOTS = table(
 
 NETWORK_BUFFERS = table(
     TOPOLOGY_ID,
-    ("vertex", INT, "job vertex; the figures are those of the task that has most channels here"),
+    ("vertex", INT, "job vertex; the figures apply to its task with the most channels here"),
     ("side", STR, "BufferSide: GATE or RESULT_PARTITION"),
     ("index", INT, "input_index of the gate, or output_index of the result partition"),
     ("channels", INT, "input channels of the gate, or subpartitions of the partition"),
@@ -306,10 +306,10 @@ MANAGED_MEMORY = table(
     (
         "use_case",
         STR,
-        "ManagedMemoryUseCase; OPERATOR bytes add up, those of others are shared by their users in a slot",
+        "ManagedMemoryUseCase; OPERATOR bytes add up, other bytes are shared by their users in a slot",
     ),
-    ("fraction", DOUBLE, "of what the slot sharing group's consumers of the use case get"),
-    ("slot_fraction", DOUBLE, "of the slot's managed memory, with the use cases weighed"),
+    ("fraction", DOUBLE, "fraction of the slot sharing group's memory for the use case"),
+    ("slot_fraction", DOUBLE, "fraction of the slot's managed memory, with the use cases weighed"),
     ("bytes", LONG, "of a slot of the TaskManager planned for"),
 )
 
@@ -358,7 +358,7 @@ TRANSFORMATIONS = table(
     (
         "sink_topology",
         STR,
-        "JSON of what a sink of the Sink V2 API becomes, on sink; null = one operator",
+        "JSON of the operators of a sink of the Sink V2 API, on sink; null = one operator",
         True,
     ),
 )
@@ -371,8 +371,8 @@ REJECTED = table(
     (
         "error_stage",
         STR,
-        "input; the layer at which Flink refuses it: stream_graph, job_graph, …; planner: a planner of your "
-        "own breaks a rule; unsupported: Flink has no API for it (--planner flink)",
+        "input; the layer at which Flink refuses it: stream_graph, job_graph, …; planner: a custom planner "
+        "breaks a rule; unsupported: Flink has no API for it (--planner flink)",
     ),
     ("error", STR, "kind of the first error; Flink's exception class where Flink refuses"),
     ("message", STR, "Flink's message where Flink refuses, else the errors joined by newlines"),
@@ -382,9 +382,9 @@ REJECTED = table(
             table(
                 ("error", STR, "kind of error"),
                 ("location", STR, "the node, edge, key or line"),
-                ("found", STR, "what was found"),
-                ("allowed", STR, "what is allowed"),
-                ("hint", STR, "what to do"),
+                ("found", STR, "the offending value"),
+                ("allowed", STR, "allowed values"),
+                ("hint", STR, "how to correct it"),
             )
         ),
         "every error of the topology",
@@ -396,11 +396,11 @@ SETTING_REFUSAL = table(
     ("error", STR, "Flink's exception class"),
     ("message", STR, "Flink's message"),
     ("location", STR, "the option's key in the configuration"),
-    ("found", STR, "what was found"),
-    ("allowed", STR, "what is allowed"),
-    ("hint", STR, "what to do"),
+    ("found", STR, "the offending value"),
+    ("allowed", STR, "allowed values"),
+    ("hint", STR, "how to correct it"),
 )
-"""A setting that Flink refuses: Flink's exception, and Penstock's explanation."""
+"""A setting that Flink refuses: Flink's exception and Penstock's explanation."""
 
 JOB_SETTINGS = table(
     TOPOLOGY_ID,

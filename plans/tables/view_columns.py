@@ -1,4 +1,4 @@
-"""Names of columns in SQL: a key is called the same in every view."""
+"""Column names of the SQL views, where a key has the same name in every view."""
 
 from penstock.plans.tables import TABLES
 
@@ -12,10 +12,10 @@ _RENAMED = {
 
 
 def view_columns(table: str) -> dict[str, str]:
-    """Stored columns of a table, in their order, to their names in the view of the same name as the table.
+    """Map the stored columns of a table, in order, to their names in the view of the same name.
 
     A node is `node`, or `source_node` and `target_node` of an edge; a topology's name is `topology`. All
-    other keys (`topology_id`, `vertex`, `subtask`, …) are called the same in all tables as they are stored.
+    other keys (`topology_id`, `vertex`, `subtask`, …) keep their stored names.
     """
     renamed = _RENAMED.get(table, {})
     return {column: renamed.get(column, column) for column in TABLES[table].names}

@@ -1,8 +1,7 @@
-"""The Flink options that Flink reads while it plans: keys, deprecated keys, types and defaults.
+"""Keys, deprecated keys, types and defaults of the options that Flink reads during planning.
 
 Flink: ExecutionOptions, BatchExecutionOptions, PipelineOptions, CheckpointingOptions, StateRecoveryOptions,
-JobManagerOptions, StateChangelogOptions. Options that are not in this table are carried with the job and
-ignored.
+JobManagerOptions, StateChangelogOptions. Options outside this table are carried with the job and ignored.
 """
 
 import re
@@ -14,9 +13,9 @@ from penstock.operators.common.configuration import parse_integer
 from penstock.operators.common.flink_yaml import as_option_text, load_yaml
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 
-# Flink's option values from strings, as Flink 2.3 parses them; every parser raises ValueError.
+# Parsers of option values, as in Flink 2.3; every parser raises ValueError.
 #
-# FlinkValueError is raised if Flink's message is not that it could not parse the value.
+# FlinkValueError is raised if Flink's message differs from "Could not parse value".
 
 
 _JAVA_WHITESPACE = "".join(map(chr, range(33)))
@@ -47,7 +46,7 @@ _ISO_DURATION = re.compile(
 
 
 class FlinkValueError(ValueError):
-    """A value that Flink can parse and then refuses: why, Flink's exception class and its message."""
+    """The reason, exception class and message with which Flink refuses a value that it parsed."""
 
     def __init__(self, reason: str, error: str, flink_message: str) -> None:
         super().__init__(reason)
@@ -56,7 +55,9 @@ class FlinkValueError(ValueError):
 
 
 def parse_duration(value: str) -> int:
-    """Whole milliseconds of a Flink duration: "10 s", "100" (ms), "PT1M" (TimeUtils.parseDuration)."""
+    """Return the whole milliseconds of a Flink duration such as "10 s", "100" (ms) or "PT1M"
+    (TimeUtils.parseDuration).
+    """
     trimmed = value.strip(_JAVA_WHITESPACE)
     number, unit = _LEADING_NUMBER.fullmatch(trimmed).groups()  # type: ignore[union-attr]
     nanos = int(number) * _lookup(_NANOS, unit, "time unit") if number else _iso_nanos(trimmed)
@@ -82,7 +83,7 @@ def _iso_nanos(text: str) -> int:
 
 
 def parse_memory_size(value: str) -> int:
-    """Bytes of a Flink memory size: "128 mb", "1024" (MemorySize.parse)."""
+    """Return the bytes of a Flink memory size such as "128 mb" or "1024" (MemorySize.parse)."""
     number, unit = _LEADING_NUMBER.fullmatch(value.strip(_JAVA_WHITESPACE)).groups()  # type: ignore[union-attr]
     if not number:
         raise ValueError("does not start with a number")
@@ -92,22 +93,22 @@ def parse_memory_size(value: str) -> int:
     return size
 
 
-def _lookup(units: dict[str, int], unit: str, what: str) -> int:
+def _lookup(units: dict[str, int], unit: str, kind: str) -> int:
     label = unit.strip(_JAVA_WHITESPACE).lower()
     if label not in units:
-        raise ValueError(f"has the unknown {what} {label!r}")
+        raise ValueError(f"has the unknown {kind} {label!r}")
     return units[label]
 
 
 def parse_boolean(value: str) -> bool:
-    """True or false, in any case."""
+    """Parse true or false, in any case."""
     if value.upper() not in ("TRUE", "FALSE"):
         raise ValueError("is neither true nor false")
     return value.upper() == "TRUE"
 
 
 def parse_int(value: str) -> int:
-    """A 32-bit integer in decimal, in digits of any script (Integer.parseInt)."""
+    """Parse a decimal 32-bit integer, in digits of any script (Integer.parseInt)."""
     number = parse_integer(value)
     if number is None or not -_MAX_INT - 1 <= number <= _MAX_INT:
         raise ValueError("is not a 32-bit integer")
@@ -115,7 +116,9 @@ def parse_int(value: str) -> int:
 
 
 def _parse_max_parallelism(value: str) -> int:
-    """A job's max parallelism; 0 and less mean not set (OperatorValidationUtils.validateMaxParallelism)."""
+    """Parse a job's max parallelism; 0 and less mean unset
+    (OperatorValidationUtils.validateMaxParallelism).
+    """
     number = parse_int(value)
     if number > MAX_PARALLELISM:
         message = f"Maximum parallelism must be between 1 and {MAX_PARALLELISM}. Found: {number}"
@@ -124,7 +127,7 @@ def _parse_max_parallelism(value: str) -> int:
 
 
 def parse_long(value: str) -> int:
-    """A 64-bit integer in decimal, in digits of any script (Long.parseLong)."""
+    """Parse a decimal 64-bit integer, in digits of any script (Long.parseLong)."""
     number = parse_integer(value)
     if number is None or not -_MAX_LONG - 1 <= number <= _MAX_LONG:
         raise ValueError("is not a 64-bit integer")
@@ -132,12 +135,12 @@ def parse_long(value: str) -> int:
 
 
 def parse_string(value: str) -> str:
-    """The string itself."""
+    """Return the string unchanged."""
     return value
 
 
 def enum_parser(values: Iterable[str]) -> Callable[[str], str]:
-    """A parser of one of `values`, in any case; gives Flink's spelling."""
+    """Return a parser that accepts one of `values` in any case and returns Flink's spelling."""
     by_upper = {v.upper(): str(v) for v in values}
 
     def parse(value: str) -> str:
@@ -149,10 +152,10 @@ def enum_parser(values: Iterable[str]) -> Callable[[str], str]:
 
 
 def split_escaped(value: str, delimiter: str) -> list[str]:
-    """Parts between delimiters; a part in quotes may hold them, a doubled quote is a quote.
+    """Split at delimiters; a quoted part may contain them, and a doubled quote is a quote.
 
-    Two adjacent delimiters have an empty part between them; one at the start or end adds no part.
-    Flink: StructuredOptionsSplitter.splitEscaped.
+    Two adjacent delimiters enclose an empty part; one at the start or end adds no part. Flink:
+    StructuredOptionsSplitter.splitEscaped.
     """
     parts: list[str] = []
     cursor, after_quoted, after_delimiter = 0, False, False
@@ -182,7 +185,7 @@ def split_escaped(value: str, delimiter: str) -> list[str]:
     return parts
 
 
-# Maps of strings as values of options.
+# Maps of strings as option values.
 #
 # Source: ConfigurationUtils.convertToProperties.
 
@@ -191,14 +194,14 @@ _QUOTED = frozenset("'\",;: ")
 
 
 def parse_map(text: str) -> dict[str, str]:
-    """The entries of "a:1,b:2", or of a map in YAML. Raises ValueError for any other text."""
+    """Parse "a:1,b:2", or a map in YAML. Raises ValueError for any other text."""
     if text.lstrip().startswith("{"):
         document = load_yaml(text)
         if isinstance(document, dict):
             return {as_option_text(name): as_option_text(value) for name, value in document.items()}
     pairs = [split_escaped(entry, ":") for entry in split_escaped(text, ",")]
     if any(len(pair) != 2 for pair in pairs):
-        raise ValueError("is no list of key:value")
+        raise ValueError("is not a list of key:value")
     entries = {pair[0]: pair[1] for pair in pairs}
     if len(entries) < len(pairs):
         raise ValueError("has a key twice")
@@ -206,7 +209,7 @@ def parse_map(text: str) -> dict[str, str]:
 
 
 def map_text(values: Mapping[str, str]) -> str:
-    """The text that `parse_map` reads back as `values`."""
+    """Return the text that `parse_map` parses as `values`."""
     entries = (f"{_quoted(name)}:{_quoted(value)}" for name, value in values.items())
     return ",".join(map(_quoted, entries))
 
@@ -218,7 +221,7 @@ def _quoted(text: str) -> str:
     return f"'{doubled}'"
 
 
-# Parses a string as Flink's Path does: a URI, or an error with Java's message.
+# Parsing of strings as Flink's Path: a URI, or an error with Java's message.
 #
 # Source: org.apache.flink.core.fs.Path; java.net.URI for the errors.
 
@@ -230,7 +233,7 @@ _IN_SCHEME = re.compile(r"[A-Za-z0-9+.-]*")
 
 
 def _uri_error(path: str) -> str | None:
-    """Why `path`, which is not empty, is no path in Flink, as URISyntaxException says it; None if it is."""
+    """Return the message of URISyntaxException if the non-empty `path` is not a path in Flink, else None."""
     scheme, authority, rest = _split_path(path)
     if scheme is None:
         return (
@@ -240,7 +243,7 @@ def _uri_error(path: str) -> str | None:
     if rest and not rest.startswith("/"):
         return f"Relative path in absolute URI: {uri}"
     if re.search("[?#]", scheme):
-        return _character_error(uri)  # a query or a fragment for java.net.URI
+        return _character_error(uri)  # java.net.URI reads a query or a fragment
     if not scheme:
         return f"Expected scheme name at index 0: {uri}"
     if not re.match("[A-Za-z]", scheme):
@@ -255,9 +258,9 @@ def _uri_error(path: str) -> str | None:
 
 
 def _split_path(path: str) -> tuple[str | None, str | None, str]:
-    """Scheme, authority and normalised path, as Path's constructor finds them."""
+    """Return scheme, authority and normalised path, as Path's constructor."""
     if re.match("[A-Za-z]:", path):
-        path = "/" + path  # a drive of Windows
+        path = "/" + path  # a Windows drive
     scheme = authority = None
     colon, slash = path.find(":"), path.find("/")
     start = 0
@@ -274,7 +277,7 @@ def _split_path(path: str) -> tuple[str | None, str | None, str]:
 
 
 def _character_error(uri: str) -> str | None:
-    """The first illegal character of a URI that has neither scheme nor authority."""
+    """Return the error for the first illegal character of a URI without scheme and authority."""
     path, *_ = re.split("([?#])", uri, maxsplit=1)
     query_end = uri.find("#")
     for place, character in enumerate(uri):
@@ -302,7 +305,7 @@ def _escaped(path: str) -> str:
 
 
 def _authority_error(uri: str, start: int, authority: str) -> str | None:
-    """Only brackets can be wrong: anything else that is no host counts as a registry-based name."""
+    """Return the error for misplaced brackets; anything else that is not a host is a registry-based name."""
     if "[" not in authority and "]" not in authority:
         return None
     user, at, host = authority.rpartition("@")
@@ -337,11 +340,11 @@ def _port_error(uri: str, start: int, port: str) -> str | None:
     return None
 
 
-# The files of the distributed cache out of the option pipeline.cached-files.
+# The files of the distributed cache, from the option pipeline.cached-files.
 
 
 class _Entry(NamedTuple):
-    """A file as Flink's DistributedCacheEntry; either may be missing."""
+    """A file as Flink's DistributedCacheEntry; path and executable are optional."""
 
     path: str | None
     executable: bool
@@ -355,10 +358,10 @@ class _Entry(NamedTuple):
 
 
 def parse_cached_files(value: str) -> dict[str, str]:
-    """Name to path of `name:a,path:b;…`, or of the same as YAML; a file without a name has the name "".
+    """Parse `name:a,path:b;…`, or the same as YAML, to name: path; a file without a name has the name "".
 
-    Raises ValueError if Flink could not parse the value, FlinkValueError if it refuses what it has
-    parsed. Source: ConfigurationUtils.convertToList, DistributedCache.parseCachedFilesFromString,
+    Raises ValueError if Flink cannot parse the value, FlinkValueError if it refuses the parsed value. Source:
+    ConfigurationUtils.convertToList, DistributedCache.parseCachedFilesFromString,
     ExecutionPlanUtils.prepareUserArtifactEntries.
     """
     entries: dict[str | None, _Entry] = {}
@@ -370,7 +373,7 @@ def parse_cached_files(value: str) -> dict[str, str]:
 
 
 def _files(value: str) -> list[str]:
-    """The text of each file: the elements of a list in YAML, else the parts between semicolons."""
+    """Return the text of each file, the elements of a YAML list or else the parts between semicolons."""
     try:
         document = load_yaml(value)
         if isinstance(document, list):
@@ -385,7 +388,9 @@ def _named_entry(fields: dict[str, str]) -> tuple[str | None, _Entry]:
 
 
 def _fields(text: str) -> dict[str, str]:
-    """The fields of one file: a map in YAML, else key:value between commas; a duplicate is an error."""
+    """Return the fields of one file, given as a YAML map or else as key:value pairs between commas; a
+    duplicate is an error.
+    """
     in_yaml = _fields_in_yaml(text)
     if in_yaml is not None:
         return in_yaml
@@ -418,16 +423,16 @@ def _fields_in_yaml(text: str) -> dict[str, str] | None:
 
 def _path(entry: _Entry) -> str:
     if not entry.path:
-        what = "a null" if entry.path is None else "an empty"
-        message = f"Can not create a Path from {what} string"
+        kind = "a null" if entry.path is None else "an empty"
+        message = f"Can not create a Path from {kind} string"
         raise FlinkValueError("has a file without a path", "IllegalArgumentException", message)
     error = _uri_error(entry.path)
     if error is not None:
         message = f"java.net.URISyntaxException: {error}"
-        raise FlinkValueError("has a file whose path is no URI", "IllegalArgumentException", message)
+        raise FlinkValueError("has a file whose path is not a URI", "IllegalArgumentException", message)
     scheme, authority, path = _split_path(entry.path)
     if scheme is None and authority is not None and path in ("", "/"):
-        # Flink considers it the root directory, which it cannot pack
+        # Flink treats it as the root directory, which it cannot pack.
         message = 'Cannot invoke "org.apache.flink.core.fs.Path.getPath()" because "rootDir" is null'
         raise FlinkValueError("has a file with an authority and no path", "NullPointerException", message)
     return entry.path
@@ -442,7 +447,7 @@ def _duplicate(key: str, first: object, second: object) -> FlinkValueError:
 
 
 class FlinkOption(NamedTuple):
-    """One option; `values` are the names of an enum, `default` is parsed."""
+    """One option; `values` are the names of an enum, `default` is a parsed value."""
 
     key: str
     parse: Callable[[str], Any]
@@ -560,11 +565,11 @@ APPROXIMATE_LOCAL_RECOVERY = _flag(
 )
 
 OPTIONS: tuple[FlinkOption, ...] = tuple(v for v in globals().values() if isinstance(v, FlinkOption))
-"""Every option in this table."""
+"""Every option in this module."""
 
 
 def parallelism_overrides(config: Mapping[str, str]) -> dict[str, str]:
-    """Parallelism by the id of a job vertex, as text: entries set one by one, below those set together.
+    """Return parallelism as text by job vertex id; the option's map wins over keys set one by one.
 
     Raises ValueError. Source: Dispatcher.applyParallelismOverrides, Configuration (prefix maps).
     """
@@ -574,11 +579,13 @@ def parallelism_overrides(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def key_set(config: Mapping[str, str], option: FlinkOption) -> str | None:
-    """The key under which the option is set: its own before deprecated ones; None if under none."""
+    """Return the key under which the option is set, preferring its own to deprecated ones; None if unset."""
     return next((key for key in (option.key, *option.deprecated) if key in config), None)
 
 
 def read_option(config: Mapping[str, str], option: FlinkOption) -> Any:
-    """The option's value, else its default (Configuration.get). Raises ValueError if it does not parse."""
+    """Return the option's value or its default (Configuration.get). Raises ValueError if it
+    cannot be parsed.
+    """
     key = key_set(config, option)
     return option.default if key is None else option.parse(config[key])

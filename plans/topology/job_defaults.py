@@ -1,8 +1,8 @@
 """Cluster defaults for settings that a job leaves unset.
 
-Flink's client puts a job's own options over those of its configuration, key by key. A topology is therefore
-planned as if it held both: its fingerprint, its configuration and Flink's own plan of it follow from both.
-Source: StreamExecutionEnvironment (configure), CliFrontend.getEffectiveConfiguration.
+Flink's client overlays the configuration with the job's own options, key by key. So a topology is planned as
+if it contained both: its fingerprint, its configuration and Flink's own plan of it depend on both. Source:
+StreamExecutionEnvironment (configure), CliFrontend.getEffectiveConfiguration.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class JobDefaults(NamedTuple):
-    """Parallelism of topologies that set none, and Flink options under each topology's own.
+    """Parallelism for topologies that set none, and Flink options overlaid by each topology's own.
 
     `asked_parallelism` replaces the parallelism that topologies set themselves; operators keep their own.
     """
@@ -20,7 +20,7 @@ class JobDefaults(NamedTuple):
     asked_parallelism: int | None = None
 
     def under(self, topology: dict[str, Any]) -> dict[str, Any]:
-        """The topology with what it does not set; values of wrong types stay as they are."""
+        """Return `topology` with its unset values filled in; values of wrong types stay."""
         if self == NO_DEFAULTS:
             return topology
         filled = dict(topology)
@@ -35,4 +35,4 @@ class JobDefaults(NamedTuple):
 
 
 NO_DEFAULTS = JobDefaults()
-"""Flink's own: parallelism 1, and no options."""
+"""Flink's defaults: parallelism 1 and no options."""

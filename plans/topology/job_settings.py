@@ -1,4 +1,4 @@
-"""One JOB_SETTINGS row of a topology, as Flink derives it from configuration and transformations.
+"""Derive a topology's JOB_SETTINGS row from configuration and transformations, as Flink does.
 
 Flink: StreamGraphGenerator.configureStreamGraph, ExecutionConfig, CheckpointConfig,
 SavepointRestoreSettings.fromConfiguration.
@@ -31,14 +31,14 @@ ILLEGAL_STATE = "IllegalStateException"
 
 
 class SettingStep(StrEnum):
-    """The step at which Flink reads a setting once it has begun to translate transformations.
+    """The step at which Flink reads a setting after it has begun to translate transformations.
 
-    The first five are in the StreamGraph, the last five in the JobGraph; chaining is read with the first edge
-    that may be chained.
+    The first five belong to the StreamGraph, the last five to the JobGraph; chaining is read with the first
+    edge that may be chained.
     """
 
-    MAX_PARALLELISM = "MAX_PARALLELISM"  #: of a transformation that has none
-    BUFFER_TIMEOUT = "BUFFER_TIMEOUT"  #: of an operator that has none, in STREAMING mode
+    MAX_PARALLELISM = "MAX_PARALLELISM"  #: of a transformation that sets none
+    BUFFER_TIMEOUT = "BUFFER_TIMEOUT"  #: of an operator that sets none, in STREAMING mode
     AUTO_GENERATE_UIDS = "AUTO_GENERATE_UIDS"  #: of any operator
     SORTED_INPUTS_MEMORY = "SORTED_INPUTS_MEMORY"  #: of a keyed operator in BATCH mode
     CACHED_FILES = "CACHED_FILES"  #: after all transformations
@@ -58,11 +58,11 @@ JOB_GRAPH_STEPS = (
     SettingStep.PAUSE_SOURCES,
     SettingStep.PARALLELISM_OVERRIDES,
 )
-"""What Flink reads of a stream graph that is already translated."""
+"""Steps whose settings Flink also reads for a stream graph that is already translated."""
 
 
 class SettingRefusal(Exception):
-    """Flink refuses one option: its exception class and message; `ours` says the same in Penstock's words."""
+    """Flink's exception class and message for an option that it refuses; `ours` is Penstock's explanation."""
 
     def __init__(self, error: str, flink_message: str, ours: TopologyError) -> None:
         super().__init__(flink_message)
@@ -71,7 +71,7 @@ class SettingRefusal(Exception):
         self.ours = ours
 
     def as_row(self, step: SettingStep) -> dict[str, str]:
-        """One element of JOB_SETTINGS' `setting_refusals`."""
+        """Return one element of JOB_SETTINGS' `setting_refusals`."""
         return {
             "step": str(step),
             "error": self.error,
@@ -84,9 +84,9 @@ class SettingRefusal(Exception):
 
 
 class FlinkRefusal(Exception):
-    """Flink refuses the job for its settings: the stage, its exception class and its message.
+    """The stage, exception class and message with which Flink refuses a job for its settings.
 
-    `ours` are the same in Penstock's words, which come after Flink's in the list of errors.
+    `ours`: Penstock's explanations, listed after Flink's error.
     """
 
     def __init__(
@@ -100,17 +100,17 @@ class FlinkRefusal(Exception):
 
     @classmethod
     def from_setting(cls, error_stage: str, refusal: SettingRefusal) -> "FlinkRefusal":
-        """The refusal of an option that Flink reads at this stage for every job."""
+        """Return the refusal for an option that Flink reads at this stage for every job."""
         return cls(error_stage, refusal.error, refusal.flink_message, (refusal.ours,))
 
     def as_topology_errors(self) -> list[TopologyError]:
-        """Flink's own first: its `found` is Flink's message, word for word."""
+        """Return Flink's error first, with Flink's exact message as `found`."""
         location = self.ours[0].location if self.ours else "topology"
         return [TopologyError(self.error, location, self.flink_message, "", ""), *self.ours]
 
 
 def read_setting(config: Mapping[str, str], option: FlinkOption) -> Any:
-    """The option's value, else its default (Configuration.get). Raises SettingRefusal."""
+    """Return the option's value or its default (Configuration.get). Raises SettingRefusal."""
     key = key_set(config, option)
     if key is None:
         return option.default
@@ -135,7 +135,9 @@ def read_setting(config: Mapping[str, str], option: FlinkOption) -> Any:
 def _refused_setting(
     config: Mapping[str, str], option: FlinkOption, flink_message: str, allowed: str
 ) -> SettingRefusal:
-    """An option that Flink parses and then finds out of range, or incompatible with another."""
+    """Return the refusal of an option that Flink parses, but that is out of range or conflicts
+    with another.
+    """
     key = key_set(config, option)
     shown_value = f"{option.default} (not set)" if key is None else shorten(config[key])
     location = f"config {key or option.key}"
@@ -143,7 +145,7 @@ def _refused_setting(
     return SettingRefusal(ILLEGAL_ARGUMENT, flink_message, ours)
 
 
-# Reads and checks a job's checkpointing options as Flink does.
+# Checkpointing options, read and validated as Flink does.
 
 
 _MINIMAL_CHECKPOINT_TIME = 10
@@ -161,7 +163,9 @@ _NO_MESSAGE = "null"
 
 
 class Checkpointing(NamedTuple):
-    """The checkpointing options that planning needs: milliseconds and flags; an interval of -1 is off."""
+    """The checkpointing options that planning needs, in milliseconds and flags; an interval of
+    -1 means off.
+    """
 
     interval: int = -1
     unaligned: bool = False
@@ -170,7 +174,7 @@ class Checkpointing(NamedTuple):
 
 
 def _read_interval(config: Mapping[str, str], batch: bool) -> int:
-    """Milliseconds; -1 where checkpointing is off, as it always is in BATCH mode. Raises SettingRefusal."""
+    """Return milliseconds, or -1 if checkpointing is off, as always in BATCH mode. Raises SettingRefusal."""
     interval: int | None = read_setting(config, options.CHECKPOINTING_INTERVAL)
     return -1 if batch else interval or -1
 
@@ -187,10 +191,10 @@ def _read_unaligned(config: Mapping[str, str], batch: bool) -> bool:
 
 
 def _read_checkpointing(config: Mapping[str, str], batch: bool, *, reads_changelog: bool) -> Checkpointing:
-    """The checkpointing options, read and checked in Flink's order. Raises SettingRefusal.
+    """Read and validate the checkpointing options in Flink's order. Raises SettingRefusal.
 
-    `reads_changelog`: false where the batch state backend has switched the changelog off.
-    Source: StreamGraph.createJobCheckpointingSettings, CheckpointConfig, CheckpointCoordinatorConfiguration.
+    `reads_changelog`: false if the batch state backend has switched the changelog off. Source:
+    StreamGraph.createJobCheckpointingSettings, CheckpointConfig, CheckpointCoordinatorConfiguration.
     """
     interval = _read_interval(config, batch)
     read_setting(config, options.CHECKPOINT_RETENTION)
@@ -214,7 +218,7 @@ def _read_checkpointing(config: Mapping[str, str], batch: bool, *, reads_changel
     if tolerable < 0:
         raise _refused_setting(config, options.TOLERABLE_FAILED_CHECKPOINTS, _NO_MESSAGE, "0 or more")
     if unaligned and concurrent > 1:
-        allowed = "1 beside unaligned checkpoints"
+        allowed = "1 with unaligned checkpoints"
         raise _refused_setting(config, options.MAX_CONCURRENT_CHECKPOINTS, _CONCURRENT_AND_UNALIGNED, allowed)
     if reads_changelog:
         read_setting(config, options.STATE_CHANGELOG)
@@ -240,14 +244,14 @@ def _pausing_refusal(config: Mapping[str, str], read: Checkpointing) -> SettingR
     """The last check of StreamingJobGraphGenerator.preValidate."""
     if read.interval <= 0 or read.backlog_interval != _DISABLED_INTERVAL or not read.pause_sources:
         return None
-    allowed = "false where checkpoints are disabled during backlog"
+    allowed = "false if checkpoints are disabled during backlog"
     return _refused_setting(config, options.PAUSE_SOURCES, _PAUSED_WITHOUT_CHECKPOINTS, allowed)
 
 
 # The options that Flink reads before it translates transformations, in its order.
 #
-# Every function raises SettingRefusal for an option that Flink refuses there.
-# Flink: StreamGraphGenerator.configureStreamGraph, SavepointRestoreSettings.fromConfiguration.
+# Every function raises SettingRefusal for an option that Flink refuses at that point. Flink:
+# StreamGraphGenerator.configureStreamGraph, SavepointRestoreSettings.fromConfiguration.
 
 
 _BATCH_EXCHANGE_MODES = {
@@ -259,7 +263,7 @@ _BATCH_EXCHANGE_MODES = {
 
 
 def _before_transformations(config: Mapping[str, str], unbounded: bool) -> tuple[bool, dict[str, Any]]:
-    """Whether the job is a batch job, and what else StreamGraphGenerator reads first, in its order."""
+    """Return whether the job is a batch job, and the other settings that StreamGraphGenerator reads first."""
     _read_restore_settings(config)
     mode = read_setting(config, options.RUNTIME_MODE)
     if mode == JobType.BATCH and unbounded:
@@ -270,7 +274,7 @@ def _before_transformations(config: Mapping[str, str], unbounded: bool) -> tuple
             "is not allowed, please set the 'execution.runtime-mode' to STREAMING or AUTOMATIC",
         )
     batch = mode == JobType.BATCH or (mode == "AUTOMATIC" and not unbounded)
-    of_graph = _graph_options(config)
+    graph_options = _graph_options(config)
     scheduler = read_setting(config, options.SCHEDULER)
     exchange_mode = _batch_exchange_mode(config) if batch else _streaming_exchange_mode(config)
     return batch, {
@@ -278,12 +282,14 @@ def _before_transformations(config: Mapping[str, str], unbounded: bool) -> tuple
         "dynamic": batch and scheduler in (None, "AdaptiveBatch"),
         "global_exchange_mode": str(exchange_mode),
         "all_vertices_in_same_slot_sharing_group": not batch,
-        **of_graph,
+        **graph_options,
     }
 
 
 def _graph_options(config: Mapping[str, str]) -> dict[str, Any]:
-    """The options that StreamGraphGenerator.configureStreamGraph reads for every job before the mode."""
+    """Return the options that StreamGraphGenerator.configureStreamGraph reads for every job
+    before the mode.
+    """
     description_mode = read_setting(config, options.VERTEX_DESCRIPTION_MODE)
     index_prefix = read_setting(config, options.VERTEX_NAME_INDEX_PREFIX)
     auto_parallelism = read_setting(config, options.AUTO_PARALLELISM)
@@ -297,7 +303,7 @@ def _graph_options(config: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _read_restore_settings(config: Mapping[str, str]) -> tuple[str | None, bool]:
-    """The path to restore from, and whether unclaimed state is ignored."""
+    """Return the path to restore from, and whether unclaimed state is ignored."""
     path = read_setting(config, options.SAVEPOINT_PATH)
     ignores_unclaimed = read_setting(config, options.IGNORE_UNCLAIMED_STATE)
     read_setting(config, options.CLAIM_MODE)
@@ -335,13 +341,13 @@ SETTINGS_OF_GRAPHS = (
     "vertex_description_mode",
     "vertex_name_include_index_prefix",
 )
-"""What a stream graph says of itself, under the same names as JOB_SETTINGS."""
+"""Settings that a stream graph contains itself, under the same names as in JOB_SETTINGS."""
 
 _VERTEX_ID = re.compile("[0-9a-f]{32}")
 
 
 def may_run_as_batch(config: Mapping[str, str]) -> bool:
-    """Whether the job type depends on the boundedness of its sources."""
+    """Return whether the job type depends on the boundedness of its sources."""
     try:
         return bool(config) and read_option(config, options.RUNTIME_MODE) != JobType.STREAMING
     except ValueError:
@@ -357,13 +363,13 @@ def read_job_settings(
     chaining: bool,
     transformations_have_unbounded_source: bool,
 ) -> dict[str, Any]:
-    """The JOB_SETTINGS values (without topology_id) of a `transformations` topology.
+    """Return the JOB_SETTINGS values (without topology_id) of a `transformations` topology.
 
     The job's name is pipeline.name, else the topology's. A `legacy_source` that an operator reads is
-    unbounded, a `source` is bounded. What Flink refuses once it has begun to translate transformations is in
-    `setting_refusals`. Raises FlinkRefusal where Flink refuses the settings before that.
+    unbounded, a `source` is bounded. Refusals raised after Flink has begun to translate transformations are
+    in `setting_refusals`. Raises FlinkRefusal if Flink refuses the settings before that.
     """
-    # The author's setters put these two into Flink's configuration before it is read.
+    # The author's setters write these two into Flink's configuration before Flink reads it.
     flink_config = {
         **config,
         **({} if max_parallelism is None else {options.MAX_PARALLELISM_OPTION.key: str(max_parallelism)}),
@@ -374,7 +380,7 @@ def read_job_settings(
 
 
 def setting_errors(config: Mapping[str, str]) -> list[TopologyError]:
-    """Errors of a topology's settings, for topologies whose transformations are wrong too."""
+    """Return the errors of a topology's settings, for topologies whose transformations are wrong, too."""
     try:
         derived = _derived(tuple(config.items()), False)
     except FlinkRefusal as refusal:
@@ -387,7 +393,7 @@ def setting_errors(config: Mapping[str, str]) -> list[TopologyError]:
 
 
 def refusals_of_config(config: Mapping[str, str]) -> list[str]:
-    """Flink's objections to a configuration, independent of the job: one sentence per refusal."""
+    """Return Flink's job-independent objections to a configuration, one sentence per refusal."""
     try:
         derived = _derived(tuple(config.items()), False)
     except FlinkRefusal as refusal:
@@ -400,7 +406,9 @@ def refusals_of_config(config: Mapping[str, str]) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _derived(config_items: tuple[tuple[str, str], ...], unbounded: bool) -> dict[str, Any]:
-    """Settings that depend on configuration and boundedness alone; fleets have few configurations."""
+    """Return the settings that depend on configuration and boundedness alone; fleets have few
+    configurations.
+    """
     config = dict(config_items)
     try:
         batch, first = _before_transformations(config, unbounded)
@@ -417,10 +425,10 @@ def read_stream_graph_settings(
     parallelism: int,
     max_parallelism: int | None,
 ) -> dict[str, Any]:
-    """The JOB_SETTINGS values (without topology_id) of a `stream_graph` topology.
+    """Return the JOB_SETTINGS values (without topology_id) of a `stream_graph` topology.
 
-    What the stream graph says wins; `config` gives the rest. Where `checkpointing` is false the interval is
-    -1, else it is that of `config`. Raises FlinkRefusal where Flink refuses the settings.
+    The stream graph's own settings win; `config` supplies the rest. The interval is -1 if `checkpointing` is
+    false, else it comes from `config`. Raises FlinkRefusal if Flink refuses the settings.
     """
     batch = graph["job_type"] == JobType.BATCH
     try:
@@ -429,10 +437,10 @@ def read_stream_graph_settings(
         common = {**_graph_options(config), **_common(config, batch)}
     except SettingRefusal as refusal:
         raise FlinkRefusal.from_setting(STREAM_GRAPH_STAGE, refusal) from refusal
-    of_job_graph = [row for row in common["setting_refusals"] if row["step"] in JOB_GRAPH_STEPS]
+    job_graph_refusals = [row for row in common["setting_refusals"] if row["step"] in JOB_GRAPH_STEPS]
     settings = {
         **common,
-        "setting_refusals": of_job_graph,
+        "setting_refusals": job_graph_refusals,
         **_given(common, config, topology_name, parallelism, max_parallelism),
         **{key: graph[key] for key in SETTINGS_OF_GRAPHS},
     }
@@ -442,7 +450,9 @@ def read_stream_graph_settings(
 def check_stream_graph_checkpointing(
     graph: Mapping[str, Any], config: Mapping[str, str]
 ) -> list[TopologyError]:
-    """A stream graph with checkpointing needs the interval, which only `config` can give."""
+    """Return an error if a stream graph has checkpointing without the interval, which only `config` can
+    supply.
+    """
     if graph["checkpointing"] is not True or _sets_interval(config):
         return []
     return [
@@ -450,14 +460,14 @@ def check_stream_graph_checkpointing(
             ErrorKind.MISSING_KEY,
             "stream_graph",
             "checkpointing true without an interval",
-            f"config {options.CHECKPOINTING_INTERVAL.key} beside it",
+            f"config {options.CHECKPOINTING_INTERVAL.key}",
             f'add "config": {{"{options.CHECKPOINTING_INTERVAL.key}": "…"}}',
         )
     ]
 
 
 def _sets_interval(config: Mapping[str, str]) -> bool:
-    """Whether an interval is set, even one that Flink could not parse."""
+    """Return whether an interval is set, even one that Flink cannot parse."""
     try:
         return bool(read_option(config, options.CHECKPOINTING_INTERVAL))
     except ValueError:
@@ -471,7 +481,7 @@ def _given(
     parallelism: int,
     max_parallelism: int | None,
 ) -> dict[str, Any]:
-    """Settings of the topology itself, with the configuration's values as defaults."""
+    """Return the settings of the topology itself, with the configuration's values as defaults."""
     return {
         "job_name": derived["job_name"] or topology_name,
         "parallelism": parallelism,
@@ -481,9 +491,9 @@ def _given(
 
 
 def _with_overrides_as_json(config: Mapping[str, str]) -> dict[str, str]:
-    """`config` with the overrides of parallelism as JSON, which Flink reads as well, and Spark can.
+    """Return `config` with the parallelism overrides as JSON, which both Flink and Spark can read.
 
-    Ids that no job vertex can have are left out, and right numbers are in ASCII digits.
+    Ids that no job vertex can have are dropped, and valid numbers are in ASCII digits.
     """
     key = options.PARALLELISM_OVERRIDES.key
     others = {name: text for name, text in config.items() if not f"{name}.".startswith(f"{key}.")}
@@ -491,7 +501,7 @@ def _with_overrides_as_json(config: Mapping[str, str]) -> dict[str, str]:
         return others
     try:
         overrides = options.parallelism_overrides(config)
-    except ValueError:  # among setting_refusals
+    except ValueError:  # already in setting_refusals
         return others
     texts = {vertex: _ascii(text) for vertex, text in overrides.items() if _VERTEX_ID.fullmatch(vertex)}
     return {**others, key: json.dumps(texts, sort_keys=True)} if texts else others
@@ -505,9 +515,9 @@ def _ascii(number: str) -> str:
 
 
 def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
-    """Settings that depend on the configuration alone, for every form of topology.
+    """Return the settings that depend on the configuration alone, for every form of topology.
 
-    An option that Flink refuses when it reads it has its default here and a row in `setting_refusals`.
+    An option that Flink refuses on reading gets its default here and a row in `setting_refusals`.
     """
     refusals: list[dict[str, str]] = []
 
@@ -565,7 +575,7 @@ def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
 
 
 def _buffer_timeout(config: Mapping[str, str]) -> int:
-    """StreamGraphGenerator.getBufferTimeout: the interval is read where timeouts are enabled."""
+    """StreamGraphGenerator.getBufferTimeout: the interval is read only if timeouts are enabled."""
     if not read_setting(config, options.BUFFER_TIMEOUT_ENABLED):
         return -1
     timeout: int = read_setting(config, options.BUFFER_TIMEOUT)
@@ -573,7 +583,7 @@ def _buffer_timeout(config: Mapping[str, str]) -> int:
 
 
 def _sorted_inputs_weight(size: int) -> int:
-    """BatchExecutionUtils.deriveMemoryWeight, MemorySize.getMebiBytes: an int has no room for 2 PiB."""
+    """BatchExecutionUtils.deriveMemoryWeight, MemorySize.getMebiBytes: 2 PiB overflows an int."""
     low_bits = size >> 20 & 0xFFFF_FFFF
     return max(1, low_bits if low_bits < 2**31 else low_bits - 2**32)
 
@@ -584,7 +594,7 @@ def _sorted_inputs_weight(size: int) -> int:
 def settings_or_errors(
     topology: Mapping[str, Any], reads_unbounded: bool
 ) -> tuple[str | None, list[TopologyError], dict[str, Any] | None]:
-    """Stage and errors of a TOPOLOGIES row with right values, or its job settings."""
+    """Return stage and errors of a TOPOLOGIES row with valid values, or its job settings."""
     try:
         derived = read_job_settings(
             dict(topology["config"]),

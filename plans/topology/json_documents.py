@@ -1,4 +1,4 @@
-"""Topologies in JSON that spans lines: pretty-printed objects, one after the other, and arrays of objects.
+"""Read topologies in JSON that spans lines, as pretty-printed objects in sequence or as arrays of objects.
 
 Text is cut at brackets and commas, without recursion and with at most one element in memory; elements are
 parsed elsewhere. Damage stays local: a string ends with its line, as JSON's strings do, and a surplus closing
@@ -17,37 +17,38 @@ from penstock.plans.printable import limited
 from penstock.plans.topology.rules import shorten
 from penstock.plans.vocabulary import TopologyForm
 
-# Keys that a JSON object has twice: parsers keep the last and say nothing.
+# Duplicate keys of JSON objects; parsers silently use the last.
 
 
 Path = tuple[str | int, ...]
 
 _ESCAPED = b"\\u003"
-"""What an escaped colon starts with."""
+"""The beginning of an escaped colon."""
 _TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{},]', re.DOTALL)
 _LONGEST_PATH = 200
 _DEEPEST = 24
-"""Parts of a path that are kept; of a deeper one the first, and the key itself."""
+"""Path parts recorded; for a deeper path, the first parts and the key."""
 
 
 def may_have_duplicate_keys(text: bytes, parsed: Any) -> bool:
-    """Whether an object in `text`, JSON parsed as `parsed`, may have a key twice; False if surely not.
+    """Return whether an object in `text`, JSON parsed as `parsed`, may repeat a key; False is certain.
 
-    The parser drops repeated keys, so colons are counted in both: a parse that keeps all pairs would take ten
-    times as long as the one that gave `parsed`.
+    The parser drops repeated keys, so colons are counted in both: a parse that preserves all pairs would take
+    ten times as long as the parse that produced `parsed`.
     """
     if _ESCAPED in text:
         return True
     try:
         return text.count(b":") != orjson.dumps(parsed).count(b":")
-    except TypeError:  # nested more deeply than orjson writes
+    except TypeError:  # nested more deeply than orjson serializes
         return True
 
 
 def duplicate_keys(text: bytes, parsed: dict[str, Any]) -> list[TopologyError]:
-    """A DuplicateKey for each key that an object of the topology line `text` has twice or more, at any level.
+    """Return a DuplicateKey error for each key that an object of the topology line `text` repeats, at any
+    level.
 
-    In: the line, which is JSON, and its parsed value. Works without recursion, at any depth.
+    `text`: the line, which is valid JSON; `parsed`: its value. Works without recursion, at any depth.
     """
     if not may_have_duplicate_keys(text, parsed):
         return []
@@ -57,7 +58,7 @@ def duplicate_keys(text: bytes, parsed: dict[str, Any]) -> list[TopologyError]:
 def duplicate_keys_of_transformation(
     text: bytes, parsed: dict[str, Any], position: int
 ) -> list[TopologyError]:
-    """As duplicate_keys, of the object of one transformation alone."""
+    """As duplicate_keys, for the object of a single transformation."""
     if not may_have_duplicate_keys(text, parsed):
         return []
     where = _name_transformation(parsed.get("id"), position)
@@ -68,16 +69,16 @@ def _twice(where: str, path: Path, count: int) -> TopologyError:
     return TopologyError(
         ErrorKind.DUPLICATE_KEY,
         where,
-        f"key {_shown(path)} {count} times",
+        f"key {_relative_path(path)} {count} times",
         "each key of an object once",
         "keep one of them",
     )
 
 
 def paths_of_duplicates(text: bytes) -> dict[Path, int]:
-    """The path, keys and positions, to each key that an object has more than once, and its number.
+    """Map the path (keys and positions) of each repeated key to its number of occurrences.
 
-    In: valid JSON. If several objects share a path, because the key above them is repeated, the largest
+    `text` is valid JSON. If several objects share a path, because the key above them is repeated, the largest
     number counts.
     """
     counts: dict[Path, int] = {}
@@ -108,13 +109,13 @@ def paths_of_duplicates(text: bytes) -> dict[Path, int]:
                 key = path[-1] = orjson.loads(string)
                 count = keys[-1][key] = keys[-1].get(key, 0) + 1
                 if count > 1:
-                    kept = tuple(path) if len(path) <= _DEEPEST else (*path[:_DEEPEST], "…", key)
-                    counts[kept] = max(counts.get(kept, 0), count)
+                    recorded = tuple(path) if len(path) <= _DEEPEST else (*path[:_DEEPEST], "…", key)
+                    counts[recorded] = max(counts.get(recorded, 0), count)
     return counts
 
 
 def _location(path: Path, topology: dict[str, Any]) -> str:
-    """The transformation, node or edge that the key is in, as other errors name it."""
+    """Return the transformation, node or edge that contains the key, named as in other errors."""
     match path:
         case (TopologyForm.TRANSFORMATIONS, int(place), _, *_):
             transformation_id = _entry(topology.get(TopologyForm.TRANSFORMATIONS), place).get("id")
@@ -142,8 +143,8 @@ def _entry(entries: Any, place: int) -> dict[str, Any]:
     return entry if type(entry) is dict else {}
 
 
-def _shown(path: Path) -> str:
-    """The path below what `_location` names, such as managed_memory.OPERATOR."""
+def _relative_path(path: Path) -> str:
+    """Return the path below the object that `_location` names, such as managed_memory.OPERATOR."""
     match path:
         case (TopologyForm.TRANSFORMATIONS, int(), _, *_):
             below = path[2:]
@@ -158,12 +159,12 @@ def _shown(path: Path) -> str:
 
 
 HEAD_BYTES = 2**20
-"""What is looked at of a file to tell a document from JSON lines."""
+"""Bytes of a file examined to distinguish a document from JSON lines."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _PIECE_BYTES = 2**18
-"""Cut at once: what is known of each bracket and comma takes a hundred times its byte."""
+"""Bytes cut at once; the data about each bracket and comma takes a hundred times its byte."""
 
 _SPACES = b" \t\r\n"
 _QUOTE, _COMMA, _NEWLINE, _BACKSLASH = b'",\n\\'
@@ -176,10 +177,10 @@ _FORMS = tuple(f'"{form}"'.encode() for form in TopologyForm)
 
 
 class Element(NamedTuple):
-    """An object of a document, or what stands where one belongs.
+    """An object of a document, or whatever occupies the place of one.
 
-    `value` is empty where it takes more bytes than allowed, and where `problem` says what is wrong with the
-    document itself. `line`, the one on which it begins, counts from 0.
+    `value` is empty if the element exceeds the allowed bytes, and if `problem` describes a fault of the
+    document itself. `line`, the line on which the element begins, counts from 0.
     """
 
     value: bytes
@@ -188,8 +189,8 @@ class Element(NamedTuple):
     problem: str | None = None
 
 
-class _Sign(NamedTuple):
-    """A bracket, comma or newline outside of strings, with the depth before and after it."""
+class _Token(NamedTuple):
+    """A bracket, comma or newline outside strings, with the depth before and after it."""
 
     at: int
     sign: int
@@ -199,11 +200,11 @@ class _Sign(NamedTuple):
 
 
 def is_document(head: bytes) -> bool:
-    """Whether a file that begins with `head` is a document, not JSON lines.
+    """Return whether a file that begins with `head` is a document rather than JSON lines.
 
-    In: the first HEAD_BYTES of the file, or all of it. A document begins with an array of objects, or with an
-    object that its first line opens and does not close. If a line below is a whole topology, the file is JSON
-    lines, the first of them broken.
+    `head`: the first HEAD_BYTES of the file, or all of it. A document begins with an array of objects, or
+    with an object that the first line opens and does not close. If a later line is a whole topology, the file
+    is JSON lines with a broken first line.
     """
     text = head.removeprefix(BYTE_ORDER_MARK).lstrip(_SPACES)
     line, _, rest = text.partition(b"\n")
@@ -217,18 +218,18 @@ def is_document(head: bytes) -> bool:
 
 
 def may_open_document(line: bytes) -> bool:
-    """Whether a file whose first line, of those that are not blank, is `line` may be a document."""
+    """Return whether a file whose first non-blank line is `line` may be a document."""
     text = line.removeprefix(BYTE_ORDER_MARK).lstrip(_SPACES)
     return text[:1] == b"[" or (text[:1] == b"{" and _open_brackets(text) > 0)
 
 
 def elements(texts: Iterable[bytes], max_bytes: int) -> Iterator[Element]:
-    """The elements of a document that comes in pieces, each once, in order.
+    """Yield the elements of a document that arrives in pieces, each once, in order.
 
-    Elements are the objects and other values at the top level and in top-level arrays. An array that is
-    malformed (not closed, commas missing or too many) gives its elements and, at the end, one Element with a
-    problem. An object that is never closed takes everything that follows. For an element with more than
-    `max_bytes`, no more than that and one piece is ever in memory.
+    Elements are the objects and other values at the top level and in top-level arrays. A malformed array (not
+    closed, missing or surplus commas) yields its elements and, at the end, one Element with a problem. An
+    object that is never closed extends to the end. For an element of more than `max_bytes`, at most that many
+    bytes and one piece are in memory.
     """
     cutter = _Cutter(max_bytes)
     for text in texts:
@@ -242,17 +243,17 @@ class _Cutter:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._held: list[bytes] = []
-        self._held_bytes = 0
-        self._rest = b""  # backslashes whose end is yet to come
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._rest = b""  # trailing backslashes that may escape the next piece
         self._in_string, self._depth, self._line = 0, 0, 0
         self._in_array = self._in_element = False
-        self._first_line = 0  # of the element
-        self._last = b""  # before the element: a bracket, comma or element of the array
+        self._first_line = 0  # first line of the element
+        self._last = b""  # predecessor of the element in the array: a bracket, comma or element
         self._fault: Element | None = None
 
     def cut(self, text: bytes) -> Iterator[Element]:
-        """The elements that end in the next piece of the document."""
+        """Yield the elements that end in the next piece of the document."""
         text = self._rest + text
         whole = text.rstrip(b"\\")
         text, self._rest = whole, text[len(whole) :]
@@ -260,40 +261,40 @@ class _Cutter:
         for at, sign, before, after, line in self._signs(text):
             if self._in_element:
                 if sign in _CLOSING and after == self._in_array:
-                    yield from self._taken(text[begin : at + 1], self._first_line)
+                    yield from self._completed(text[begin : at + 1], self._first_line)
                     self._in_element, begin = False, at + 1
                 continue
-            if sign in _CLOSING and before == after:  # one too many
+            if sign in _CLOSING and before == after:  # a surplus bracket
                 continue
-            yield from self._taken(text[begin:at], line)
+            yield from self._completed(text[begin:at], line)
             begin = at + 1
             if sign == _COMMA and not self._in_array:
-                self._wrong("a comma outside of an array", line)
+                self._record_fault("a comma outside of an array", line)
             elif sign == _COMMA:
                 if self._last != b"e":
-                    self._wrong("a comma without an element before it", line)
+                    self._record_fault("a comma without an element before it", line)
                 self._last = b","
             elif sign in _CLOSING:
                 if self._last == b",":
-                    self._wrong("a comma after the last element of an array", line)
+                    self._record_fault("a comma after the last element of an array", line)
                 self._in_array, self._last = False, b""
             elif sign == _OPENING[1] and not self._in_array:
                 self._in_array, self._last = True, b"["
             elif sign in _OPENING:
                 self._in_element, self._first_line, begin = True, line, at
-        self._hold(text[begin:])
+        self._append(text[begin:])
 
     def end(self) -> Iterator[Element]:
-        """The elements that remain at the end of the document."""
+        """Yield the elements that remain at the end of the document."""
         cut_off = self._in_element
-        yield from self._taken(self._rest, self._first_line if cut_off else self._line)
+        yield from self._completed(self._rest, self._first_line if cut_off else self._line)
         if self._in_array and not cut_off:
-            self._wrong("an array that is not closed", self._line)
+            self._record_fault("an array that is not closed", self._line)
         if self._fault is not None:
             yield self._fault
 
-    def _signs(self, text: bytes) -> Iterator[_Sign]:
-        """The signs that lie on top, or in an array on top."""
+    def _signs(self, text: bytes) -> Iterator[_Token]:
+        """Return the tokens at the top level or directly in a top-level array."""
         letters = np.frombuffer(text, np.uint8)
         at = np.flatnonzero(_IS_SIGN[letters])
         signs = letters[at]
@@ -312,46 +313,48 @@ class _Cutter:
             self._in_string, self._depth = int(in_string[-1]), int(after[-1])
             self._line += int(newlines.sum())
         columns = (column[wanted].tolist() for column in (at, signs, before, after, lines))
-        return map(_Sign, *columns)
+        return map(_Token, *columns)
 
-    def _taken(self, piece: bytes, line: int) -> Iterator[Element]:
-        """The held text and `piece` as an element, if they are more than spaces."""
-        self._hold(piece)
-        size, held = self._held_bytes, b"".join(self._held).strip(_SPACES)
-        self._held, self._held_bytes = [], 0
+    def _completed(self, piece: bytes, line: int) -> Iterator[Element]:
+        """Yield the pending text and `piece` as an element, unless they are only spaces."""
+        self._append(piece)
+        size, element = self._pending_bytes, b"".join(self._pending).strip(_SPACES)
+        self._pending, self._pending_bytes = [], 0
         if line == 0:
-            held = held.removeprefix(BYTE_ORDER_MARK)
-        if size <= self._max_bytes and not held:
+            element = element.removeprefix(BYTE_ORDER_MARK)
+        if size <= self._max_bytes and not element:
             return
         if self._in_array and self._last == b"e":
-            self._wrong("no comma between two elements of an array", line)
+            self._record_fault("no comma between two elements of an array", line)
         self._last = b"e"
-        yield Element(b"", line, size) if size > self._max_bytes else Element(held, line)
+        yield Element(b"", line, size) if size > self._max_bytes else Element(element, line)
 
-    def _hold(self, piece: bytes) -> None:
-        if not self._held_bytes and not self._in_element:
+    def _append(self, piece: bytes) -> None:
+        if not self._pending_bytes and not self._in_element:
             piece = piece.lstrip(_SPACES)
-        self._held_bytes += len(piece)
-        if self._held_bytes > self._max_bytes:
-            self._held.clear()
+        self._pending_bytes += len(piece)
+        if self._pending_bytes > self._max_bytes:
+            self._pending.clear()
         else:
-            self._held.append(piece)
+            self._pending.append(piece)
 
-    def _wrong(self, problem: str, line: int) -> None:
-        read = "its elements are read all the same"
-        self._fault = self._fault or Element(b"", line, problem=f"{problem}; {read}")
+    def _record_fault(self, problem: str, line: int) -> None:
+        consequence = "its elements are still read"
+        self._fault = self._fault or Element(b"", line, problem=f"{problem}; {consequence}")
 
 
 def _is_unescaped(letters: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Whether an even number of backslashes, or none, stands before each of the places `at`."""
+    """Return whether an even number of backslashes precedes each of the positions `at`."""
     places = np.arange(1, len(letters) + 1)
-    # The place after the last letter that is no backslash, up to each place.
+    # For each position, the position after the last letter before it that is not a backslash.
     run_starts = np.concatenate([[0], np.maximum.accumulate(np.where(letters != _BACKSLASH, places, 0))])
     return np.asarray((at - run_starts[at]) % 2 == 0)
 
 
 def _open_brackets(line: bytes) -> int:
-    """The number of brackets a line leaves open; 0 if it closes all before its end, or ends in a string."""
+    """Return the number of brackets a line leaves open; 0 if it closes all before its end, or ends in a
+    string.
+    """
     cutter = _Cutter(len(line))
     signs = list(cutter._signs(line))
     closed = any(sign.after == 0 for sign in signs)

@@ -1,4 +1,4 @@
-"""The rules of a transformation's keys, by kind; stream nodes share those of the operator settings."""
+"""Rules for the keys of transformations, by kind, and of stream nodes and edges."""
 
 import re
 from typing import Any
@@ -42,7 +42,7 @@ _HEX_32 = re.compile(r"[0-9A-Fa-f]{32}").fullmatch
 
 
 def _amount(allowed: str, positive: bool) -> Rule:
-    """A finite JSON number, integral or not."""
+    """Return a rule for a finite JSON number, integral or not."""
 
     def accepts(value: Any) -> bool:
         return type(value) in (int, float) and (value > 0 if positive else value >= 0) and value < 1e9
@@ -66,7 +66,7 @@ _REQUIRED_RESOURCES = ("cpu_cores", "task_heap_memory_bytes")
 
 
 def _resources(rules: Rules) -> Rule:
-    """A ResourceSpec or ResourceProfile: CPU cores and task heap are required, others default to none."""
+    """Return a rule for a ResourceSpec or ResourceProfile; CPU cores and task heap are required."""
     allowed = "an object of " + ", ".join(rules)
 
     def accepts(value: Any) -> bool:
@@ -102,7 +102,7 @@ _GROUP_RESOURCES = _resources(
         ),
     }
 )
-"""What each slot of a slot sharing group has."""
+"""The resources of each slot of a slot sharing group."""
 
 _ALL_KINDS: Rules = {
     "id": integer(1, INT32_MAX, "1..n in creation order"),
@@ -142,7 +142,7 @@ STEP_RULES: dict[str, Rules] = {
     str(kind): {key: rule for key, rule in rules.items() if key not in ("id", "inputs")}
     for kind, rules in ((Kind.ONE_INPUT, _PHYSICAL), (Kind.PARTITION, _VIRTUAL[Kind.PARTITION]))
 }
-"""Kind of a step of a sink's own topology to the rules of the keys it takes."""
+"""Rules by kind for the keys of a step in a sink's own topology."""
 
 
 def _steps() -> Rule:
@@ -179,7 +179,7 @@ def _step_errors(step: Any, where: str) -> list[TopologyError]:
 
 
 def _object_of(rules: Rules) -> Rule:
-    """An object whose keys are all optional."""
+    """Return a rule for an object whose keys are all optional."""
     allowed = "an object of " + ", ".join(rules)
 
     def accepts(value: Any) -> bool:
@@ -187,7 +187,7 @@ def _object_of(rules: Rules) -> Rule:
 
     def explain(location: str, key: str, value: Any) -> list[TopologyError]:
         if type(value) is not dict:
-            return [wrong_type(location, key, value, allowed, "write {} where nothing is set")]
+            return [wrong_type(location, key, value, allowed, "write {} if nothing is set")]
         return explain_keys(value, rules, (), f"{location}, {key}")
 
     return Rule(accepts, explain, allowed)
@@ -201,24 +201,28 @@ SINK_TOPOLOGY: Rules = {
     "pre_commit": _steps(),
     "post_commit": _steps(),
 }
-"""What a sink of the Sink V2 API expands into; all of it needs `writer`."""
+"""The expansion of a sink of the Sink V2 API; all keys require `writer`."""
 
 NOT_BESIDE_WRITER = (
     *("uid_hash", "buffer_timeout", "managed_memory", "slot_scope"),
     *("min_resources", "preferred_resources"),
 )
-"""Keys that a sink with a `writer` does not take."""
+"""Keys that a sink with a `writer` does not accept."""
 
 
 def sink_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
-    """Keys of a sink that do not go together (SinkTransformationTranslator, DataStreamSink)."""
+    """Return errors for incompatible keys of a sink (SinkTransformationTranslator, DataStreamSink)."""
     if entry.get("kind") != Kind.SINK or not any(key in entry for key in SINK_TOPOLOGY):
         return []
     committing = ("global_committer", "pre_commit", "post_commit")
     needs = {"writer": ("committer", "pre_write", *committing), "committer": committing}
     errors = [
         TopologyError(
-            ErrorKind.MISSING_KEY, where, f"{key} without {needed}", f"{key} beside {needed}", f"add {needed}"
+            ErrorKind.MISSING_KEY,
+            where,
+            f"{key} without {needed}",
+            f"{key} together with {needed}",
+            f"add {needed}",
         )
         for needed, keys in needs.items()
         if needed not in entry
@@ -255,17 +259,17 @@ KIND_RULES: dict[str, Rules] = {
     else {**_PHYSICAL, **(SINK_TOPOLOGY if kind == Kind.SINK else {})}
     for kind in WRITTEN_KINDS
 }
-"""Kind to the rules of the keys it takes."""
+"""Rules by kind for the keys that it accepts."""
 
 TRANSFORMATION_RULES: Rules = {
     **_PHYSICAL,
     **SINK_TOPOLOGY,
     **{k: r for rules in _VIRTUAL.values() for k, r in rules.items()},
 }
-"""Every key any kind takes."""
+"""Rules for every key of any kind."""
 
 TRANSFORMATION_KEYS = tuple(TRANSFORMATION_RULES)
-"""Their names."""
+"""The keys of TRANSFORMATION_RULES."""
 
 _REQUIRED: dict[Kind, tuple[str, ...]] = {
     Kind.SOURCE: (),
@@ -293,7 +297,7 @@ INPUT_COUNTS: dict[str, tuple[int, int]] = {
 
 
 def input_count_text(kind: str) -> str:
-    """The number of inputs of a kind, as text."""
+    """Return the number of inputs of a kind as text."""
     low, high = INPUT_COUNTS[kind]
     return f"{low} or more inputs" if high == _MANY else f"{low} input{'' if low == 1 else 's'}"
 
@@ -312,13 +316,13 @@ _ANY_ID = integer(-(2**31), INT32_MAX, "a stream node id")
 
 
 def _unset_or(low: int, high: int) -> Rule:
-    """An integer in [low, high], or -1 for not set."""
+    """Return a rule for an integer in [low, high], or -1 for unset."""
     rule = integer(-1, high, f"an integer from {low} to {high}, or -1 (not set)")
     return rule._replace(accepts=lambda value: rule.accepts(value) and value != 0)
 
 
 def _objects(allowed: str) -> Rule:
-    """A list whose objects are checked one by one."""
+    """Return a rule for a list whose objects are validated one by one."""
     return Rule(
         lambda value: type(value) is list,
         lambda location, key, value: [wrong_type(location, key, value, allowed)],
@@ -343,7 +347,7 @@ SETTING_RULES: Rules = {
         text(), _GROUP_RESOURCES, "an object of group name to the resources of a slot"
     ),
 }
-"""The settings of a stream graph; nodes and edges aside, and OPTIONAL_SETTINGS, every key is required."""
+"""The settings of a stream graph; apart from nodes, edges and OPTIONAL_SETTINGS, every key is required."""
 
 OPTIONAL_SETTINGS = ("partitioners_compared", "slot_sharing_group_resources")
 _CLASS_NAME = text("a binary class name", bool)

@@ -1,13 +1,14 @@
-"""The one pass over topology lines, in Spark's Python workers: parse, validate, and give Arrow columns.
+"""Parse and validate topology lines into Arrow columns, in one pass in Spark's Python workers.
 
-Input rows: value (binary, one line), source_file, block_start (of the file's split; Spark gives a split's
-lines in order), ordinal (place in the block from 0; null = count them), problem (why there is no line), line
-(of an element of a document: where it begins, from 0), too_long_bytes (of a line that is not held: its size).
+Input rows (LINES): value (binary, one line); source_file; block_start (of the file's split; Spark delivers
+the lines of a split in order); ordinal (position in the block from 0; null: count); problem (why there is no
+line); line (of an element of a document: its first line, from 0); too_long_bytes (the size of a line that is
+not included).
 
 Output rows (PARSED): one per topology or bad line, with its transformations, nodes and edges as arrays.
-Arrays of more than ROWS_A_BATCH entries continue in further rows that hold nothing else, which bounds the
-size of a row. Each block also gives one row that holds only `block_lines`, its number of lines, from which
-line numbers follow. On Spark, a document that is left to a second reading gives one row that holds only
+Arrays of more than ROWS_A_BATCH entries continue in further rows that contain nothing else, which bounds the
+size of a row. Each block also yields one row with only `block_lines`, its number of lines, from which line
+numbers are computed. On Spark, a document that is left to a second reading yields one row with only
 `is_document`.
 """
 
@@ -54,11 +55,13 @@ from penstock.plans.vocabulary import TopologyForm
 
 
 ROWS_A_BATCH = 16_384
-"""Transformations, nodes and edges in one Arrow batch, and at most in one row."""
+"""The most transformations, nodes and edges in one row, and about the most in one batch."""
 
 
 def _nullable(table: pa.Schema) -> pa.DataType:
-    """Rows with the columns of a table after topology_id; nullable, since only some rows hold them."""
+    """Return the columns of a table after topology_id as a struct; nullable, since only some
+    rows have them.
+    """
     return pa.struct([(column.name, column.type) for column in table if column.name != "topology_id"])
 
 
@@ -98,8 +101,8 @@ NESTED_COLUMNS = {
 }
 
 
-class Parsed(NamedTuple):
-    """One line: its row, and what goes into the arrays."""
+class ParsedLine(NamedTuple):
+    """The row of one line, and the entries of its arrays."""
 
     row: dict[str, Any]
     transformations: Sequence[Any] = ()
@@ -108,15 +111,15 @@ class Parsed(NamedTuple):
     header: bytes = b""
 
 
-def _parsed_batches(pending: list[Parsed]) -> Iterator[pa.RecordBatch]:
-    """One batch of all rows; the arrays of a topology above ROWS_A_BATCH go on in batches of their own."""
+def _parsed_batches(pending: list[ParsedLine]) -> Iterator[pa.RecordBatch]:
+    """Yield one batch of all rows; arrays above ROWS_A_BATCH continue in batches of their own."""
     flat = {key: [entry for p in pending for entry in getattr(p, key)] for key in NESTED_COLUMNS}
     structs = {key: build(flat[key]) if flat[key] else None for key, build in NESTED_COLUMNS.items()}
     if structs["transformations"] is not None:
         _add_fingerprints(pending, structs["transformations"])
     lengths = {key: [len(getattr(p, key)) for p in pending] for key in NESTED_COLUMNS}
     rows = [p.row for p in pending]
-    if all(length <= ROWS_A_BATCH for of_key in lengths.values() for length in of_key):
+    if all(length <= ROWS_A_BATCH for row_lengths in lengths.values() for length in row_lengths):
         yield _batch(rows, structs, lengths)
         return
     for position, row in enumerate(rows):
@@ -126,20 +129,24 @@ def _parsed_batches(pending: list[Parsed]) -> Iterator[pa.RecordBatch]:
 def _in_parts(
     row: dict[str, Any], position: int, structs: dict[str, Any], lengths: dict[str, list[int]]
 ) -> Iterator[pa.RecordBatch]:
-    """One topology, with ROWS_A_BATCH array elements per row; only the first row names the topology."""
-    starts = {key: sum(of_key[:position]) for key, of_key in lengths.items()}
-    totals = {key: of_key[position] for key, of_key in lengths.items()}
-    go_on = {key: row.get(key) for key in ("source_file", "block_start", "ordinal", "line", "name")}
+    """Yield one topology with ROWS_A_BATCH array elements per row; only the first row describes
+    the topology.
+    """
+    starts = {key: sum(row_lengths[:position]) for key, row_lengths in lengths.items()}
+    totals = {key: row_lengths[position] for key, row_lengths in lengths.items()}
+    continuation = {key: row.get(key) for key in ("source_file", "block_start", "ordinal", "line", "name")}
     for done in range(0, max(*totals.values(), 1), ROWS_A_BATCH):
         parts = {key: max(0, min(ROWS_A_BATCH, total - done)) for key, total in totals.items()}
         pieces = {
             key: struct.slice(starts[key] + done, parts[key]) if struct is not None else None
             for key, struct in structs.items()
         }
-        yield _batch([row if done == 0 else go_on], pieces, {key: [part] for key, part in parts.items()})
+        yield _batch(
+            [row if done == 0 else continuation], pieces, {key: [part] for key, part in parts.items()}
+        )
 
 
-def _add_fingerprints(pending: list[Parsed], transformations: pa.StructArray) -> None:
+def _add_fingerprints(pending: list[ParsedLine], transformations: pa.StructArray) -> None:
     owners = [p for p in pending if p.transformations]
     lengths = np.array([len(p.transformations) for p in owners])
     texts = canonical_rows(transformations)
@@ -166,14 +173,14 @@ LINES = (
 
 
 class TopologyLine(NamedTuple):
-    """A row of LINES: a line, an element of a document, or what stands for one that was too long."""
+    """A row of LINES, for a line, an element of a document, or a placeholder for one that is too long."""
 
     value: bytes
     source_file: str | None
     block_start: int
-    ordinal: int | None = None  #: None: count
+    ordinal: int | None = None  #: None: to be counted
     problem: str | None = None
-    line: int | None = None  #: of an element
+    line: int | None = None  #: only for an element
     too_long_bytes: int | None = None
 
 
@@ -183,16 +190,16 @@ def parse_lines(
     job_defaults: JobDefaults = NO_DEFAULTS,
     cut_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow` over LINES; gives batches of PARSED.
+    """Parse the lines for `mapInArrow` over LINES; yield batches of PARSED.
 
-    Lines longer than `max_line_bytes` are rejected (None: no limit); a line of exactly `cut_bytes` may have
-    been cut there. `job_defaults` apply where topologies set nothing themselves.
+    Lines longer than `max_line_bytes` are rejected (None: no limit); a line of exactly `cut_bytes` may be
+    truncated. `job_defaults` apply to settings that topologies leave unset.
     """
     return parse_each(lines_of(batches), max_line_bytes, job_defaults, cut_bytes)
 
 
 def lines_of(batches: Iterable[pa.RecordBatch]) -> Iterator[TopologyLine]:
-    """The rows of LINES."""
+    """Yield the rows of LINES."""
     for batch in batches:
         columns = [batch.column(i).to_pylist() for i in range(batch.num_columns)]
         yield from map(TopologyLine._make, zip(*columns, strict=True))
@@ -204,9 +211,10 @@ def parse_each(
     job_defaults: JobDefaults = NO_DEFAULTS,
     cut_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The lines as batches of PARSED.
+    """Yield the lines as batches of PARSED.
 
-    Parsed JSON has no cycles, so the garbage collector, which would take a third of the time, is off here.
+    The garbage collector is off meanwhile: parsed JSON has no cycles, and collection would take a third of
+    the time.
     """
     collecting = gc.isenabled()
     gc.disable()
@@ -226,7 +234,7 @@ def _parse_blocks(
     block: tuple[str | None, int] | None = None
     path: str | None = None
     seen, size = 0, 0
-    pending: list[Parsed] = []
+    pending: list[ParsedLine] = []
     for value, file, start, ordinal, problem, line, too_long_bytes in lines:
         if (file, start) != block:
             if block is not None:
@@ -259,16 +267,16 @@ def _parse_blocks(
 
 
 def readable_path(file: str) -> str:
-    """The path a person would type for a local file's URI; others stay URIs."""
+    """Return the path that a person would type for a local file's URI; other URIs stay."""
     return unquote(urlparse(file).path) if file.startswith("file:") else file
 
 
-def _block_end(path: str | None, start: int, lines: int) -> Parsed:
-    return Parsed({"source_file": path, "block_start": start, "block_lines": lines})
+def _block_end(path: str | None, start: int, lines: int) -> ParsedLine:
+    return ParsedLine({"source_file": path, "block_start": start, "block_lines": lines})
 
 
-def _rejected(place: dict[str, Any], name: Any, stage: str, errors: list[TopologyError]) -> Parsed:
-    return Parsed(
+def _rejected(place: dict[str, Any], name: Any, stage: str, errors: list[TopologyError]) -> ParsedLine:
+    return ParsedLine(
         {
             **place,
             "name": name if type(name) is str and name else None,
@@ -279,7 +287,9 @@ def _rejected(place: dict[str, Any], name: Any, stage: str, errors: list[Topolog
 
 
 def with_stage(topology: dict[str, Any], errors: list[TopologyError]) -> tuple[str, list[TopologyError]]:
-    """The stage that refuses a topology, and its errors, which are Flink's own where Flink says them."""
+    """Return the stage that refuses a topology, and its errors, which are Flink's own if Flink
+    reports them.
+    """
     refusal = refuse_uid_hashes(topology, errors)
     if refusal is None:
         return INPUT_STAGE, errors
@@ -287,34 +297,34 @@ def with_stage(topology: dict[str, Any], errors: list[TopologyError]) -> tuple[s
 
 
 def shown_errors(errors: list[TopologyError]) -> list[dict[str, str]]:
-    """The errors of a topology as structs in the `rejected` table."""
+    """Return the errors of a topology as structs of the `rejected` table."""
     return [shown(error) for error in first_errors(errors)]
 
 
 def shown(error: TopologyError) -> dict[str, str]:
-    """An error as its struct in the `rejected` table, no part longer than MOST_CHARACTERS."""
+    """Return an error as a struct of the `rejected` table, with each part cut to MOST_CHARACTERS."""
     return {slot: limited(str(getattr(error, slot))) for slot in TopologyError.__slots__}
 
 
 def first_errors(errors: list[TopologyError]) -> list[TopologyError]:
-    """MOST_ERRORS of a topology's errors, and one that says how many more there are."""
+    """Return MOST_ERRORS of a topology's errors, and one with the number of further ones."""
     more = len(errors) - MOST_ERRORS
     if more <= 0:
         return errors
-    rest = TopologyError(ErrorKind.MORE_ERRORS, "topology", f"{more:,} more errors", "", "mend these first")
+    rest = TopologyError(ErrorKind.MORE_ERRORS, "topology", f"{more:,} more errors", "", "fix these first")
     return [*errors[:MOST_ERRORS], rest]
 
 
 def as_arrow(settings: dict[str, Any]) -> dict[str, Any]:
-    """Job settings with maps as Arrow takes them."""
+    """Return job settings with maps in the form that Arrow accepts."""
     return {key: list(value.items()) if type(value) is dict else value for key, value in settings.items()}
 
 
 def _parse_line(
     value: bytes, problem: str | None, place: dict[str, Any], job_defaults: JobDefaults
-) -> Parsed:
+) -> ParsedLine:
     if problem is not None:
-        error = TopologyError(ErrorKind.NOT_JSON, LINE, problem, "what JSON can say", "")
+        error = TopologyError(ErrorKind.NOT_JSON, LINE, problem, "valid JSON", "")
         return _rejected(place, None, INPUT_STAGE, [error])
     topology = parse_topology(value)
     if isinstance(topology, TopologyError):
@@ -335,8 +345,8 @@ def _parse_line(
         return _rejected(place, topology["name"], refusal.error_stage, refusal.as_topology_errors())
 
 
-def _accepted(topology: dict[str, Any], place: dict[str, Any]) -> Parsed:
-    """A valid topology as a row; raises FlinkRefusal."""
+def _accepted(topology: dict[str, Any], place: dict[str, Any]) -> ParsedLine:
+    """Return a valid topology as a row; raise FlinkRefusal."""
     config = topology.get("config", {})
     row = {
         **place,
@@ -358,7 +368,7 @@ def _accepted(topology: dict[str, Any], place: dict[str, Any]) -> Parsed:
             and reads_unbounded_source((t["kind"], t.get("inputs", ())) for t in transformations),
         )
         row |= {"form": str(TopologyForm.TRANSFORMATIONS), "settings": as_arrow(settings)}
-        return Parsed(row, transformations, header=header(topology, TopologyForm.TRANSFORMATIONS))
+        return ParsedLine(row, transformations, header=header(topology, TopologyForm.TRANSFORMATIONS))
     graph = topology["stream_graph"]
     settings = read_stream_graph_settings(
         graph,
@@ -367,26 +377,26 @@ def _accepted(topology: dict[str, Any], place: dict[str, Any]) -> Parsed:
         parallelism=row["parallelism"],
         max_parallelism=row["max_parallelism"],
     )
-    kept = {key: value for key, value in graph.items() if key not in ("nodes", "edges")}
+    graph_settings = {key: value for key, value in graph.items() if key not in ("nodes", "edges")}
     row |= {
         "form": str(TopologyForm.STREAM_GRAPH),
         "settings": as_arrow(settings),
-        "stream_graph_settings": orjson.dumps(kept).decode(),
+        "stream_graph_settings": orjson.dumps(graph_settings).decode(),
         "fingerprint": stream_graph_fingerprint(header(topology, TopologyForm.STREAM_GRAPH), graph),
     }
-    return Parsed(row, stream_nodes=nodes_with_sources(graph), stream_edges=placed_edges(graph))
+    return ParsedLine(row, stream_nodes=nodes_with_sources(graph), stream_edges=placed_edges(graph))
 
 
-# Uid hashes that Flink refuses, which it does before it reads any setting.
+# Uid hashes that Flink refuses, before it reads any setting.
 
 
 _MESSAGE = "Node hash must be a 32 character String that describes a hex code. Found: "
 
 
 def refuse_uid_hashes(topology: dict[str, Any], errors: Sequence[TopologyError]) -> FlinkRefusal | None:
-    """Flink's refusal, if nothing but uid hashes (and options) is wrong with the `transformations`.
+    """Return Flink's refusal if only uid hashes (and options) of the `transformations` are wrong.
 
-    `errors`: all that validate_topology finds. Source: Transformation.setUidHash.
+    `errors`: the complete result of validate_topology. Source: Transformation.setUidHash.
     """
     if "transformations" not in topology or not all(map(_is_flinks, errors)):
         return None
@@ -398,5 +408,5 @@ def refuse_uid_hashes(topology: dict[str, Any], errors: Sequence[TopologyError])
 
 
 def _is_flinks(error: TopologyError) -> bool:
-    of_hash = error.error == ErrorKind.OUT_OF_RANGE and error.found.startswith("uid_hash ")
-    return of_hash or error.error == ErrorKind.INVALID_OPTION_VALUE
+    is_hash_error = error.error == ErrorKind.OUT_OF_RANGE and error.found.startswith("uid_hash ")
+    return is_hash_error or error.error == ErrorKind.INVALID_OPTION_VALUE

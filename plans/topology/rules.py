@@ -1,4 +1,4 @@
-"""Rules for the keys of one JSON object: a quick test of a value, and the errors where it fails."""
+"""Rules for the keys of one JSON object, each with a quick test of a value and the errors if it fails."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from penstock.plans.errors import EACH_NAME_ONCE, RENAME_ONE, ErrorKind, TopologyError
 
-# The allowed values and hints for errors in rows of given tables.
+# Allowed values and hints for errors in rows of given tables.
 
 
 ALLOWED_AND_HINT = {
@@ -27,7 +27,7 @@ ALLOWED_AND_HINT = {
     ),
     ErrorKind.TOPOLOGY_ID_COLLISION: ("each topology_id once in a run", RENAME_ONE),
 }
-"""Of the errors that a topology's own row can have."""
+"""By kind, for errors in a topology's own row."""
 
 
 INT32_MAX = 2**31 - 1
@@ -35,7 +35,7 @@ INT64_MAX = 2**63 - 1
 
 _LONGEST_MISSPELLED = 100
 _MOST_SUGGESTIONS = 20
-"""Unknown keys of one object for which a known one is looked up: each takes a millisecond."""
+"""Unknown keys per object that get a suggestion; each look-up takes a millisecond."""
 
 _JSON_TYPES = {
     bool: "boolean",
@@ -49,7 +49,9 @@ _JSON_TYPES = {
 
 
 class Rule(NamedTuple):
-    """The values a key takes: `accepts` is a quick test, `explain(location, key, value)` gives the errors."""
+    """The values a key accepts: `accepts` is a quick test; `explain(location, key, value)` returns the
+    errors.
+    """
 
     accepts: Callable[[Any], bool]
     explain: Callable[[str, str, Any], list[TopologyError]]
@@ -60,13 +62,15 @@ Rules = Mapping[str, Rule]
 
 
 def shorten(value: Any, limit: int = 120) -> str:
-    """The value as an error shows it: never longer than a line."""
+    """Return the value as an error quotes it, never longer than a line."""
     text = _start_of_repr(value, limit)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _start_of_repr(value: Any, least: int) -> str:
-    """The value's repr, or a beginning of it longer than `least`; repr itself recurses, and writes it all."""
+    """Return the value's repr, or a prefix of it longer than `least`; repr itself recurses and
+    is complete.
+    """
     written: list[str] = []
     size = 0
     pending: list[Any] = [value]
@@ -92,24 +96,24 @@ def _start_of_repr(value: Any, least: int) -> str:
 
 
 class _Verbatim(NamedTuple):
-    """Text that stands for itself, among values."""
+    """Text among values that is output without quotes."""
 
     text: str
 
 
 def _in_reverse(end: str, entries: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """The parts of a list or object from its end to its beginning, with commas."""
+    """Return the parts of a list or object from its end to its beginning, with commas."""
     parts = [part for entry in entries for part in (_Verbatim(", "), *entry)]
     return [_Verbatim(end), *reversed(parts[1:])]
 
 
 def json_type(value: Any) -> str:
-    """The JSON name of a value's type."""
+    """Return the JSON name of a value's type."""
     return _JSON_TYPES.get(type(value), type(value).__name__)
 
 
 def suggestion(word: str, words: Iterable[str]) -> str:
-    """A hint that names the closest allowed words, empty if none is close."""
+    """Return a hint that names the closest allowed words, or "" if none is close."""
     if len(word) > _LONGEST_MISSPELLED:
         return ""
     return _suggestion(word, tuple(words))
@@ -117,21 +121,21 @@ def suggestion(word: str, words: Iterable[str]) -> str:
 
 @lru_cache(maxsize=1024)
 def _suggestion(word: str, words: tuple[str, ...]) -> str:
-    """The same mistake is often in all lines of a file, and difflib takes 50 microseconds for it."""
+    """Cached: all lines of a file often share a mistake, and difflib takes 50 microseconds for it."""
     known = {w.lower(): w for w in words}
     close = get_close_matches(word.lower(), known, n=2, cutoff=0.6)
     return "" if not close else "did you mean " + " or ".join(known[c] for c in close) + "?"
 
 
 def wrong_type(location: str, key: str, value: Any, allowed: str, hint: str = "") -> TopologyError:
-    """The error of a value of another JSON type than its key takes."""
+    """Return the error for a value whose JSON type the key does not accept."""
     return TopologyError(
         ErrorKind.WRONG_TYPE, location, f"{key} {shorten(value)} ({json_type(value)})", allowed, hint
     )
 
 
 def integer(low: int, high: int, allowed: str = "") -> Rule:
-    """An integer in [low, high]; booleans do not count as integers."""
+    """Return a rule for an integer in [low, high]; booleans do not count as integers."""
     text = allowed or f"an integer from {low} to {high}"
 
     def accepts(value: Any) -> bool:
@@ -148,7 +152,7 @@ def integer(low: int, high: int, allowed: str = "") -> Rule:
 
 
 def boolean() -> Rule:
-    """True or false."""
+    """Return a rule for true or false."""
     text = "true or false"
 
     def explain(location: str, key: str, value: Any) -> list[TopologyError]:
@@ -160,7 +164,7 @@ def boolean() -> Rule:
 
 
 def text(allowed: str = "a string", test: Callable[[str], bool] | None = None) -> Rule:
-    """A string, of which `test` holds where one is given."""
+    """Return a rule for a string that passes `test`, if given."""
 
     def accepts_any(value: Any) -> bool:
         return type(value) is str
@@ -171,14 +175,14 @@ def text(allowed: str = "a string", test: Callable[[str], bool] | None = None) -
     def explain(location: str, key: str, value: Any) -> list[TopologyError]:
         if type(value) is str:
             return [TopologyError(ErrorKind.OUT_OF_RANGE, location, f"{key} {shorten(value)}", allowed, "")]
-        hint = "leave the key out where it is not set" if value is None else ""
+        hint = "leave the key out if it is not set" if value is None else ""
         return [wrong_type(location, key, value, allowed, hint)]
 
     return Rule(accepts_any if test is None else accepts, explain, allowed)
 
 
 def one_of(values: Iterable[str], error: ErrorKind = ErrorKind.UNKNOWN_VALUE) -> Rule:
-    """A string of a closed vocabulary."""
+    """Return a rule for a string of a closed vocabulary."""
     vocabulary = tuple(str(v) for v in values)
     members, listed = frozenset(vocabulary), ", ".join(vocabulary)
 
@@ -196,7 +200,7 @@ def one_of(values: Iterable[str], error: ErrorKind = ErrorKind.UNKNOWN_VALUE) ->
 
 
 def nullable(rule: Rule) -> Rule:
-    """A rule for null and whatever `rule` accepts."""
+    """Return a rule for null and any value that `rule` accepts."""
 
     def accepts(value: Any) -> bool:
         return value is None or rule.accepts(value)
@@ -205,7 +209,7 @@ def nullable(rule: Rule) -> Rule:
 
 
 def list_of(item: Rule, allowed: str) -> Rule:
-    """A list of which `item` accepts every value."""
+    """Return a rule for a list whose values `item` accepts."""
 
     def accepts(value: Any) -> bool:
         return type(value) is list and all(map(item.accepts, value))
@@ -224,7 +228,7 @@ def list_of(item: Rule, allowed: str) -> Rule:
 
 
 def mapping(key_rule: Rule, value_rule: Rule, allowed: str) -> Rule:
-    """An object of which `key_rule` accepts every key and `value_rule` every value."""
+    """Return a rule for an object whose keys `key_rule` and values `value_rule` accept."""
 
     def accepts(value: Any) -> bool:
         return (
@@ -250,7 +254,7 @@ def mapping(key_rule: Rule, value_rule: Rule, allowed: str) -> Rule:
 def explain_keys(
     entry: Mapping[str, Any], rules: Rules, required: Iterable[str], location: str
 ) -> list[TopologyError]:
-    """Every unknown key, every value its rule does not accept, every required key that is missing."""
+    """Return an error for every unknown key, every rejected value and every missing required key."""
     errors: list[TopologyError] = []
     allowed = ", ".join(rules)
     for key, value in entry.items():
@@ -271,7 +275,7 @@ def explain_keys(
 
 
 def keys_hold(entry: Mapping[str, Any], rules: Rules, required: Iterable[str]) -> bool:
-    """Whether `explain_keys` would have nothing to say."""
+    """Return whether `explain_keys` would return no errors."""
     for key, value in entry.items():
         rule = rules.get(key)
         if rule is None or not rule.accepts(value):

@@ -1,6 +1,6 @@
-"""Unpacks compressed files piece by piece, in the forms that Hadoop's codecs write.
+"""Decompress files piece by piece, in the formats that Hadoop's codecs write.
 
-Source: the codecs of org.apache.hadoop.io.compress; of .lz4 and .snappy BlockCompressorStream.
+Source: the codecs of org.apache.hadoop.io.compress; for .lz4 and .snappy, BlockCompressorStream.
 """
 
 import os
@@ -22,17 +22,18 @@ CODECS = {
     ".lz4": "lz4",
     ".snappy": "snappy",
 }
-"""What the name of a packed file ends in, and its codec."""
+"""Extension of compressed files to codec."""
 
 _PACKED_BYTES = 2**16
 _LARGEST_CHUNK_BYTES = 64 * 2**20
-"""Packed or unpacked. Hadoop writes 256 KiB; what a broken file says of itself is not believed."""
+"""Limit per chunk, compressed or decompressed. Hadoop writes 256 KiB; sizes in a damaged file are not
+trusted."""
 
 
 def unpacked_texts(packed: Any, codec: str, block_bytes: int) -> Iterator[bytes]:
-    """The text of `packed`, a file that can be read, about `block_bytes` at a time.
+    """Yield the text of the readable file `packed`, about `block_bytes` at a time.
 
-    Raises OSError, without errno where what is read is broken.
+    Raises OSError, without errno if the data is damaged.
     """
     if codec == "deflate":
         yield from _inflated(packed, block_bytes)
@@ -47,13 +48,13 @@ def unpacked_texts(packed: Any, codec: str, block_bytes: int) -> Iterator[bytes]
 
 
 def _inflated(packed: Any, block_bytes: int) -> Iterator[bytes]:
-    """The streams of zlib that follow each other in a file."""
+    """Decompress the zlib streams that follow each other in a file."""
     data = packed.read(_PACKED_BYTES)
     while data:
         inflate = zlib.decompressobj()
         while not inflate.eof:
             if not data and not (data := packed.read(_PACKED_BYTES)):
-                raise OSError("it ends in the middle of its packed data")
+                raise OSError("it ends in the middle of its compressed data")
             try:
                 text = inflate.decompress(data, block_bytes)
             except zlib.error as error:
@@ -65,7 +66,9 @@ def _inflated(packed: Any, block_bytes: int) -> Iterator[bytes]:
 
 
 def _chunks(packed: Any, unpack: Callable[[bytes], bytes]) -> Iterator[bytes]:
-    """Blocks, each its unpacked size and then chunks, each its packed size and data; all sizes in 4 bytes."""
+    """Yield the chunks of blocks; a block is its unpacked size, then chunks of packed size and data; sizes
+    are 4 bytes.
+    """
     while begin := packed.read(4):
         remaining_bytes = _size(begin)
         if remaining_bytes == 0:
@@ -80,7 +83,7 @@ def _chunks(packed: Any, unpack: Callable[[bytes], bytes]) -> Iterator[bytes]:
             try:
                 text = unpack(data)
             except (OSError, pa.ArrowException, IndexError) as error:
-                raise OSError(f"a chunk is broken: {error}") from None
+                raise OSError(f"a chunk is damaged: {error}") from None
             if not text and remaining_bytes:
                 raise OSError("it has an empty chunk")
             remaining_bytes -= len(text)
@@ -94,17 +97,17 @@ def _size(four_bytes: bytes) -> int:
 
 
 def _joined(pieces: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
-    """The same text in fewer pieces."""
-    held: list[bytes] = []
+    """Yield the same text in fewer pieces."""
+    pending: list[bytes] = []
     size = 0
     for piece in pieces:
-        held.append(piece)
+        pending.append(piece)
         size += len(piece)
         if size >= block_bytes:
-            yield b"".join(held)
-            held, size = [], 0
-    if held:
-        yield b"".join(held)
+            yield b"".join(pending)
+            pending, size = [], 0
+    if pending:
+        yield b"".join(pending)
 
 
 def _lz4_unpacker() -> Callable[[bytes], bytes]:
@@ -124,7 +127,7 @@ def _at_most(size: int) -> int:
 
 
 def _unpacked_size_of_lz4(data: bytes) -> int:
-    """The unpacked size of a block, which Arrow needs: the sum over its sequences.
+    """Return the decompressed size of a block, summed over its sequences; Arrow needs it.
 
     Source: lz4_Block_format.md of LZ4.
     """
@@ -141,7 +144,7 @@ def _unpacked_size_of_lz4(data: bytes) -> int:
 
 
 def _length_of_lz4(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """A length and the place after it: further bytes are added as long as they are 255."""
+    """Return a length and the position after it; further bytes are added as long as they are 255."""
     length, more = first, first == 15
     while more:
         length += data[at]
@@ -151,7 +154,7 @@ def _length_of_lz4(data: bytes, at: int, first: int) -> tuple[int, int]:
 
 
 def _unpacked_size_of_snappy(data: bytes) -> int:
-    """The number before a block: seven bits in each byte, the lowest first."""
+    """Return the number before a block, in seven bits per byte, the lowest first."""
     size = 0
     for place, byte in enumerate(data[:5]):
         size |= (byte & 127) << 7 * place
@@ -160,11 +163,11 @@ def _unpacked_size_of_snappy(data: bytes) -> int:
     return size
 
 
-# The text of a local file, unpacked, piece by piece.
+# The text of a local file, decompressed, piece by piece.
 
 
 BLOCK_BYTES = 4 * 2**20
-"""Read at once."""
+"""Bytes per read."""
 
 _GZIP_MARK = b"\x1f\x8b"
 
@@ -172,9 +175,9 @@ _GZIP_MARK = b"\x1f\x8b"
 def texts_of_file(
     file: str, before_block: Callable[[], None] = lambda: None, *, start: int = 0
 ) -> Iterator[bytes]:
-    """The text from byte `start` on, which is 0 for compressed files and pipes, BLOCK_BYTES at a time.
+    """Yield the text from byte `start` on (0 for compressed files and pipes), BLOCK_BYTES at a time.
 
-    `before_block` is called before each block is read; what it raises stops the reading. Raises InputError.
+    `before_block` is called before each block is read; its exceptions stop the reading. Raises InputError.
     """
     codec = None
     try:
@@ -191,8 +194,8 @@ def texts_of_file(
 
 
 def broken_file(file: str, codec: str | None, error: OSError) -> InputError:
-    """The error for a file that cannot be read to its end."""
-    if codec == "gzip" and error.errno is None:  # not the system's, so the codec's
+    """Return the error for a file that cannot be read to its end."""
+    if codec == "gzip" and error.errno is None:  # raised by the codec, not by the system
         return incomplete_gzip(file)
     return unreadable_file(file, error.strerror or str(error))
 
@@ -203,9 +206,10 @@ def _pieces(raw: pa.NativeFile) -> Iterator[bytes]:
 
 
 def _opened(file: str) -> tuple[pa.NativeFile, str | None]:
-    """The file to read, and how it is packed; Arrow's own files seek, which pipes cannot.
+    """Open the file and return it with its codec; Arrow's own files can seek, which pipes cannot.
 
-    Standard input has no name to say so, and other pipes need not: they are gzip if they begin as gzip does.
+    Standard input has no file name with an extension, and other pipes need not have one: they are gzip if
+    they begin like gzip.
     """
     codec = CODECS.get(os.path.splitext(file)[1].lower())
     if not is_pipe(file):

@@ -1,4 +1,4 @@
-"""All errors of one parsed topology line, without Spark."""
+"""Find all errors of one parsed topology line, without Spark."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -38,11 +38,11 @@ from penstock.plans.vocabulary import (
     TopologyForm,
 )
 
-# Refuses a `stream_graph` that is incomplete or contradicts itself, with every reason.
+# Refusal of a `stream_graph` that is incomplete or inconsistent, with every reason.
 
 
 def _validate_stream_graph(graph: Any) -> list[TopologyError]:
-    """Every error of a topology's `stream_graph`; empty if it is right."""
+    """Return every error of a topology's `stream_graph`; empty if it is valid."""
     if type(graph) is not dict:
         return [wrong_type("topology", "stream_graph", graph, "an object")]
     errors = explain_keys(graph, GRAPH_RULES, GRAPH_REQUIRED, "stream_graph")
@@ -57,22 +57,22 @@ def _validate_stream_graph(graph: Any) -> list[TopologyError]:
 
 
 def _object_errors(
-    entries: list[Any], rules: Rules, required: tuple[str, ...], what: str, key: str
+    entries: list[Any], rules: Rules, required: tuple[str, ...], label: str, key: str
 ) -> list[TopologyError]:
     errors: list[TopologyError] = []
     for position, entry in enumerate(entries, 1):
         if type(entry) is dict:
-            where = f"{what} {shorten(entry[key])}" if key in entry else f"{what} at position {position}"
+            where = f"{label} {shorten(entry[key])}" if key in entry else f"{label} at position {position}"
             errors += explain_keys(entry, rules, required, where)
         else:
             problem = f"{shorten(entry)} ({json_type(entry)})"
-            where = f"{what} at position {position}"
+            where = f"{label} at position {position}"
             errors.append(TopologyError(ErrorKind.NOT_AN_OBJECT, where, problem, "an object", ""))
     return errors
 
 
 def _graph_errors(graph: dict[str, Any], nodes: list[Any], edges: list[Any]) -> list[TopologyError]:
-    """Contradictions between values that are right by themselves."""
+    """Return contradictions between individually valid values."""
     errors = [
         TopologyError(ErrorKind.DUPLICATE_ID, f"node {i}", f"{count} nodes with this id", "1", "")
         for i, count in Counter(node["id"] for node in nodes).items()
@@ -127,7 +127,9 @@ def _graph_errors(graph: dict[str, Any], nodes: list[Any], edges: list[Any]) -> 
 
 
 def _edge_list_errors(nodes: list[Any], edges: list[Any]) -> list[TopologyError]:
-    """A node's in_edges (out_edges) are exactly the edges whose target (source) it is, each once."""
+    """Check that in_edges (out_edges) of a node list exactly the edges whose target (source) it is, each
+    once.
+    """
     errors = []
     for listing, end in (("in_edges", "target"), ("out_edges", "source")):
         actual: dict[int, Counter[str]] = {node["id"]: Counter() for node in nodes}
@@ -157,7 +159,7 @@ def _edge_list_errors(nodes: list[Any], edges: list[Any]) -> list[TopologyError]
 
 
 def _source_errors(sources: list[int], inputs: dict[int, list[int]]) -> list[TopologyError]:
-    """Flink walks a graph from its sources: they are exactly the nodes without inputs."""
+    """Check that sources, from which Flink walks a graph, are exactly the nodes without inputs."""
     without_inputs = {i for i, read in inputs.items() if not read}
     return [
         TopologyError(
@@ -174,7 +176,7 @@ def _source_errors(sources: list[int], inputs: dict[int, list[int]]) -> list[Top
 
 
 def _partitioner_errors(graph: dict[str, Any], nodes: list[Any], edges: list[Any]) -> list[TopologyError]:
-    """`equal_partitioner` is the first edge of a class of equal ones, and out of the same node."""
+    """Check that `equal_partitioner` is the first edge of a class of equal ones, out of the same node."""
     compared = graph.get("partitioners_compared", False)
     by_id = {edge["edge_id"]: edge for edge in edges}
     place = {e: i for node in nodes for i, e in enumerate(node["out_edges"])}
@@ -208,7 +210,7 @@ def _partitioner_errors(graph: dict[str, Any], nodes: list[Any], edges: list[Any
 
 
 def _cache_errors(nodes: list[Any], inputs: dict[int, list[int]]) -> list[TopologyError]:
-    """Errors for nodes that read both a cached data set and an operator."""
+    """Return errors for nodes that read both a cached data set and an operator."""
     return [
         TopologyError(
             ErrorKind.KEY_NOT_ALLOWED,
@@ -222,60 +224,63 @@ def _cache_errors(nodes: list[Any], inputs: dict[int, list[int]]) -> list[Topolo
     ]
 
 
-# Whether partitioners have the names that Flink's classes print.
+# Consistency of partitioner names with the names that Flink's classes print.
 
 
 _PRINTED: Mapping[str, str] = {
     **{name: partitioner.upper() for partitioner, name in PARTITIONER_CLASSES.items()},
     **dict.fromkeys(FORWARD_CLASSES, Partitioner.FORWARD.upper()),
 }
-"""What toString of Flink's partitioners gives."""
+"""Results of toString of Flink's partitioners."""
 
 _OTHERS_PRINT = (Partitioner.HASH.upper(), Partitioner.CUSTOM.upper())
-"""Names that partitioners of connectors and of the Table planner have, too; planning treats all alike."""
+"""Names that connectors' and the Table planner's partitioners share; planning treats all alike."""
 
 _WRAPPER = PARTITIONER_CLASSES[Partitioner.CUSTOM]
-"""Also stands for partitioners of which only the printed name is known: those of imported plans."""
+"""Also the class for partitioners known only by their printed name, as in imported plans."""
 
 
 def wrongly_printed(edges: Sequence[Mapping[str, Any]]) -> list[TopologyError]:
-    """An error for each edge that contradicts itself.
+    """Return an error for each edge that contradicts itself.
 
-    Its `partitioner` is not the text that Flink's `partitioner_class` prints; or it is a name with a meaning
-    for planning, such as FORWARD, and the class does not print it. User-defined classes print any other text.
+    Either its `partitioner` is not the text that Flink's `partitioner_class` prints, or it is a name with a
+    meaning for planning, such as FORWARD, that the class does not print. User-defined classes print any other
+    text.
     """
     errors = []
     for edge in edges:
-        printed, of_class = edge["partitioner"], edge["partitioner_class"]
+        printed, class_name = edge["partitioner"], edge["partitioner_class"]
         classes = [name for name, text in _PRINTED.items() if text == printed]
-        if of_class in _PRINTED and of_class != _WRAPPER and printed != _PRINTED[of_class]:
-            key, allowed = "partitioner", _PRINTED[of_class]
-        elif of_class == TABLE_HASH_CLASS and not printed.startswith("HASH["):
+        if class_name in _PRINTED and class_name != _WRAPPER and printed != _PRINTED[class_name]:
+            key, allowed = "partitioner", _PRINTED[class_name]
+        elif class_name == TABLE_HASH_CLASS and not printed.startswith("HASH["):
             key, allowed = "partitioner", "HASH[FIELDS]"
-        elif classes and printed not in _OTHERS_PRINT and of_class not in (*classes, _WRAPPER):
+        elif classes and printed not in _OTHERS_PRINT and class_name not in (*classes, _WRAPPER):
             key, allowed = "partitioner_class", ", ".join(classes)
         else:
             continue
-        hint = f"{allowed} goes with {printed if key == 'partitioner_class' else of_class}"
+        hint = f"{allowed} goes with {printed if key == 'partitioner_class' else class_name}"
         where, problem = f"edge {edge['edge_id']!r}", f"{key} {shorten(edge[key])}"
         errors.append(TopologyError(ErrorKind.UNKNOWN_VALUE, where, problem, allowed, hint))
     return errors
 
 
 LINE = "line"
-"""Location of an error of a whole line; the rejected table puts its number and file there."""
+"""Location of an error that concerns a whole line; the rejected table replaces it by line number and file."""
 
 _BEGINNING = 400
-"""Bytes of a line that is no JSON of which an error shows the first characters."""
+"""Bytes of an invalid line from which an error quotes the first characters."""
 
 
 def _anything(allowed: str) -> Rule:
-    """A value that is checked elsewhere."""
+    """Return a rule for a value that is validated elsewhere."""
     return Rule(lambda _: True, lambda *_: [], allowed)
 
 
 def _config() -> Rule:
-    """Flink options; a bare number or boolean is refused with the string that is meant."""
+    """Return a rule for Flink options; the error for a bare number or boolean quotes it as the intended
+    string.
+    """
     allowed = "an object of Flink option keys to strings"
     keys_are_strings = mapping(text(), text(), allowed)
 
@@ -314,7 +319,7 @@ TOPOLOGY_KEYS = tuple(_RULES)
 
 
 def parse_topology(line: bytes) -> dict[str, Any] | TopologyError:
-    """The object that a line holds, or why it holds none."""
+    """Return the object in a line, or the error if there is none."""
     try:
         parsed = orjson.loads(line)
     except orjson.JSONDecodeError as e:
@@ -323,7 +328,7 @@ def parse_topology(line: bytes) -> dict[str, Any] | TopologyError:
             LINE,
             f"{shorten(line[:_BEGINNING].decode('utf-8', 'replace'), 60)} ({e})",
             "one JSON object per line, in UTF-8",
-            "files that end in .gz are unpacked, others are not" if line[:2] == b"\x1f\x8b" else "",
+            "only files that end in .gz are decompressed" if line[:2] == b"\x1f\x8b" else "",
         )
     if type(parsed) is not dict:
         return TopologyError(ErrorKind.NOT_AN_OBJECT, LINE, json_type(parsed), "one JSON object per line", "")
@@ -332,13 +337,13 @@ def parse_topology(line: bytes) -> dict[str, Any] | TopologyError:
 
 def validate_topology(
     topology: dict[str, Any],
-    of_transformations: Callable[[Any], list[TopologyError]] = validate_transformations,
+    transformation_errors: Callable[[Any], list[TopologyError]] = validate_transformations,
 ) -> list[TopologyError]:
-    """Every error of one topology (docs/topology-files.md); empty if it can be planned.
+    """Return every error of one topology (docs/topology-files.md); empty if it can be planned.
 
-    Checks top-level keys and all of `transformations` or `stream_graph`. Flink options are checked only if
-    something else is wrong: where they alone are wrong, Flink's own refusal is reported. Nothing here depends
-    on other topologies.
+    Validates top-level keys and all of `transformations` or `stream_graph`. Flink options are validated only
+    if something else is wrong: if they alone are wrong, Flink's own refusal is reported. The result does not
+    depend on other topologies.
     """
     errors = explain_keys(topology, _RULES, ("name",), "topology")
     config = topology.get("config", {})
@@ -356,7 +361,7 @@ def validate_topology(
             )
         )
     if TopologyForm.TRANSFORMATIONS in topology:
-        errors += of_transformations(topology["transformations"])
+        errors += transformation_errors(topology["transformations"])
     if TopologyForm.STREAM_GRAPH in topology:
         errors += _validate_stream_graph(topology["stream_graph"])
         if not errors:
@@ -366,9 +371,9 @@ def validate_topology(
                 TopologyError(
                     ErrorKind.KEY_NOT_ALLOWED,
                     "topology",
-                    "key chaining beside stream_graph",
+                    "key chaining together with stream_graph",
                     "name, stream_graph, parallelism, max_parallelism, config",
-                    "a stream graph says it in chaining_enabled",
+                    "in a stream graph, set chaining_enabled",
                 )
             )
     if errors and type(config) is dict:

@@ -1,4 +1,4 @@
-"""Refuses a `transformations` list that docs/topology-files.md does not allow, with every reason."""
+"""Refuse a `transformations` list that docs/topology-files.md does not allow, with every reason."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -20,14 +20,15 @@ from penstock.plans.topology.operator_rules import (
 from penstock.plans.topology.rules import explain_keys, json_type, shorten, wrong_type
 from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind
 
-# Whether an operator of a topology reads an unbounded source, also through virtual transformations.
+# Whether an operator of a topology reads an unbounded source, directly or through virtual transformations.
 
 
 def reads_unbounded_source(transformations: Iterable[tuple[str, Sequence[int]]]) -> bool:
-    """`transformations` are (kind, inputs) with ids 1..n in order; a `legacy_source` is unbounded.
+    """Return whether an operator reads an unbounded source, which a `legacy_source` is.
 
-    Sources and virtual transformations count only where an operator reads them, since only those become part
-    of the graph (StreamGraphGenerator.existsUnboundedSource).
+    `transformations`: (kind, inputs) with ids 1..n in order. Sources and virtual transformations count only
+    if an operator reads them, since only then do they become part of the graph
+    (StreamGraphGenerator.existsUnboundedSource).
     """
     unbounded = [False]
     for kind, inputs in transformations:
@@ -42,10 +43,10 @@ def reads_unbounded_source(transformations: Iterable[tuple[str, Sequence[int]]])
 
 
 def find_cycle(inputs: Mapping[int, Sequence[int]]) -> list[int]:
-    """Ids along one cycle of the graph (each reads the next), empty if it has none.
+    """Return the ids along one cycle of the graph (each reads the next), or [] if it has none.
 
-    `inputs` maps a node to the nodes it reads; nodes that are not keys are ignored. Kahn's algorithm
-    removes every node whose inputs are all gone; what remains is on a cycle or downstream of one.
+    `inputs` maps a node to the nodes it reads; nodes that are not keys are ignored. Kahn's algorithm removes
+    every node whose inputs are all gone; the remainder is on a cycle or downstream of one.
     """
     open_inputs = {node: sum(1 for i in read if i in inputs) for node, read in inputs.items()}
     users: dict[int, list[int]] = {node: [] for node in inputs}
@@ -74,11 +75,11 @@ def find_cycle(inputs: Mapping[int, Sequence[int]]) -> list[int]:
     return cycle[start:] + cycle[:start]
 
 
-# A cycle among transformations with ids 1..n, in arrays of numbers: for topologies of millions.
+# A cycle among transformations with ids 1..n, over arrays, for topologies of millions.
 
 
 def find_cycle_in_rows(starts: npt.NDArray[np.int64], inputs: npt.NDArray[np.int32], most: int) -> list[int]:
-    """The first `most` ids along the cycle that `find_cycle` finds; empty if there is none.
+    """Return the first `most` ids along the cycle that `find_cycle` finds; [] if there is none.
 
     The transformation with id i reads `inputs[starts[i - 1]:starts[i]]`; unknown ids are ignored.
     """
@@ -104,10 +105,11 @@ def _follow(
     following: Any,
     cycle: Any,
 ) -> None:
-    """`find_cycle` over numbers from 0; `cycle` gets ids, and 0 after the last.
+    """`find_cycle` over numbers from 0, for run_loop; `cycle` receives ids, and 0 after the last.
 
-    `unread` counts the inputs of each that are on a cycle or after one, `place` is first the list of those
-    that have none left, then whether the path came to each, and `following` what each of the path reads.
+    `unread` counts the inputs of each node that are on a cycle or after one. `place` is first the list of
+    nodes without such inputs, then whether the path reached each node. `following` is the node read by each
+    node on the path.
     """
     size = len(unread)
     ready = 0
@@ -156,10 +158,11 @@ def _follow(
 PositionOf = Callable[[int], int | None]
 
 KEPT = 1_000
-"""Errors of a topology that are kept one by one; those after them, which are counted, one of each sort."""
+"""Errors of a topology recorded one by one; later ones are counted, with one recorded per kind
+and subject."""
 
 MOST_SHOWN = 20
-"""Transformations of a cycle that its error names."""
+"""Transformations of a cycle listed in its error."""
 
 _LOOKED_AT_BELOW = ("id", "kind", "inputs")
 _QUICK = {
@@ -173,7 +176,7 @@ _QUICK = {
 
 
 def transformations_hold(transformations: list[Any]) -> bool:
-    """Whether `validate_transformations` would find nothing: the same rules in one quick pass."""
+    """Return whether `validate_transformations` would find no error, by the same rules in one quick pass."""
     return bool(transformations) and all(map(_holds, transformations, range(1, len(transformations) + 1)))
 
 
@@ -191,7 +194,7 @@ def _holds(entry: Any, position: int) -> bool:
     return (
         type(inputs) is list
         and low <= len(inputs) <= high
-        and all([type(i) is int and 0 < i < position for i in inputs])  # noqa: C419 (a list is quicker)
+        and all([type(i) is int and 0 < i < position for i in inputs])  # noqa: C419 (a list is faster)
         and all([key in entry for key in required])  # noqa: C419
         and ("min_resources" in entry) == ("preferred_resources" in entry)
         and not ("min_resources" in entry and resource_errors(entry, ""))
@@ -200,7 +203,7 @@ def _holds(entry: Any, position: int) -> bool:
 
 
 def validate_transformations(transformations: Any) -> list[TopologyError]:
-    """Every error of a topology's `transformations`, in their order; empty if it is right.
+    """Return every error of a topology's `transformations`, in their order; empty if it is valid.
 
     After the first thousand, equal-looking errors share one object, repeated for each occurrence.
     """
@@ -224,9 +227,9 @@ def validate_transformations(transformations: Any) -> list[TopologyError]:
 
 
 def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionOf) -> list[TopologyError]:
-    """The errors of transformations, each with its position, but those of cycles.
+    """Return the errors of transformations, given with their positions, except errors of cycles.
 
-    `position_of` an id is that of the first transformation that has it, None if none has.
+    `position_of`: id to the position of the first transformation with it, or None.
     """
     errors: list[TopologyError] = []
     alike: dict[tuple[str, str], TopologyError] = {}
@@ -241,24 +244,24 @@ def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionO
             if type(entry.get("id")) is int
             else (f"transformation at position {position}")
         )
-        of_entry = _key_errors(entry, where)
-        of_entry += _id_errors(entry, position, position_of, where)
-        of_entry += _input_errors(entry, position, position_of, where)
-        of_entry += resource_errors(entry, where)
-        of_entry += sink_errors(entry, where)
+        entry_errors = _key_errors(entry, where)
+        entry_errors += _id_errors(entry, position, position_of, where)
+        entry_errors += _input_errors(entry, position, position_of, where)
+        entry_errors += resource_errors(entry, where)
+        entry_errors += sink_errors(entry, where)
         if len(errors) >= KEPT:
-            of_entry = [alike.setdefault(_sort(error), error) for error in of_entry]
-        errors += of_entry
+            entry_errors = [alike.setdefault(_sort(error), error) for error in entry_errors]
+        errors += entry_errors
     return errors
 
 
 def _sort(error: TopologyError) -> tuple[str, str]:
-    """The key by which errors that are not shown are counted: the kind and the subject."""
+    """Return the key by which omitted errors are counted, the kind and the subject."""
     return error.error, error.found.partition(" ")[0]
 
 
 def _first_positions(transformations: list[Any]) -> dict[int, int]:
-    """Id to the position of the first transformation that has it."""
+    """Map each id to the position of the first transformation that has it."""
     first: dict[int, int] = {}
     for position, entry in enumerate(transformations, 1):
         if type(entry) is dict and type(entry.get("id")) is int:
@@ -395,7 +398,7 @@ def _cycle_errors(transformations: list[Any]) -> list[TopologyError]:
 
 
 def cycle_errors(cycle: list[int]) -> list[TopologyError]:
-    """The error for a cycle of transformations; MOST_SHOWN + 1 of them are enough."""
+    """Return the error for a cycle of transformations; MOST_SHOWN + 1 ids suffice."""
     if not cycle:
         return []
     more = ["…"] if len(cycle) > MOST_SHOWN else []

@@ -1,4 +1,4 @@
-"""Commands in README.md and docs/commands.md, and the Python of README.md, print what is shown there."""
+"""Commands in README.md and pages of docs/, and the Python of README.md, print what is shown there."""
 
 import os
 import re
@@ -35,9 +35,12 @@ def words(text: str) -> str:
 PAGES = (
     "README.md",
     "docs/commands.md",
+    "docs/commands-look.md",
+    "docs/commands-keep.md",
+    "docs/commands-plan.md",
     "docs/configuration.md",
     "docs/drawn-fleets.md",
-    "docs/planners-of-your-own.md",
+    "docs/custom-planners.md",
     "docs/sql.md",
     "docs/sweeps.md",
     "docs/tutorial-planner.md",

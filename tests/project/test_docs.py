@@ -26,7 +26,10 @@ from penstock.plans.vocabulary import Layer
 
 DOCS = Path(__file__).parents[2] / "docs"
 TOPOLOGY_FILES = (DOCS / "topology-files.md").read_text(encoding="utf-8")
-COMMANDS_PAGE = (DOCS / "commands.md").read_text(encoding="utf-8")
+FLINK_OPTIONS = (DOCS / "flink-options.md").read_text(encoding="utf-8")
+STREAM_GRAPHS = (DOCS / "stream-graphs.md").read_text(encoding="utf-8")
+COMMANDS_PAGES = (DOCS / "commands.md", *sorted(DOCS.glob("commands-*.md")))
+COMMANDS_PAGE = "\n".join(page.read_text(encoding="utf-8") for page in COMMANDS_PAGES)
 
 
 def json_examples(page: str) -> list[Any]:
@@ -62,17 +65,17 @@ def test_every_key_of_a_topology_file_is_described():
     )
     assert described_keys(section(TOPOLOGY_FILES, "Kinds of transformations")) == set(KIND_RULES)
     of_graphs = {*SETTING_RULES, *NODE_RULES, *EDGE_RULES, "nodes", "edges"}
-    assert described_keys(section(TOPOLOGY_FILES, "Stream graphs")) == of_graphs
+    assert described_keys(STREAM_GRAPHS) == of_graphs
 
 
 def test_every_kind_of_input_error_is_described():
-    refused = section(TOPOLOGY_FILES, "What is refused, and how it is said")
+    refused = section(TOPOLOGY_FILES, "Errors and refusals")
     assert described_keys(refused) == {str(kind) for kind in ErrorKind}
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.key)
 def test_every_flink_option_has_its_default_and_deprecated_keys(option: FlinkOption):
-    (row,) = (line for line in TOPOLOGY_FILES.splitlines() if line.startswith(f"| `{option.key}` |"))
+    (row,) = (line for line in FLINK_OPTIONS.splitlines() if line.startswith(f"| `{option.key}` |"))
     values, default, deprecated = (cell.strip() for cell in row.split("|")[2:5])
     assert all(f"`{value}`" in values for value in option.values)
     assert re.findall(r"`([^`]+)`", deprecated) == list(option.deprecated)
@@ -129,6 +132,14 @@ def test_every_exit_code_is_described():
 
 def test_every_layer_is_a_value_of_until():
     assert all(f"`{layer}`" in COMMANDS_PAGE for layer in list(Layer)[1:])
+
+
+def test_every_page_is_in_the_navigation_and_short():
+    navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    assert {page.name for page in DOCS.glob("*.md")} == set(re.findall(r"[\w-]+\.md", navigation))
+    generated = {"passes.md", "pyflink-api.md"}
+    words = {page.name: len(page.read_text(encoding="utf-8").split()) for page in DOCS.glob("*.md")}
+    assert [name for name in words if words[name] > 2_500 and name not in generated] == []
 
 
 def test_files_that_pages_name_are_there():

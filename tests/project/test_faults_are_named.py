@@ -118,7 +118,7 @@ class Forgetful(Trigger):  # type: ignore[type-arg]
 @pytest.mark.parametrize("method", ["on_element", "on_event_time"])
 def test_a_trigger_that_returns_nothing_is_named(wrap, method):
     with pytest.raises(
-        UserFunctionError, match=f"Forgetful.{method}: found None .* allowed TriggerResult.CONTINUE"
+        UserFunctionError, match=f"Forgetful.{method} must return one of TriggerResult.CONTINUE.* got None"
     ):
         run(processing(TEN, wrap(Forgetful(method))), [at(1)])
 

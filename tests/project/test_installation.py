@@ -97,10 +97,10 @@ def test_another_project_s_penstock_is_named(installed, monkeypatch):
     (finding,) = (finding for finding in diagnose() if finding.name == "Penstock")
     assert (finding.installed, finding.problem) == (f"{own_version()} ({ROOT})", f"{SAID}: {MENDED}")
     monkeypatch.setattr(installation, "penstock", type("Other", (), {}))
-    assert other_distribution() == f"{SAID}; `import penstock` gives that one: {MENDED}"
+    assert other_distribution() == f"{SAID}; `import penstock` imports that one: {MENDED}"
     said = explain_error(AttributeError("module 'penstock' has no attribute 'plan'"))
     assert said is not None
-    assert said[0].endswith(f"  hint: {SAID}; `import penstock` gives that one: {MENDED}")
+    assert said[0].endswith(f"  hint: {SAID}; `import penstock` imports that one: {MENDED}")
 
 
 def test_ours_under_its_former_name_is_not_another_one(installed):

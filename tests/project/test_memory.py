@@ -211,7 +211,7 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(
 
 def test_tables_that_polars_cannot_number_are_an_error_before_they_are_made(monkeypatch):
     monkeypatch.setattr(counting, "MOST_ROWS", 10_000)
-    with pytest.raises(NotEnoughMemoryError, match="allowed 10,000"):
+    with pytest.raises(NotEnoughMemoryError, match="at most 10,000 rows"):
         plan_in_process([{**simple("wide"), "parallelism": 32_768}])
 
 

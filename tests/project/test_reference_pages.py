@@ -6,7 +6,6 @@ import pytest
 
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import COMMENT
-from tests.configuration_page import configuration_page
 from tests.reference_pages import reference_pages
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -15,11 +14,6 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.mark.parametrize("name", reference_pages())
 def test_pages_are_up_to_date(name):
     assert (DOCS / name).read_text(encoding="utf-8") == reference_pages()[name], "run `make docs`"
-
-
-def test_options_of_the_configuration_page_are_those_of_the_model():
-    page = (DOCS / "configuration.md").read_text(encoding="utf-8")
-    assert configuration_page(page) == page, "run `make docs`"
 
 
 def test_every_column_has_a_comment():

@@ -1,4 +1,4 @@
-"""What PyFlink keeps in pyflink.common, under the same names."""
+"""The names of pyflink.common."""
 
 from importlib import import_module
 from typing import Any
@@ -66,7 +66,7 @@ __all__ = [
     "WatermarkStrategy",
 ]
 
-#: Old places of schemas; modules of formats import this one.
+#: Schemas at their old names; imported late, because modules of formats import this one.
 _FORMATS = {
     "CsvRowDeserializationSchema": "penstock.operators.formats.csv_schemas",
     "CsvRowSerializationSchema": "penstock.operators.formats.csv_schemas",

@@ -1,4 +1,7 @@
-"""Settings of how a job runs. Source: pyflink.common.execution_config, o.a.f.api.common.ExecutionConfig."""
+"""Settings of a job's execution.
+
+Source: pyflink.common.execution_config, org.apache.flink.api.common.ExecutionConfig.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from penstock.operators.common.arguments import require_integer
 from penstock.operators.common.configuration import Configuration
 from penstock.plans.topology.flink_options import map_text, parse_duration, parse_map
 
-# When a task may start. Source: pyflink.common.input_dependency_constraint.
+# The condition for the start of a task. Source: pyflink.common.input_dependency_constraint.
 
 
 class InputDependencyConstraint(Enum):
@@ -23,10 +26,10 @@ class InputDependencyConstraint(Enum):
     ALL = 1
 
 
-# How often a failed job starts again. Source: pyflink.common.restart_strategy.
+# Restart strategies of failed jobs. Source: pyflink.common.restart_strategy.
 #
-# PyFlink 2.3 still has these classes, but no call that takes one: as in Flink 2, options say how often a job
-# starts again (`restart-strategy.type` and those below it, engine.configuration.restart_options).
+# PyFlink 2.3 still has these classes, but no call that takes one: as in Flink 2, options configure restarts
+# (`restart-strategy.type` and options below it, engine.configuration.run_options).
 
 
 class RestartStrategyConfiguration(ABC):
@@ -145,14 +148,14 @@ class RestartStrategies:
 
 def _require_at_least(least: int, number: int, name: str) -> None:
     if require_integer(number, name, 32) < least:
-        raise ValueError(f"{name} {number}: at least {least}")
+        raise ValueError(f"{name} must be at least {least}, got {number}")
 
 
 def _milliseconds(length: int | timedelta) -> int:
     if isinstance(length, timedelta):
         return round(length.total_seconds() * 1000)
     if not isinstance(length, int):
-        raise TypeError(f"milliseconds or a timedelta are needed, not {length!r}")
+        raise TypeError(f"a length of time must be milliseconds or a timedelta, got {length!r}")
     return length
 
 
@@ -160,14 +163,14 @@ def _milliseconds(length: int | timedelta) -> int:
 
 
 def set_key(configuration: Configuration, key: str, *deprecated: str) -> str | None:
-    """The first key of an option that is set: its own, then its deprecated ones."""
+    """Return the first key of an option that is set: its own, then its deprecated ones; None if none is."""
     return next(
         (candidate for candidate in (key, *deprecated) if configuration.contains_key(candidate)), None
     )
 
 
 def get_duration(configuration: Configuration, default: int, key: str, *deprecated: str) -> int:
-    """Milliseconds of a duration. ValueError for any other text."""
+    """Return the milliseconds of a duration. Raises ValueError for any other text."""
     used_key = set_key(configuration, key, *deprecated)
     if used_key is None:
         return default
@@ -179,14 +182,14 @@ def get_duration(configuration: Configuration, default: int, key: str, *deprecat
 
 
 def set_duration(configuration: Configuration, milliseconds: int, key: str) -> None:
-    """Set a duration. TypeError for what is no int."""
+    """Set a duration. Raises TypeError unless it is an int."""
     if not isinstance(milliseconds, int) or isinstance(milliseconds, bool):
-        raise TypeError(f"option {key!r}: milliseconds are an int, not {milliseconds!r}")
+        raise TypeError(f"option {key!r} must be an int (milliseconds), got {milliseconds!r}")
     configuration.set_string(key, f"{milliseconds} ms")
 
 
 def get_map(configuration: Configuration, key: str) -> dict[str, str]:
-    """A map of strings. ValueError for any other text."""
+    """Return a map of strings. Raises ValueError for any other text."""
     text = configuration.get_string(key, "") or ""
     try:
         return parse_map(text)
@@ -302,27 +305,27 @@ class ExecutionConfig:
 
     def enable_force_kryo(self) -> NoReturn:
         """NotImplementedError: gone from Flink 2."""
-        _gone("enable_force_kryo")
+        _refuse_removed("enable_force_kryo")
 
     def disable_force_kryo(self) -> NoReturn:
         """NotImplementedError: gone from Flink 2."""
-        _gone("disable_force_kryo")
+        _refuse_removed("disable_force_kryo")
 
     def is_force_kryo_enabled(self) -> NoReturn:
         """NotImplementedError: gone from Flink 2."""
-        _gone("is_force_kryo_enabled")
+        _refuse_removed("is_force_kryo_enabled")
 
     def enable_generic_types(self) -> NoReturn:
         """NotImplementedError: gone from Flink 2."""
-        _gone("enable_generic_types")
+        _refuse_removed("enable_generic_types")
 
     def disable_generic_types(self) -> NoReturn:
         """NotImplementedError: gone from Flink 2."""
-        _gone("disable_generic_types")
+        _refuse_removed("disable_generic_types")
 
     def has_generic_types_disabled(self) -> NoReturn:
         """NotImplementedError: gone from Flink 2."""
-        _gone("has_generic_types_disabled")
+        _refuse_removed("has_generic_types_disabled")
 
     def enable_auto_generated_uids(self) -> ExecutionConfig:
         """Let operators without a uid get one."""
@@ -340,15 +343,15 @@ class ExecutionConfig:
 
     def enable_force_avro(self) -> NoReturn:
         """NotImplementedError: gone from Flink 2."""
-        _gone("enable_force_avro")
+        _refuse_removed("enable_force_avro")
 
     def disable_force_avro(self) -> NoReturn:
         """NotImplementedError: gone from Flink 2."""
-        _gone("disable_force_avro")
+        _refuse_removed("disable_force_avro")
 
     def is_force_avro_enabled(self) -> NoReturn:
         """NotImplementedError: gone from Flink 2."""
-        _gone("is_force_avro_enabled")
+        _refuse_removed("is_force_avro_enabled")
 
     def enable_object_reuse(self) -> ExecutionConfig:
         """Without effect: chained Python functions hand on objects in any case."""
@@ -376,15 +379,15 @@ class ExecutionConfig:
 
     def get_default_kryo_serializer_classes(self) -> NoReturn:
         """NotImplementedError: gone from Flink 2."""
-        _gone("get_default_kryo_serializer_classes")
+        _refuse_removed("get_default_kryo_serializer_classes")
 
     def get_registered_kryo_types(self) -> NoReturn:
         """NotImplementedError: gone from Flink 2."""
-        _gone("get_registered_kryo_types")
+        _refuse_removed("get_registered_kryo_types")
 
     def get_registered_pojo_types(self) -> NoReturn:
         """NotImplementedError: gone from Flink 2."""
-        _gone("get_registered_pojo_types")
+        _refuse_removed("get_registered_pojo_types")
 
     def is_use_snapshot_compression(self) -> bool:
         """Whether snapshots of state are compressed; False unless set."""
@@ -404,11 +407,11 @@ class ExecutionConfig:
 
 def _at_least(least: int, value: int, name: str) -> int:
     if value < least:
-        raise ValueError(f"{name} {value}: it has to be at least {least}")
+        raise ValueError(f"{name} must be at least {least}, got {value}")
     return value
 
 
-def _gone(name: str) -> NoReturn:
+def _refuse_removed(name: str) -> NoReturn:
     raise NotImplementedError(
-        f"ExecutionConfig.{name}: Flink 2 has no such setting; PyFlink 2.3 fails on it as well"
+        f"ExecutionConfig.{name}: Flink 2 does not have this setting; PyFlink 2.3 fails on it as well"
     )

@@ -46,7 +46,7 @@ class CompletableFuture:
         return f"CompletableFuture[{state}]"
 
 
-# Names of jobs. Source: pyflink.common.job_id.
+# Ids of jobs. Source: pyflink.common.job_id.
 
 
 class JobID:
@@ -144,7 +144,7 @@ class JobSummary(Protocol):
 
     @property
     def milliseconds(self) -> int:
-        """How long it ran."""
+        """Milliseconds that it ran."""
 
 
 class JobHandle(Protocol):
@@ -158,10 +158,10 @@ class JobHandle(Protocol):
         """Name of its JobStatus."""
 
     def cancel(self) -> None:
-        """Ask it to stop."""
+        """Request its cancellation."""
 
     def result(self) -> JobSummary:
-        """Wait for its end; raises what it failed with."""
+        """Wait for its end, and return its result; raises its error."""
 
 
 class JobClient:

@@ -1,4 +1,4 @@
-"""Streams through functions that wait for others.
+"""Asynchronous functions on streams.
 
 Source: pyflink.datastream.async_data_stream.
 """
@@ -18,7 +18,7 @@ from penstock.operators.process.async_wait_operator import AsyncWaitOperator
 if TYPE_CHECKING:
     from penstock.engine.pyflink.datastream.data_stream import DataStream
 
-#: Records under way at a time.
+#: Default of the largest number of records in flight.
 CAPACITY = 100
 
 
@@ -85,18 +85,18 @@ def _wait(
     output_type: DeclaredType | None,
     ordered: bool,
 ) -> DataStream:
-    """The operator. Raises TypeError and ValueError for what PyFlink's AsyncDataStream refuses."""
+    """Append the operator. Raises TypeError and ValueError if PyFlink's AsyncDataStream refuses arguments."""
     check_methods(function, AsyncFunction, "async_function")
     if not inspect.iscoroutinefunction(function.async_invoke):
-        raise TypeError(f"{type(function).__name__}.async_invoke: it has to be an 'async def'")
+        raise TypeError(f"{type(function).__name__}.async_invoke must be an 'async def'")
     check_methods(strategy, AsyncRetryStrategy, "async_retry_strategy")
     milliseconds = timeout.to_milliseconds()
     if strategy is not NO_RETRY_STRATEGY and milliseconds <= 0:
-        raise ValueError(f"timeout {milliseconds} ms: calls that may be made again need one above 0")
+        raise ValueError(f"timeout must be above 0 ms if calls may be made again, got {milliseconds} ms")
     if strategy.get_retry_predicate() is None:
-        raise ValueError(f"{type(strategy).__name__}: it has no retry predicate")
+        raise ValueError(f"{type(strategy).__name__} must have a retry predicate")
     if capacity < 1:
-        raise ValueError(f"capacity {capacity}: at least 1")
+        raise ValueError(f"capacity must be at least 1, got {capacity}")
     if stream._environment.thread_mode():
         raise ValueError(
             "AsyncDataStream: PyFlink refuses async functions in thread mode; set python.execution-mode to "
@@ -114,5 +114,6 @@ def _wait(
         operator,
         as_output_type(output_type),
         call=Call.PROCESS,
-        key_selector=stream._key_selector_or_none(),  # of a KeyedStream, rows of key and record are awaited
+        # on a KeyedStream the function gets rows of key and record
+        key_selector=stream._key_selector_or_none(),
     )

@@ -12,7 +12,7 @@ from penstock.operators.common.arguments import no_java, require_kind
 from penstock.operators.common.configuration import Configuration
 from penstock.operators.common.time import Duration
 
-# Where checkpoints are stored. Source: pyflink.datastream.checkpoint_storage.
+# The storage of checkpoints. Source: pyflink.datastream.checkpoint_storage.
 #
 # Bounded jobs here take no checkpoints; these classes only hold the settings.
 
@@ -34,7 +34,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self._checkpoint_path = None if checkpoint_path is None else _checked_path(checkpoint_path)
         self._max_state_size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
         if self._max_state_size <= 0:
-            raise ValueError(f"max_state_size {max_state_size}: it has to be positive")
+            raise ValueError(f"max_state_size must be positive, got {max_state_size}")
 
     def get_checkpoint_path(self) -> str | None:
         """Folder of the checkpoints' metadata."""
@@ -77,10 +77,11 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         self._write_buffer_size = write_buffer_size
         if not -1 <= self._threshold <= self.MAX_FILE_STATE_THRESHOLD:
             raise ValueError(
-                f"file_state_size_threshold {self._threshold}: -1 to {self.MAX_FILE_STATE_THRESHOLD}"
+                f"file_state_size_threshold must be from -1 to {self.MAX_FILE_STATE_THRESHOLD}, got "
+                f"{self._threshold}"
             )
         if write_buffer_size < -1:
-            raise ValueError(f"write_buffer_size {write_buffer_size}: at least -1")
+            raise ValueError(f"write_buffer_size must be at least -1, got {write_buffer_size}")
 
     def get_checkpoint_path(self) -> str:
         """Folder of the checkpoints."""
@@ -109,14 +110,14 @@ class CustomCheckpointStorage(CheckpointStorage):
 def _checked_path(text: str) -> str:
     parts = urlsplit(text)
     if not parts.scheme:
-        raise ValueError(f"checkpoint_path {text!r}: it needs a scheme such as file: or hdfs:")
+        raise ValueError(f"checkpoint_path must have a scheme such as file: or hdfs:, got {text!r}")
     folder = posixpath.normpath(parts.path or "/")
     if folder in ("/", "//"):
-        raise ValueError(f"checkpoint_path {text!r}: not the root folder")
+        raise ValueError(f"checkpoint_path must not be the root folder, got {text!r}")
     return f"{parts.scheme}:{f'//{parts.netloc}' if parts.netloc else ''}{folder}"
 
 
-# What a recovery from a checkpoint guarantees. Source: pyflink.datastream.checkpointing_mode.
+# Guarantees of a recovery from a checkpoint. Source: pyflink.datastream.checkpointing_mode.
 
 
 class CheckpointingMode(Enum):
@@ -126,7 +127,7 @@ class CheckpointingMode(Enum):
     AT_LEAST_ONCE = 1
 
 
-# Which checkpoints outlive their job. Source: pyflink.datastream.externalized_checkpoint_retention.
+# Checkpoints that outlive their job. Source: pyflink.datastream.externalized_checkpoint_retention.
 
 
 class ExternalizedCheckpointRetention(Enum):
@@ -137,11 +138,10 @@ class ExternalizedCheckpointRetention(Enum):
     NO_EXTERNALIZED_CHECKPOINTS = 2
 
 
-# Where Flink keeps state. Source: pyflink.datastream.state_backend.
+# Flink's state backends. Source: pyflink.datastream.state_backend.
 #
-# State here lives in Python structures of each subtask and goes to disk beyond a configured size, whatever
-# the
-# backend; these classes only hold the settings.
+# With any backend, state here is held in Python structures of each subtask, and spilled to disk beyond a
+# configured size; these classes only hold the settings.
 
 
 class StateBackend:
@@ -161,7 +161,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
         if enable_incremental_checkpointing not in (None, True, False):
             raise TypeError(
-                "enable_incremental_checkpointing has to be None, True or False, not "
+                "enable_incremental_checkpointing must be None, True or False, got "
                 f"{enable_incremental_checkpointing!r}"
             )
         self._incremental = enable_incremental_checkpointing
@@ -184,7 +184,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def set_predefined_options(self, options: PredefinedOptions) -> None:
         """Choose a set of RocksDB's options. TypeError for anything else."""
         if not isinstance(options, PredefinedOptions):
-            raise TypeError(f"PredefinedOptions are needed, not {options!r}")
+            raise TypeError(f"options must be PredefinedOptions, got {options!r}")
         self._predefined_options = options
 
     def get_predefined_options(self) -> PredefinedOptions:
@@ -206,7 +206,9 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
         """Set how many threads move files. ValueError below 1."""
         if number_of_transfering_threads < 1:
-            raise ValueError(f"{number_of_transfering_threads} transfer threads: at least 1")
+            raise ValueError(
+                f"number_of_transfering_threads must be at least 1, got {number_of_transfering_threads}"
+            )
         self._transfer_threads = number_of_transfering_threads
 
     def __str__(self) -> str:
@@ -239,9 +241,9 @@ class CustomStateBackend(StateBackend):
 def _local_path(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("", "file"):
-        raise ValueError(f"path {text!r}: it is not local")
+        raise ValueError(f"path must be local, got {text!r}")
     if not parts.path.startswith("/"):
-        raise ValueError(f"path {text!r}: it has to be absolute")
+        raise ValueError(f"path must be absolute, got {text!r}")
     return parts.path
 
 
@@ -407,4 +409,4 @@ class CheckpointConfig:
 
 def _at_least(least: int, value: int, name: str) -> None:
     if value < least:
-        raise ValueError(f"{name} {value}: it has to be at least {least}")
+        raise ValueError(f"{name} must be at least {least}, got {value}")

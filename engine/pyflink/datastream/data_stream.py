@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NoReturn, Self, overload
 
 from penstock.engine.pyflink.datastream.keyed_stream import AllWindowedStream, KeyedOperations, WindowedStream
 from penstock.engine.pyflink.datastream.operator_settings import (
-    Pickled,
+    PickledCopy,
     as_output_type,
     check_function,
     check_key_type,
@@ -57,7 +57,7 @@ from penstock.operators.windows.interval_join import (
 )
 from penstock.operators.windows.trigger import MergingWindowAssigner, Trigger, WindowAssigner
 
-# Joins of two streams, as in the Java API; PyFlink has none.
+# Joins of two streams, as in the Java API; PyFlink lacks them.
 #
 # Source: org.apache.flink.streaming.api.datastream.{CoGroupedStreams,JoinedStreams,KeyedStream.IntervalJoin}.
 
@@ -88,7 +88,7 @@ class WindowPairing:
     def equal_to(self, key_selector: Selector) -> Self:
         """Keys of the second stream, of the same type. ValueError before `where`."""
         if not self._selectors:
-            raise ValueError("equal_to: say with where what the keys of the first stream are")
+            raise ValueError("equal_to: call where() first, with the keys of the first stream")
         self._selectors[1:] = [key_selector]
         return self
 
@@ -114,12 +114,12 @@ class WindowPairing:
 
     def _apply(self, function: Any, output_type: TypeInformation | None) -> DataStream:
         if len(self._selectors) != 2 or self._assigner is None:
-            raise ValueError(f"{self._verb}: where, equal_to and window come before apply")
+            raise ValueError(f"{self._verb}: call where, equal_to and window before apply")
         assigner, env = self._assigner, self._first.get_execution_environment()
         trigger = self._trigger or assigner.get_default_trigger(env)
         if isinstance(assigner, MergingWindowAssigner) and not trigger.can_merge():
             raise TypeError(
-                f"windows of {type(assigner).__name__} merge, which {type(trigger).__name__} cannot"
+                f"windows of {type(assigner).__name__} merge, but {type(trigger).__name__} cannot merge"
             )
         first, second = (
             stream.key_by(selector, self._key_type)
@@ -174,7 +174,7 @@ class KeyedIntervalJoin:
         """Pairs with left + lower <= right <= left + upper. ValueError where lower is above upper."""
         lower, upper = _milliseconds(lower_bound), _milliseconds(upper_bound)
         if lower > upper:
-            raise ValueError(f"lower bound {lower} ms is above the upper bound {upper} ms")
+            raise ValueError(f"lower_bound must be at most upper_bound, {upper} ms; got {lower} ms")
         return IntervalJoined(self._left, self._right, lower, upper)
 
 
@@ -234,7 +234,7 @@ def _milliseconds(span: Time | Duration) -> int:
     return span.to_milliseconds() if isinstance(span, Time) else span.milliseconds
 
 
-# How the records of a stream reach the subtasks of the next operator.
+# Partitioning: the distribution of a stream's records to the subtasks of the next operator.
 #
 # Source: org.apache.flink.streaming.api.datastream.DataStream.setConnectionType;
 # org.apache.flink.streaming.runtime.partitioner.
@@ -286,7 +286,7 @@ class Partitioning(RecordOperations):
         for descriptor in descriptors:
             if not isinstance(descriptor, MapStateDescriptor):
                 raise TypeError(
-                    f"broadcast state needs a MapStateDescriptor, not {type(descriptor).__name__}"
+                    f"broadcast state must have a MapStateDescriptor, got {type(descriptor).__name__}"
                 )
         return BroadcastStream(everywhere, descriptors)
 
@@ -303,8 +303,8 @@ class Partitioning(RecordOperations):
             self._transformation.output_type,
             call=Call.PARTITION_CUSTOM,
             made_at_once=3,
-            key_selector=Pickled(_selector_of(key_selector), "partition_custom"),
-            custom_partitioner=Pickled(opened(partitioner, Partitioner, "partition"), "partition_custom"),
+            key_selector=PickledCopy(_selector_of(key_selector), "partition_custom"),
+            custom_partitioner=PickledCopy(opened(partitioner, Partitioner, "partition"), "partition_custom"),
         )
 
     def _partitioned(self, partitioner: str, call: Call = Call.PARTITION, **settings: Any) -> DataStream:
@@ -322,14 +322,15 @@ class Partitioning(RecordOperations):
 
 
 def _selector_of(key_selector: Any) -> Callable[[Any], Any]:
-    """The key of a record. TypeError unless it is a KeySelector or a callable."""
+    """Return the function from record to key. Raises TypeError unless it is a KeySelector or a callable."""
     check_function(key_selector, KeySelector, "key_selector")
     return opened(key_selector, KeySelector, "get_key")
 
 
 def opened(function: Any, kind: type, method: str) -> Callable[..., Any]:
-    """`method` of a function object, which is opened and closed where it has an `open` or `close` of its own;
-    or the plain callable `function`.
+    """Return `method` of a function object; the plain callable `function` if it is not of class `kind`.
+
+    The function object is opened and closed if its class overrides `open` or `close`.
     """
     if not isinstance(function, kind):
         return function  # type: ignore[no-any-return]
@@ -338,10 +339,11 @@ def opened(function: Any, kind: type, method: str) -> Callable[..., Any]:
     return getattr(function, method)  # type: ignore[no-any-return]
 
 
-# Streams whose records all go to every subtask, connected with another stream.
+# Broadcast streams: every record goes to every subtask of an operator that also reads another stream.
 #
-# Source: pyflink.datastream.data_stream.{BroadcastStream,BroadcastConnectedStream}; org.apache.flink.stream
-# ing.api.transformations.{BroadcastStateTransformation,KeyedBroadcastStateTransformation}.
+# Source: pyflink.datastream.data_stream.{BroadcastStream,BroadcastConnectedStream};
+# org.apache.flink.streaming.api.transformations.{BroadcastStateTransformation,
+# KeyedBroadcastStateTransformation}.
 
 
 class BroadcastStream:
@@ -401,7 +403,7 @@ class BroadcastConnectedStream:
 
 def _check(func: Any, kind: type, other: type, stream: str) -> None:
     if isinstance(func, other):
-        raise TypeError(f"the function of {stream} must be a {kind.__name__}, not a {other.__name__}")
+        raise TypeError(f"the function of {stream} must be a {kind.__name__}, got a {other.__name__}")
     check_methods(func, kind, f"the function of {stream}")
 
 
@@ -436,12 +438,12 @@ class DataStream(StreamOutputs, Partitioning):
         keys, whose types are the fields'; record batches then stay record batches.
         """
         if isinstance(key_selector, str | list | tuple):
-            columns, of_columns = column_keys(self._transformation.output_type, key_selector)
-            declared = check_key_type(of_columns)
+            columns, column_type = column_keys(self._transformation.output_type, key_selector)
+            declared = check_key_type(column_type)
             by_columns = self._partitioned("hash", key_selector=columns, key_type=declared)
             return KeyedStream(by_columns._transformation, self, columns)
         declared = check_key_type(as_output_type(key_type))
-        selector: Any = Pickled(typed_keys(_selector_of(key_selector), declared), "key_by")
+        selector: Any = PickledCopy(typed_keys(_selector_of(key_selector), declared), "key_by")
         keyed = self._partitioned(
             "hash",
             call=Call.KEY_BY,
@@ -463,10 +465,11 @@ class DataStream(StreamOutputs, Partitioning):
             theirs = stream._transformation.output_type
             if theirs != mine:
                 raise TypeError(
-                    f"union of streams of different types: {self.get_type()} and {stream.get_type()}"
+                    f"the streams of a union must have the same type, got {self.get_type()} and "
+                    f"{stream.get_type()}"
                 )
         inputs = [stream._transformation for stream in (self, *streams)]
-        if hasattr(mine, "spark_schema"):  # of a DataFrame: columns of the others may be null
+        if hasattr(mine, "spark_schema"):  # from a DataFrame: columns of the others may be null
             from penstock.operators.common.spark_schemas import with_any_nulls
 
             mine = with_any_nulls([transformation.output_type for transformation in inputs])
@@ -534,18 +537,18 @@ class DataStream(StreamOutputs, Partitioning):
         key_selectors: tuple[Callable[[Any], Any], ...] = (),
         call: Call = Call.OWN,
     ) -> DataStream:
-        """A new operator of two inputs, registered with the environment."""
-        operator_of_both = Transformation(
+        """Register a new operator of two inputs with the environment, and return its stream."""
+        connected = Transformation(
             call=call,
             kind="two_input",
             name=name,
             inputs=[self._transformation, other._transformation],
             operator=operator,
-            pickled=Pickled(operator, name),
+            pickled=PickledCopy(operator, name),
             output_type=output_type,
             key_selectors=key_selectors,
         )
-        return self._stream(self._environment.add_operator(operator_of_both))
+        return self._stream(self._environment.add_operator(connected))
 
 
 class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignore[misc]
@@ -631,7 +634,7 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         TypeError for a strategy with a timestamp assigner, which PyFlink refuses, too.
         """
         if watermark_strategy.timestamp_assigner is not None:
-            raise TypeError("a KeyedStream takes no timestamp assigner: assign timestamps before key_by")
+            raise TypeError("a KeyedStream cannot have a timestamp assigner: assign timestamps before key_by")
         stamped = super().assign_timestamps_and_watermarks(watermark_strategy)
         self._give_rows(stamped._transformation)
         return stamped
@@ -641,17 +644,17 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         self._refuse("cache")
 
     def _set_written(self, sink: Transformation) -> None:
-        """Rows of key and record, which is what PyFlink's keyed streams consist of."""
+        """Let `sink` write rows of key and record, the records of PyFlink's keyed streams."""
         self._give_rows(sink)
 
     def _give_rows(self, reader: Transformation) -> None:
-        """Let `reader`, which reads this stream, emit rows of key and record."""
+        """Let `reader`, an operator on this stream, emit rows of key and record."""
         key_type = self._transformation.key_type or Types.PICKLED_BYTE_ARRAY()
         reader.output_type = Types.ROW([key_type, self._origin_stream.get_type()])
         reader.key_selector = self._key_selector
 
     def _keep_partitioning(self) -> NoReturn:
-        raise TypeError("the partitioning of a KeyedStream cannot be overridden: do it before key_by")
+        raise TypeError("the partitioning of a KeyedStream cannot be overridden: repartition before key_by")
 
     def _key_selector_or_none(self) -> Callable[[Any], Any]:
         return self._key_selector

@@ -1,4 +1,4 @@
-"""DataFrames as sources of streams, and the columns of a stream as those of a DataFrame again."""
+"""DataFrames as sources of streams: types, event time and keys from their columns."""
 
 from __future__ import annotations
 
@@ -52,29 +52,31 @@ def dataframe_source(
     event_time: str | None,
     watermark: str | datetime.timedelta | Duration | None,
 ) -> DataFrameSource:
-    """The rows of `df`, with the fields of `type_info`, by position, or its own.
+    """Return a source of the rows of `df`, with the fields of `type_info`, by position, or its own.
 
-    `event_time`: the column with their time; `watermark`: how much later than another one a row may come.
-    TypeError names a column of a type that no function could get, or says that `df` has no end; ValueError
-    says what else is wrong, ConfigurationError that the session of `df` has been stopped.
+    `event_time`: the column with the time of rows; `watermark`: the largest delay of a row. Raises TypeError
+    for a column of a type that no function can get and for a streaming DataFrame, ConfigurationError if the
+    session of `df` has been stopped, and ValueError for other problems.
     """
     if not isinstance(df, DataFrame):
         raise TypeError(
-            f"from_dataframe: found {type(df).__name__}, allowed a DataFrame of Spark; spark.createDataFrame "
-            "makes one of pandas, Arrow tables and lists"
+            f"from_dataframe: df must be a DataFrame of Spark, got {type(df).__name__}; "
+            "spark.createDataFrame converts pandas, Arrow tables and lists"
         )
     if has_ended(df.sparkSession):
         raise ConfigurationError("from_dataframe: the Spark session of the DataFrame has been stopped")
     if df.isStreaming:
         raise TypeError(
-            "from_dataframe: found a streaming DataFrame, allowed one with an end; within "
-            "df.writeStream.foreachBatch each batch is one"
+            "from_dataframe: df must be bounded, got a streaming DataFrame; within "
+            "df.writeStream.foreachBatch each batch is bounded"
         )
     schema = df.schema
     record_type = type_of_spark_schema(schema) if type_info is None else type_info
     declared = schema_of_type(record_type)
     if type_info is not None and len(declared) != len(schema):
-        raise ValueError(f"the DataFrame has {len(schema)} columns, the declared type {len(declared)}")
+        raise ValueError(
+            f"the declared type must have the DataFrame's {len(schema)} columns, got {len(declared)}"
+        )
     known = given_schema(record_type)
     carried = (
         StructType([StructField(field.name, carried_type(field.dataType, field.name)) for field in schema])
@@ -87,13 +89,13 @@ def dataframe_source(
     if event_time is None:
         return DataFrameSource(rows, record_type, declared)
     stamps, path = _event_time(df, schema, event_time, watermark)
-    if len(path) > 1:  # beside the records
+    if len(path) > 1:  # in addition to the records
         rows = rows.withColumn(f"c{len(schema)}", _column_at(carried, path))
     return DataFrameSource(rows, record_type, declared, stamps)
 
 
 def _column_at(carried: StructType, path: Sequence[int]) -> Column:
-    """The field at `path` of the columns as they are carried."""
+    """Return the field at `path` of the carried columns."""
     column = F.col(f"c{path[0]}")
     inside: Any = carried[path[0]].dataType
     for position in path[1:]:
@@ -104,10 +106,11 @@ def _column_at(carried: StructType, path: Sequence[int]) -> Column:
 def keys_of_rows(
     df: DataFrame, type_info: TypeInformation | None, key: Any
 ) -> tuple[Any, TypeInformation | None]:
-    """What `key_by` takes for the columns `key` of the rows of `df`, a name or several: names, or a function.
+    """Return the arguments of `key_by` for the columns `key` of `df`, one or several names: names or a
+    function, and the type of keys.
 
-    Columns and fields of structs are found as the session of `df` compares names. TypeError for what is no
-    name, ValueError for a name that is not there.
+    Columns and fields of structs are found by the session's rules for comparing names. Raises TypeError if
+    `key` is not names, ValueError for a name that `df` lacks.
     """
     names = [key] if isinstance(key, str) else list(key) if isinstance(key, list | tuple) else []
     if not names or not all(isinstance(name, str) for name in names):
@@ -118,20 +121,20 @@ def keys_of_rows(
     known = given_schema(type_info)
     if known is None:
         return _names_as_declared(df, type_info, names), None
-    of_rows = isinstance(type_info, RowTypeInfo)
+    has_rows = isinstance(type_info, RowTypeInfo)
     paths = [_path_of(df, known.carried, name, "key") for name in names]
-    if of_rows and all(len(path) == 1 for path in paths):
+    if has_rows and all(len(path) == 1 for path in paths):
         return [known.carried[path[0]].name for path in paths], None
     types = [
         type_as_key(stream_type(_field_at(known.carried, path), _field_at(known.given, path)))
         for path in paths
     ]
-    keys = NestedKeys([path if of_rows else path[1:] for path in paths])
+    keys = NestedKeys([path if has_rows else path[1:] for path in paths])
     return keys, types[0] if len(types) == 1 else TupleTypeInfo(types)
 
 
 def _names_as_declared(df: DataFrame, type_info: TypeInformation | None, names: list[str]) -> list[str]:
-    """`names` as a declared type has them."""
+    """Return `names` in the spelling of the declared type."""
     if not isinstance(type_info, RowTypeInfo):
         return names
     fields = type_info.get_field_names()
@@ -143,7 +146,7 @@ _PART_OF_NAME = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 def _path_of(df: DataFrame, schema: StructType, name: str, argument: str) -> list[int]:
-    """The positions of the column `name`, or of the field of a struct that it names with dots."""
+    """Return the position of column `name`, or the path of positions to a struct's field named with dots."""
     positions = _positions(df, schema.names, name)
     if len(positions) == 1:
         return positions
@@ -162,9 +165,9 @@ def _path_of(df: DataFrame, schema: StructType, name: str, argument: str) -> lis
     else:
         if path:
             return path
+    problem = f"{name!r}, the name of several" if positions else repr(name)
     raise ValueError(
-        f"{argument}: {'several columns' if positions else 'no column'} {name!r}; "
-        f"the DataFrame has {', '.join(map(repr, schema.names))}"
+        f"{argument} must name one of the columns {', '.join(map(repr, schema.names))}, got {problem}"
     )
 
 
@@ -176,10 +179,10 @@ def _field_at(schema: StructType, path: Sequence[int]) -> DataType:
     return kind
 
 
-def _type_text(found: Any) -> str:
-    if not isinstance(found, list | tuple):
-        return type(found).__name__
-    return f"[{', '.join(repr(part) if isinstance(part, str) else type(part).__name__ for part in found)}]"
+def _type_text(value: Any) -> str:
+    if not isinstance(value, list | tuple):
+        return type(value).__name__
+    return f"[{', '.join(repr(part) if isinstance(part, str) else type(part).__name__ for part in value)}]"
 
 
 def _positions(df: DataFrame, names: Sequence[str], wanted: str) -> list[int]:
@@ -192,15 +195,15 @@ def _positions(df: DataFrame, names: Sequence[str], wanted: str) -> list[int]:
 def _event_time(
     df: DataFrame, schema: StructType, column: Any, watermark: str | datetime.timedelta | Duration | None
 ) -> tuple[EventTime, list[int]]:
-    """The event time, and the path of its field."""
+    """Return the event time, and the path of its field."""
     if not isinstance(column, str):
-        raise TypeError(f"event_time: found {_type_text(column)}, allowed the name of a column")
+        raise TypeError(f"event_time must be the name of a column, got {_type_text(column)}")
     path = _path_of(df, schema, column, "event_time")
     kind = _field_at(schema, path)
     if not isinstance(kind, _TIMES):
         raise TypeError(
-            f"event_time: column {column!r} is {kind.simpleString()}, allowed timestamp, timestamp_ntz, "
-            "date, or bigint (milliseconds since the epoch)"
+            f"event_time must be a column of type timestamp, timestamp_ntz, date, or bigint (milliseconds "
+            f"since the epoch), got column {column!r} of type {kind.simpleString()}"
         )
     position = path[0] if len(path) == 1 else len(schema)
     return EventTime(position, column, _lag_milliseconds(watermark)), path
@@ -219,8 +222,8 @@ def _lag_milliseconds(watermark: Any) -> int:
         text = str(watermark).strip().lower().removeprefix("interval ").strip()
         parts = _INTERVAL.findall(text)
         if not parts or _INTERVAL.sub("", text):
-            raise ValueError(f"watermark: found {watermark!r}, allowed an interval such as '10 seconds'")
+            raise ValueError(f"watermark must be an interval such as '10 seconds', got {watermark!r}")
         lag = round(sum(float(number) * _MILLISECONDS[unit.lower()] for number, unit in parts))
     if lag < 0:
-        raise ValueError(f"watermark: found {watermark!r}, allowed an interval of at least 0")
+        raise ValueError(f"watermark must be an interval of at least 0, got {watermark!r}")
     return lag

@@ -1,4 +1,4 @@
-"""Settings of an environment that hold for all of its jobs.
+"""Settings of an environment, for all of its jobs.
 
 Source: pyflink.datastream.stream_execution_environment.StreamExecutionEnvironment;
 org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.
@@ -39,7 +39,7 @@ from penstock.operators.common.configuration import Configuration
 from penstock.plans.topology import flink_options as options
 from penstock.plans.topology.flink_options import FlinkOption, read_option
 
-# Streaming or batch. Source: pyflink.datastream.execution_mode.
+# Execution modes: streaming or batch. Source: pyflink.datastream.execution_mode.
 
 
 class RuntimeExecutionMode(Enum):
@@ -50,56 +50,55 @@ class RuntimeExecutionMode(Enum):
     AUTOMATIC = 2
 
 
-# What StreamExecutionEnvironment.get_execution_environment gives depends on how a script is started.
+# The settings of StreamExecutionEnvironment.get_execution_environment depend on the start of the script.
 #
-# `penstock run` and `penstock info` put their settings here before the script runs; started plainly with
-# python, a script gets what the configuration directory says (PENSTOCK_CONF_DIR, else spark-conf/), and a
-# local
-# Spark with as many cores as the machine has.
+# `penstock run` and `penstock info` put their settings here before the script runs. A script that is started
+# with python alone gets the settings of the configuration directory (PENSTOCK_CONF_DIR, else spark-conf/),
+# and a local Spark with all cores of the machine.
 #
 # Source: org.apache.flink.streaming.api.environment.StreamExecutionEnvironmentFactory;
 # org.apache.flink.client.program.{StreamContextEnvironment,StreamPlanEnvironment}.
 
 
 class JobCaptured(BaseException):
-    """Raised in place of running a job that is only to be planned; it ends the script.
+    """Raised instead of running a job that is only planned; it ends the script.
 
-    Not an Exception, so that a script's own handlers let it pass.
+    It is not an Exception, so that a script's own handlers do not catch it.
     Source: org.apache.flink.client.program.ProgramAbortException.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """Settings that override those of a script when its job is planned."""
+    """Settings that override a script's when its job is planned."""
 
-    options: Mapping[str, str] = field(default_factory=dict)  #: of Flink
+    options: Mapping[str, str] = field(default_factory=dict)  #: Flink's options
     parallelism: Mapping[str, int] = field(default_factory=dict)  #: by an operator's name or uid
 
 
 @dataclass(kw_only=True)
 class EnvironmentSettings:
-    """How jobs of this process start."""
+    """Settings for the jobs of this process."""
 
     parallelism: int | None = None  #: default of new environments; None: the number of cores
-    config: Mapping[str, str] = field(default_factory=dict)  #: Flink options under those of the script
-    #: Jobs are put here instead of being run; None: they run.
+    config: Mapping[str, str] = field(default_factory=dict)  #: Flink options, which the script overrides
+    #: Jobs are captured in this list instead of being run; None: they run.
     captured: list[Job] | None = None
-    #: Whether the script goes on after a captured job, with no results of it, or ends with JobCaptured.
+    #: Whether the script continues after a captured job, without results, or ends with JobCaptured.
     goes_on: bool = False
-    #: Over what the script says.
+    #: Settings that override the script's.
     changes: Changes = field(default_factory=Changes)
     #: The cluster that jobs are planned for.
     plan_options: PlanOptions = field(default_factory=plan_options)
 
 
-#: A stack; the last entry is in force.
+#: A stack; the last entry is current.
 _settings: list[EnvironmentSettings] = []
 _local_parallelism: list[int] = []
 
 
 def current_settings() -> EnvironmentSettings:
-    """The settings that new environments and `execute` use. ConfigurationError for files that are wrong."""
+    """Return the settings of new environments and `execute`. Raises ConfigurationError for wrong files."""
     if _settings:
         return _settings[-1]
     configuration = find_configuration()
@@ -110,7 +109,7 @@ def current_settings() -> EnvironmentSettings:
 
 @contextmanager
 def use_settings(settings: EnvironmentSettings) -> Iterator[EnvironmentSettings]:
-    """`settings` while the block runs."""
+    """Use `settings` inside the block."""
     _settings.append(settings)
     try:
         yield settings
@@ -119,14 +118,14 @@ def use_settings(settings: EnvironmentSettings) -> Iterator[EnvironmentSettings]
 
 
 def default_local_parallelism() -> int:
-    """The number of cores, unless set_default_local_parallelism said otherwise."""
+    """Return the value of set_default_local_parallelism; by default the number of cores."""
     return _local_parallelism[-1] if _local_parallelism else cores()
 
 
 def set_default_local_parallelism(parallelism: int) -> None:
     """Set the parallelism of environments made from now on."""
     if parallelism < 1:
-        raise ValueError(f"parallelism {parallelism}: at least 1")
+        raise ValueError(f"parallelism must be at least 1, got {parallelism}")
     _local_parallelism[:] = [parallelism]
 
 
@@ -149,7 +148,7 @@ class EnvironmentOptions:
         self._config = ExecutionConfig(configuration)
         self._checkpoint_config = CheckpointConfig(configuration)
         self._cached_files: dict[str, CachedFile] = {}
-        #: Ids of the operators that were fused for the last job or plan.
+        #: Ids of the fused operators of the last job or plan.
         self.known_ids: KnownIds = {}
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
 
@@ -185,11 +184,11 @@ class EnvironmentOptions:
         return self
 
     def thread_mode(self) -> bool:
-        """Whether functions run in the threads of Flink's tasks (python.execution-mode). Penstock's own."""
+        """Whether functions run in the threads of Flink's tasks: option python.execution-mode."""
         return self.options().get(PYTHON_EXECUTION_MODE) == "thread"
 
     def slot_resources(self) -> dict[str, tuple[Any, ...]]:
-        """The resources of the slots of registered groups. Penstock's own."""
+        """Return the slot resources of registered groups, by name."""
         return {name: group.slot_resources() for name, group in self._slot_sharing_groups.items()}
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
@@ -333,11 +332,11 @@ class EnvironmentOptions:
         set_default_local_parallelism(parallelism)
 
     def options(self) -> dict[str, str]:
-        """Every option that is set, Penstock's and Flink's."""
+        """Return all options that are set, Penstock's and Flink's."""
         return {**self._configuration.to_dict(), **current_settings().changes.options}
 
     def cached_files(self) -> dict[str, CachedFile]:
-        """The files of the distributed cache by name."""
+        """Return the files of the distributed cache by name."""
         return dict(self._cached_files)
 
     def _read_configuration(self, configuration: Configuration) -> None:

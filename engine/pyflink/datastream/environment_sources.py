@@ -1,4 +1,4 @@
-"""Where the records of streams come from.
+"""Sources of streams, and plans of an environment's jobs.
 
 Source: pyflink.datastream.stream_execution_environment; org.apache.flink.streaming.api.environment.
 StreamExecutionEnvironment.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.pyflink.datastream.data_stream import DataStream, KeyedStream
 from penstock.engine.pyflink.datastream.environment_options import EnvironmentOptions
-from penstock.engine.pyflink.datastream.operator_settings import Pickled, as_output_type, check_source
+from penstock.engine.pyflink.datastream.operator_settings import PickledCopy, as_output_type, check_source
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.transformations import Call, Job, topology_of
 from penstock.operators.common.arguments import no_java, require_text
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-# Formats that sources read. Source: pyflink.common.io.
+# Input formats of sources. Source: pyflink.common.io.
 
 
 class InputFormat:
@@ -51,9 +51,9 @@ class InputFormat:
 
 
 def job_plan(topology: Mapping[str, Any], section: str) -> dict[str, Any]:
-    """The section `stream_graph` or `job_graph` of the plan.
+    """Return the section `stream_graph` or `job_graph` of the plan.
 
-    Raises JobCompileError with Flink's error where Flink refuses the job.
+    Raises JobCompileError with Flink's error if Flink refuses the job.
     """
     until = Layer.STREAM_GRAPH if section == "stream_graph" else Layer.JOB_GRAPH
     tables = plan_in_process([topology], until=until).tables
@@ -63,7 +63,7 @@ def job_plan(topology: Mapping[str, Any], section: str) -> dict[str, Any]:
 
 
 def require_planned(topology: Mapping[str, Any], line: dict[str, Any]) -> dict[str, Any]:
-    """The line of that topology. Raises JobCompileError with Flink's error if the line is a refusal."""
+    """Return `line`, the plan of `topology`. Raises JobCompileError with Flink's error if it is a refusal."""
     if "error" in line:
         raise JobCompileError(
             f"job {topology['name']!r} cannot be planned ({line['error']}): {line['message']}"
@@ -77,9 +77,9 @@ def require_planned(topology: Mapping[str, Any], line: dict[str, Any]) -> dict[s
 
 
 def execution_plan_json(job: Job) -> str:
-    """Nodes in the order of their ids, sinks last: id, type, pact, contents, parallelism, predecessors.
+    """Return nodes by id, sinks last: id, type, pact, contents, parallelism, predecessors.
 
-    Raises JobCompileError where Flink refuses the job.
+    Raises JobCompileError if Flink refuses the job.
     """
     topology = topology_of(job)
     tables = plan_in_process([topology], until=Layer.STREAM_GRAPH).tables
@@ -114,7 +114,7 @@ class EnvironmentSources(EnvironmentOptions, ABC):
         check_source(source)
         require_text(source_name, "source_name")
         stream = self._source("source", source_name, source, type_info or source.type_info, Call.SOURCE)
-        stream._transformation.watermark_strategy = _as_given(watermark_strategy)
+        stream._transformation.watermark_strategy = _copy_strategy(watermark_strategy)
         return stream
 
     def add_source(
@@ -198,12 +198,12 @@ class EnvironmentSources(EnvironmentOptions, ABC):
     def _source(
         self, kind: str, name: str, source: Any, type_info: TypeInformation | None, call: Call
     ) -> DataStream:
-        """The stream of a source."""
+        """Return the stream of a source."""
 
 
-def _as_given(strategy: WatermarkStrategy) -> WatermarkStrategy:
-    """A copy of `strategy` and its timestamp assigner, which later changes do not affect."""
+def _copy_strategy(strategy: WatermarkStrategy) -> WatermarkStrategy:
+    """Copy `strategy` and its timestamp assigner, so that later changes do not affect them."""
     if strategy.timestamp_assigner is None:
         return strategy
-    assigner: Any = Pickled(strategy.timestamp_assigner, "from_source")
+    assigner: Any = PickledCopy(strategy.timestamp_assigner, "from_source")
     return replace(strategy, timestamp_assigner=assigner)

@@ -151,9 +151,9 @@ class KeyedOperations(StreamSettings):
 def aggregated(
     keyed: Any, select: Callable[[Any], Any], aggregations: Sequence[tuple[str, str]]
 ) -> DataStream:
-    """The aggregates of a KeyedStream by key. TypeError and ValueError as KeyedStream.aggregate says."""
+    """Aggregate a KeyedStream by key. Raises the errors of KeyedStream.aggregate."""
     if not isinstance(select, ColumnKeys):
-        raise TypeError("aggregate needs keys by name: key_by of names of fields")
+        raise TypeError("aggregate needs keys by name: call key_by with names of fields")
     origin: DataStream = keyed._origin_stream
     schema = schema_of_type(origin._transformation.output_type)
     wanted = [Aggregation(column, function) for column, function in aggregations]
@@ -169,8 +169,8 @@ def aggregated(
     ]
     if wrong or not wanted:
         raise ValueError(
-            f"aggregations {', '.join(wrong) or '(none)'}: functions are {', '.join(FUNCTIONS)}, "
-            f"fields {', '.join(schema.names)}"
+            f"aggregations must use functions {', '.join(FUNCTIONS)} and fields {', '.join(schema.names)}, "
+            f"got {', '.join(wrong) or 'none'}"
         )
     keys = list(select.columns)
     partial = origin._append_operator(
@@ -183,15 +183,15 @@ def aggregated(
     )
 
 
-# Streams in windows, by key or altogether.
+# Windows of streams, with or without keys.
 #
 # Source: pyflink.datastream.data_stream.{WindowedStream,AllWindowedStream}.
 
 
 class WindowedOperations:
-    """A keyed stream cut into windows: settings of the windows, then what is done with their records."""
+    """A keyed stream cut into windows: settings of the windows, and functions on their records."""
 
-    _kind: ClassVar[str]  #: as descriptions begin
+    _kind: ClassVar[str]  #: first word of descriptions
     _apply_function: ClassVar[type]
     _process_function: ClassVar[type]
 
@@ -251,8 +251,8 @@ class WindowedOperations:
     ) -> DataStream:
         check_function_object(aggregate_function, AggregateFunction, "aggregate's function")
         self._check(window_function)
-        kept = as_output_type(accumulator_type) or Types.PICKLED_BYTE_ARRAY()
-        windowed = with_aggregation(aggregate_function, window_function, kept)
+        stored_type = as_output_type(accumulator_type) or Types.PICKLED_BYTE_ARRAY()
+        windowed = with_aggregation(aggregate_function, window_function, stored_type)
         return self._result(windowed, _names(aggregate_function, window_function), output_type)
 
     def _buffer(
@@ -353,8 +353,8 @@ class AllWindowedStream(WindowedOperations):
         """
         if isinstance(self._window_assigner, MergingWindowAssigner) and not trigger.can_merge():
             raise TypeError(
-                f"windows of {type(self._window_assigner).__name__} merge, which "
-                f"{type(trigger).__name__} cannot"
+                f"windows of {type(self._window_assigner).__name__} merge, but "
+                f"{type(trigger).__name__} cannot merge"
             )
         return super().trigger(trigger)
 

@@ -1,4 +1,4 @@
-"""Checks the settings of streams and sinks.
+"""Checks of the settings of streams and sinks.
 
 Source: org.apache.flink.api.common.operators.util.OperatorValidationUtils;
 org.apache.flink.api.dag.Transformation.
@@ -38,46 +38,48 @@ _UID_HASH = re.compile(r"[0-9A-Fa-f]{32}")
 
 
 def check_parallelism(parallelism: int, can_be_parallel: bool = True) -> int:
-    """`parallelism`; -1 stands for the job's."""
+    """Return `parallelism`, which is at least 1, or -1 for the job's. Raises TypeError and ValueError."""
     require_integer(parallelism, "parallelism", 32)
     if parallelism != -1 and parallelism < 1:
-        raise ValueError(f"parallelism {parallelism}: at least 1, or -1 for the environment's")
+        raise ValueError(
+            f"parallelism must be at least 1, or -1 for the environment's parallelism, got {parallelism}"
+        )
     if not can_be_parallel and parallelism != 1:
-        raise ValueError(f"parallelism {parallelism}: this operator is non-parallel, only 1 is possible")
+        raise ValueError(f"parallelism of a non-parallel operator must be 1, got {parallelism}")
     return parallelism
 
 
 def check_max_parallelism(max_parallelism: int, can_be_parallel: bool = True) -> int:
-    """`max_parallelism`."""
+    """Return `max_parallelism`, from 1 to 32768. Raises TypeError and ValueError."""
     require_integer(max_parallelism, "maximum parallelism", 32)
     if not 1 <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
-        raise ValueError(f"maximum parallelism {max_parallelism}: from 1 to {UPPER_BOUND_MAX_PARALLELISM}")
-    if not can_be_parallel and max_parallelism != 1:
         raise ValueError(
-            f"maximum parallelism {max_parallelism}: this operator is non-parallel, only 1 is possible"
+            f"maximum parallelism must be from 1 to {UPPER_BOUND_MAX_PARALLELISM}, got {max_parallelism}"
         )
+    if not can_be_parallel and max_parallelism != 1:
+        raise ValueError(f"maximum parallelism of a non-parallel operator must be 1, got {max_parallelism}")
     return max_parallelism
 
 
 def check_uid_hash(uid_hash: str) -> str:
-    """`uid_hash`."""
+    """Return `uid_hash`, which has 32 hex digits. Raises TypeError and ValueError."""
     require_text(uid_hash, "uid hash")
     if not _UID_HASH.fullmatch(uid_hash):
-        raise ValueError(f"uid hash {uid_hash!r}: 32 hex digits are needed")
+        raise ValueError(f"uid hash must have 32 hex digits, got {uid_hash!r}")
     return uid_hash
 
 
 def check_buffer_timeout(milliseconds: int) -> int:
-    """`milliseconds`, -1 or more."""
+    """Return `milliseconds`, which is at least -1. Raises TypeError and ValueError."""
     if require_integer(milliseconds, "buffer timeout") < -1:
-        raise ValueError(f"buffer timeout {milliseconds}: at least -1")
+        raise ValueError(f"buffer timeout must be at least -1 ms, got {milliseconds}")
     return milliseconds
 
 
 def as_output_type(declared: Any) -> TypeInformation | None:
-    """The type of a stream: a list stands for a row type; None, if none is declared, for pickled bytes.
+    """Return a stream's type: a row type for a list; None, for pickled bytes, if no type is declared.
 
-    Spark's types and Arrow's schemas as `declared_type` takes them, with its errors.
+    Spark's types and Arrow's schemas are converted by `declared_type`, which also defines the errors.
     """
     if declared is None or isinstance(declared, PickledBytesTypeInfo):
         return None
@@ -85,14 +87,14 @@ def as_output_type(declared: Any) -> TypeInformation | None:
         return RowTypeInfo(declared)
     if isinstance(declared, TypeInformation) and is_data_type(declared):
         raise TypeError(
-            f"output type {declared!r} was made by DataTypes, which is for file formats; streams and "
-            "keys take types made by pyflink.common.Types"
+            f"types of streams and keys must be made by pyflink.common.Types, got {declared!r} of DataTypes, "
+            "which is for file formats"
         )
     return declared_type(declared, "output type")
 
 
 def check_key_type(key_type: TypeInformation | None) -> TypeInformation | None:
-    """`key_type`. TypeError for arrays, also as fields: their hash in Java is not that of their content.
+    """Return `key_type`. Raises TypeError for arrays, also as fields: Java does not hash their content.
 
     Source: org.apache.flink.streaming.api.datastream.KeyedStream.validateKeyType.
     """
@@ -104,27 +106,28 @@ def check_key_type(key_type: TypeInformation | None) -> TypeInformation | None:
         elif isinstance(unchecked_type, PrimitiveArrayTypeInfo | BasicArrayTypeInfo | ObjectArrayTypeInfo):
             within = "" if unchecked_type is key_type else f", which has a field of type {unchecked_type}"
             raise TypeError(
-                f"key type {key_type}{within}: arrays are no keys; take a tuple, a string or Types.LIST"
+                f"key type {key_type}{within}: arrays cannot be keys; use a tuple, a string or Types.LIST"
             )
     return key_type
 
 
 def check_function(function: Any, kind: type, role: str) -> None:
-    """TypeError unless `function` is of class `kind` or a plain callable."""
+    """Raise TypeError unless `function` is of class `kind` or a plain callable."""
     if not isinstance(function, kind) and not callable(function):
-        raise TypeError(f"{role} must be a {kind.__name__} or a callable, not {type(function).__name__}")
+        raise TypeError(f"{role} must be a {kind.__name__} or a callable, got {type(function).__name__}")
 
 
 def check_function_object(function: Any, kinds: type | tuple[type, ...], role: str) -> None:
-    """TypeError unless `function` is an object of one of the classes `kinds`."""
+    """Raise TypeError unless `function` is an object of a class in `kinds`."""
     if not isinstance(function, kinds):
-        raise TypeError(f"{role} must be a {_names(kinds)}, not {type(function).__name__}")
+        raise TypeError(f"{role} must be a {_names(kinds)}, got {type(function).__name__}")
 
 
 def check_methods(function: Any, kinds: type | tuple[type, ...], role: str) -> None:
-    """As check_function_object, but an object of no class of functions will do if it has the methods of one.
+    """Raise TypeError unless `function` is of a class in `kinds`, or has the methods of such a class.
 
-    PyFlink looks at the class of some functions, and calls others without a look.
+    An object of another class of functions is refused. PyFlink checks the class of some functions, and calls
+    others without a check.
     """
     if isinstance(function, Function | type) or function is None:
         check_function_object(function, kinds, role)
@@ -136,8 +139,7 @@ def check_methods(function: Any, kinds: type | tuple[type, ...], role: str) -> N
         if not missing:
             return
     raise TypeError(
-        f"{role} must be a {_names(kinds)}, or have its methods: "
-        f"{type(function).__name__} has no {missing[0]}"
+        f"{role} must be a {_names(kinds)}, or have its methods: {type(function).__name__} lacks {missing[0]}"
     )
 
 
@@ -145,7 +147,7 @@ def _names(kinds: type | tuple[type, ...]) -> str:
     return " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
 
 
-# Puts an operator or sink into a slot sharing group.
+# Slot sharing groups of operators and sinks.
 #
 # Source: org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator.slotSharingGroup.
 
@@ -162,18 +164,19 @@ def set_slot_sharing_group(transformation: Transformation, group: str | SlotShar
         )
 
 
-# Checks sources and side outputs that scripts name.
+# Checks of sources and side outputs.
 
 
-#: Types by the operator that has the side output, and the tag's id.
+#: Types of side outputs, by operator and tag id.
 SideOutputTypes = dict[tuple[int, str], TypeInformation | None]
 
 
 def check_source(source: Any) -> Source:
-    """`source`; TypeError unless it is one of Penstock's."""
+    """Return `source`. Raises TypeError unless it is a source of Penstock."""
     if not isinstance(source, Source):
         raise TypeError(
-            f"{type(source).__name__} is no source of Penstock: sources of Java classes have no meaning here"
+            f"source must be a source of Penstock, got {type(source).__name__}: sources of Java classes "
+            "cannot run here"
         )
     return source
 
@@ -181,7 +184,7 @@ def check_source(source: Any) -> Source:
 def side_output_type(
     known: SideOutputTypes, operator: Transformation, tag: OutputTag
 ) -> TypeInformation | None:
-    """The tag's type. TypeError where the operator's tag of this id was asked for with another type before.
+    """Return the tag's type. Raises TypeError if this side output was requested with another type before.
 
     Source: SingleOutputStreamOperator.getSideOutput.
     """
@@ -189,45 +192,44 @@ def side_output_type(
     before = known.setdefault((operator.created, tag.tag_id), output_type)
     if before != output_type:
         raise TypeError(
-            f"side output {tag.tag_id!r} of {operator.name!r} was asked for with type {before} before, "
-            f"and now with {output_type}"
+            f"side output {tag.tag_id!r} of {operator.name!r} must have one type, got {output_type} after "
+            f"{before}"
         )
     return output_type
 
 
-# Keeps what a script hands to a stream as it was at that moment.
+# Copies of functions from the time when a script passed them to a stream.
 #
-# PyFlink pickles a function when it is handed over (to map, key_by, reduce, …). What the script changes after
-# that call, such as the variable of a loop or a dict that the function refers to, does not reach the job, and
-# two operators never share one function object.
+# PyFlink pickles a function at the call that gets it (map, key_by, reduce, …). Later changes by the script,
+# for example of a loop variable or a dict that the function refers to, do not reach the job, and two
+# operators never share one function object.
 #
 # Source: pyflink.datastream.data_stream._get_one_input_stream_operator.
 
 
-class Pickled:
-    """Holds the pickle of `thing`, and unpickles as the thing itself.
+class PickledCopy:
+    """Holds the pickle of an operator or function, and unpickles as the original.
 
-    `thing` is an operator or a function, and `name` says in messages what it belongs to. Raises
-    JobCompileError where it cannot be pickled.
+    `name` is the operator's name, for messages. Raises JobCompileError if `original` cannot be pickled.
     """
 
-    def __init__(self, thing: Any, name: str) -> None:
+    def __init__(self, original: Any, name: str) -> None:
         try:
             self._name = name
-            self._pickle, self._broadcasts = pickle_with_broadcasts(thing)
+            self._pickle, self._broadcasts = pickle_with_broadcasts(original)
         except Exception as error:
-            function = getattr(thing, "function", thing)
+            function = getattr(original, "function", original)
             raise JobCompileError(
                 f"{name}: {describe_unpicklable(function, 'its function', error)}"
             ) from error
 
     def __call__(self, *arguments: Any) -> Any:
-        """The result of a new copy of the function for `arguments`."""
+        """Return the result of a new copy of the function for `arguments`."""
         return cloudpickle.loads(self._pickle)(*arguments)
 
-    def __copy__(self) -> Pickled:
-        """One that unpickles as another thing: within one pickle, what stands twice is one thing."""
-        other = object.__new__(Pickled)
+    def __copy__(self) -> PickledCopy:
+        """Return a copy that unpickles as a separate object, even if both are in one pickle."""
+        other = object.__new__(PickledCopy)
         other.__dict__.update(self.__dict__)
         return other
 

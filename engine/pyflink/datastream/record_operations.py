@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.engine.pyflink.datastream.environment_options import EnvironmentOptions
 from penstock.engine.pyflink.datastream.operator_settings import (
-    Pickled,
+    PickledCopy,
     as_output_type,
     check_function,
     check_methods,
@@ -88,12 +88,10 @@ if TYPE_CHECKING:
     from penstock.engine.pyflink.datastream.data_stream import DataStream
 
 
-# Where the records of a stream end: sinks, this process, side outputs, a DataFrame.
+# Outputs of a stream: sinks, this process, side outputs, a DataFrame.
 #
-# Source: pyflink.datastream.data_stream.DataStream; org.apache.flink.streaming.api.datastream.DataStream.
-
-
-# Results of a job, one by one. Source: pyflink.datastream.data_stream.CloseableIterator.
+# Source: pyflink.datastream.data_stream.{DataStream,CloseableIterator};
+# org.apache.flink.streaming.api.datastream.DataStream.
 
 
 class Closeable(Protocol):
@@ -104,7 +102,7 @@ class Closeable(Protocol):
     def __next__(self) -> Any: ...
 
     def close(self) -> None:
-        """Give up the rest."""
+        """Discard the remaining results."""
 
 
 class CloseableIterator:
@@ -136,14 +134,13 @@ class CloseableIterator:
         self.close()
 
 
-# Records as `execute_and_collect` gives them, which differs from how functions see them for arrays of
-# bytes.
+# Records as `execute_and_collect` returns them; functions get arrays of bytes in another form.
 #
 # Source: pyflink.datastream.utils.pickled_bytes_to_python_obj.
 
 
 def collected_values(values: list[Any], type_info: TypeInformation | None) -> list[Any]:
-    """The records of type `type_info`; arrays of BYTE become lists of ints from -128 to 127, at any depth."""
+    """Convert records of type `type_info`: arrays of BYTE, at any depth, become lists of -128 to 127."""
     convert = part_converter(type_info, _bytes_converter)
     return values if convert is None else list(map(convert, values))
 
@@ -213,7 +210,7 @@ class StreamOutputs(StreamSettings):
         them. Raises ValueError for a limit below 1, and what `execute` raises.
         """
         if limit is not None and limit < 1:
-            raise ValueError(f"limit {limit}: at least 1")
+            raise ValueError(f"limit must be at least 1, got {limit}")
         sink = self._collect_sink(limit)
         self._set_written(sink)
         self._environment.add_operator(sink)
@@ -243,7 +240,7 @@ class StreamOutputs(StreamSettings):
         """
         operator = self._transformation
         if operator.kind in VIRTUAL_KINDS:
-            raise TypeError(f"get_side_output: a stream that comes from {operator.name} has no side outputs")
+            raise TypeError(f"get_side_output: a stream from {operator.name} does not have side outputs")
         output_type = side_output_type(self._environment.side_output_types, operator, output_tag)
         return self._append_operator(
             "Map", None, output_type, call=Call.SIDE_OUTPUT, made_at_once=2, tag=output_tag.tag_id
@@ -252,7 +249,8 @@ class StreamOutputs(StreamSettings):
     def _sink_to(self, sink: Any, name: str, call: Call, made_at_once: int = 1) -> DataStreamSink:
         if not isinstance(sink, Sink):
             raise TypeError(
-                f"{type(sink).__name__} is no sink of Penstock: sinks of Java classes have no meaning here"
+                f"sink must be a sink of Penstock, got {type(sink).__name__}: sinks of Java classes cannot "
+                "run here"
             )
         sink_operator = self._ending(sink, name, call, made_at_once)
         if call is Call.SINK_TO:
@@ -260,7 +258,7 @@ class StreamOutputs(StreamSettings):
         return DataStreamSink(self._environment, self._environment.add_operator(sink_operator))
 
     def _set_written(self, sink: Transformation) -> None:
-        """Let `sink` read what it is to write, where that is not the stream's records: see KeyedStream."""
+        """Change the records that `sink` writes, if they differ from the stream's: see KeyedStream."""
 
     def _collect_sink(self, limit: int | None = None) -> Transformation:
         sink = self._ending(CollectSink(limit), COLLECT_SINK, Call.COLLECT, 0)
@@ -268,7 +266,7 @@ class StreamOutputs(StreamSettings):
         return sink
 
     def _dataframe_sink(self) -> Transformation:
-        """Where the records are, as many subtasks: a DataFrame that has enough rows then stops them."""
+        """Make a sink with the stream's parallelism: a DataFrame that has enough rows stops its subtasks."""
         sink = self._ending(CollectSink(), COLLECT_SINK, Call.OWN, 1)
         sink.parallelism = effective_parallelism(self._transformation)
         return sink
@@ -314,7 +312,7 @@ class DataStreamSink:
         """
         if self._transformation.call is Call.SINK_TO:
             raise TypeError(
-                "set_uid_hash: only sink functions (add_sink) take a uid hash, not sink_to; use uid"
+                "set_uid_hash: only sink functions (add_sink) can have a uid hash; after sink_to use uid"
             )
         self._transformation.uid_hash = check_uid_hash(uid_hash)
         return self
@@ -402,7 +400,7 @@ class ConnectedStreams:
             return None
         types = [stream._transformation.key_type for stream in (self.stream1, self.stream2)]
         if types[0] != types[1]:
-            raise TypeError(f"keyed streams of two key types cannot be connected: {types[0]} and {types[1]}")
+            raise TypeError(f"connected keyed streams must have one key type, got {types[0]} and {types[1]}")
         return first, second
 
     def _result(self, name: str, operator: Any, output_type: TypeInformation | None) -> DataStream:
@@ -422,7 +420,7 @@ class ConnectedStreams:
         )
 
 
-# Streams that have no operator of their own to be named, placed or chained.
+# Streams without an operator that could be named, placed or chained.
 #
 # Source: pyflink.datastream.data_stream.{KeyedStream,CachedDataStream}.
 
@@ -432,8 +430,8 @@ class UnsettableStream(StreamSettings):
 
     def _refuse(self, operation: str) -> NoReturn:
         raise TypeError(
-            f"{operation} of a {type(self).__name__} is not supported: it has no operator of its own; "
-            "do this on the stream before or after it"
+            f"{operation} of a {type(self).__name__} is not supported, because it has no operator: "
+            "call it on the stream before or after it"
         )
 
     def get_name(self) -> NoReturn:
@@ -541,7 +539,7 @@ class RecordOperations(StreamSettings):
         input's. Columns that can become those of the schema without a loss do so; decimals are rounded.
         """
         if not callable(func):
-            raise TypeError(f"map_batches needs a callable, not {type(func).__name__}")
+            raise TypeError(f"map_batches's function must be a callable, got {type(func).__name__}")
         input_type = self._transformation.output_type
         output_type = input_type if schema is None else as_output_type(schema)
         operator = MapBatchesOperator(
@@ -556,13 +554,13 @@ class RecordOperations(StreamSettings):
         """Tuples of these fields, in this order. TypeError unless the stream has a tuple type."""
         input_type = self._transformation.output_type
         if not isinstance(input_type, TupleTypeInfo):
-            raise TypeError(f"only streams of tuples can be projected, not of {self.get_type()}")
+            raise TypeError(f"project: the stream must have a tuple type, got {self.get_type()}")
         types = input_type.get_field_types()
         if not 1 <= len(field_indexes) <= 24:
-            raise ValueError(f"project to {len(field_indexes)} fields: from 1 to 24 are possible")
+            raise ValueError(f"project must get 1 to 24 fields, got {len(field_indexes)}")
         for index in field_indexes:
             if not 0 <= index < len(types):
-                raise IndexError(f"field {index} of a tuple of {len(types)}")
+                raise IndexError(f"project: a field must be from 0 to {len(types) - 1}, got {index}")
         output_type = TupleTypeInfo([types[index] for index in field_indexes])
         return self._append_operator(
             "Projection",
@@ -586,6 +584,6 @@ class RecordOperations(StreamSettings):
             settings["default_parallelism"] = effective_parallelism(self._transformation)
         else:
             extract = ExtractTimestampsOperator(assigner)
-            settings |= {"timestamp_extractor": Pickled(extract, "Extract-Timestamp"), "made_at_once": 3}
+            settings |= {"timestamp_extractor": PickledCopy(extract, "Extract-Timestamp"), "made_at_once": 3}
             name = "Remove-Timestamp"
         return self._append_operator(name, operator, self._transformation.output_type, **settings)

@@ -1,4 +1,4 @@
-"""Groups of operators that share slots, and what a slot of them needs.
+"""Groups of operators that share slots, and the resources of their slots.
 
 Source: pyflink.datastream.slot_sharing_group, org.apache.flink.configuration.MemorySize,
 org.apache.flink.api.common.operators.SlotSharingGroup.
@@ -23,9 +23,9 @@ class MemorySize:
         if j_memory_size is not None:
             no_java("MemorySize of a Java object")
         if not isinstance(bytes_size, int):
-            raise TypeError(f"bytes_size {bytes_size!r}: it has to be an int")
+            raise TypeError(f"bytes_size must be an int, got {bytes_size!r}")
         if bytes_size < 0:
-            raise ValueError(f"bytes_size {bytes_size}: it must not be negative")
+            raise ValueError(f"bytes_size must not be negative, got {bytes_size}")
         self._bytes = bytes_size
 
     @staticmethod
@@ -65,11 +65,11 @@ class MemorySize:
 
     def __lt__(self, other: MemorySize) -> bool:
         if not isinstance(other, MemorySize):
-            raise TypeError(f"a MemorySize does not compare with {other!r}")
+            raise TypeError(f"a MemorySize can be compared only with another one, got {other!r}")
         return self._bytes < other._bytes
 
     def __str__(self) -> str:
-        # Flink goes up to the largest unit that divides the size, but not to terabytes
+        # Flink uses the largest unit that divides the size, except terabytes
         size, unit = self._bytes, 0
         while size and size % 1024 == 0 and unit < len(_UNITS) - 1:
             size, unit = size >> 10, unit + 1
@@ -143,14 +143,14 @@ class SlotSharingGroup:
         def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
             """Set the cores. ValueError unless positive."""
             if require_kind(cpu_cores, float, "cpu_cores") <= 0:
-                raise ValueError(f"cpu_cores {cpu_cores}: they have to be positive")
+                raise ValueError(f"cpu_cores must be positive, got {cpu_cores}")
             self._cpu_cores = float(cpu_cores)
             return self
 
         def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
             """Set the heap memory. ValueError unless positive."""
             if not task_heap_memory.get_bytes():
-                raise ValueError("task_heap_memory: it has to be positive")
+                raise ValueError("task_heap_memory must be positive, got 0 bytes")
             self._task_heap_memory = task_heap_memory
             return self
 
@@ -191,7 +191,7 @@ class SlotSharingGroup:
                 self._external_resources
             ):
                 raise ValueError(
-                    f"slot sharing group {self._name!r}: resources need cores and task heap memory"
+                    f"slot sharing group {self._name!r}: resources must include cores and task heap memory"
                 )
             return SlotSharingGroup(
                 self._name,

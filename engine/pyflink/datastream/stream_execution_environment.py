@@ -1,4 +1,4 @@
-"""Where jobs are written and started.
+"""The environment in which a script writes and starts jobs.
 
 Source: pyflink.datastream.stream_execution_environment; org.apache.flink.streaming.api.environment.
 StreamExecutionEnvironment.
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from penstock.engine.run.runtime.receive_results import CollectedRecords
 
 
-# Makes a Job of an environment's settings and operators.
+# A Job, made from an environment's settings and operators.
 #
 # Source: org.apache.flink.streaming.api.graph.StreamGraphGenerator.{generate,configureStreamGraph}.
 
@@ -70,7 +70,7 @@ BATCH_JOB = "Flink Batch Job"
 
 
 def _is_batch(config: dict[str, str]) -> bool:
-    """Whether jobs with these options run in BATCH mode; AUTOMATIC is, since all sources are bounded."""
+    """Whether jobs with these options run in BATCH mode; AUTOMATIC does, because all sources are bounded."""
     return bool(read_option(config, options.RUNTIME_MODE) != "STREAMING")
 
 
@@ -82,9 +82,9 @@ def job_from_environment(
     planned: Sequence[LoweredTransformation] = (),
     lowers_all: bool = False,
 ) -> Job:
-    """The job of `roots` and all that they read.
+    """Return the job of `roots` and all their direct and indirect inputs.
 
-    `planned`, `lowers_all`: see engine.lowering.lower_job.lower_job.
+    `planned`, `lowers_all`: see engine.run.lowering.lower_job.lower_job.
     Raises ValueError for an option that Flink could not parse.
     """
     changed = current_settings().changes.parallelism
@@ -145,7 +145,7 @@ def job_from_environment(
 
 
 def cached_files_option(files: dict[str, CachedFile]) -> str:
-    """Cached files as one option's text, as DistributedCache.parseStringFromCachedFiles writes it."""
+    """Return cached files as the text of one option. Source: DistributedCache.parseStringFromCachedFiles."""
     entries = []
     for name, file in files.items():
         fields = {"name": name, "path": file.path, "executable": str(file.executable).lower()}
@@ -156,7 +156,10 @@ def cached_files_option(files: dict[str, CachedFile]) -> str:
 
 
 def _quoted(text: str, delimiter: str) -> str:
-    """`text` as one part of what is split at `delimiter` (ConfigurationUtils, StructuredOptionsSplitter)."""
+    """Quote `text` as one part of a text that Flink splits at `delimiter`.
+
+    Source: ConfigurationUtils, StructuredOptionsSplitter.
+    """
     if delimiter not in text and "'" not in text and not any(map(str.isspace, text)):
         return text
     doubled = text.replace("'", "''")
@@ -167,20 +170,19 @@ def _paths(option: str | None) -> tuple[str, ...]:
     return tuple(path.strip() for path in (option or "").split(FILE_DELIMITER) if path.strip())
 
 
-# Streams whose records are kept from the first BATCH job that reads them.
+# Cached streams, whose records are stored by the first BATCH job that reads them.
 #
-# Until then a cached stream is a union of one stream, that is, nothing; afterwards it is a source. As in
-# Flink,
-# STREAMING jobs fill no cache, and read those that are filled.
+# Until then a cached stream is a union of one stream, without effect; afterwards it is a source. As in Flink,
+# STREAMING jobs do not fill caches, but read filled ones.
 #
 # Source: org.apache.flink.streaming.api.transformations.CacheTransformation and its translator.
 
 
-class KeptRecordsSource(CollectionSource):
+class CachedRecordsSource(CollectionSource):
     """The records of a cached stream, read by all subtasks."""
 
     def splits(self, parallelism: int) -> list[list[int]]:
-        """The numbers of their parts, in turn."""
+        """Distribute the numbers of the parts to the subtasks in turn."""
         (parts, *_) = super().splits(1)
         return [parts[subtask::parallelism] for subtask in range(parallelism)]
 
@@ -190,56 +192,56 @@ class CachedStreams:
 
     def __init__(self) -> None:
         self._inputs: dict[int, list[Transformation]] = {}
-        self._kept: dict[int, Transformation] = {}
+        self._filled: dict[int, Transformation] = {}
 
     def register(self, cached: Transformation) -> None:
-        """A union of one stream, to be kept."""
+        """Register a cached stream, a union of one stream."""
         self._inputs[cached.created] = list(cached.inputs)
 
     def read_by(self, roots: Iterable[Transformation]) -> tuple[list[Transformation], list[Transformation]]:
-        """The cached streams that `roots` read: those still to compute, inner ones first, and those kept."""
+        """Return the cached streams that `roots` read: unfilled ones, inner ones first, and filled ones."""
         read = [cached for cached in reachable(roots) if cached.created in self._inputs]
         return [cached for cached in read if cached.kind == "union"], [
             cached for cached in read if cached.kind != "union"
         ]
 
     def fill(self, cached: Transformation, records: list[object]) -> None:
-        """Keep the records of a cached stream."""
+        """Store the records of a cached stream."""
         cached.kind, cached.inputs = "legacy_source", []
         (cached.cached_from,) = self._inputs[cached.created]
-        cached.operator = KeptRecordsSource(records, cached.output_type)
+        cached.operator = CachedRecordsSource(records, cached.output_type)
         if cached.lowered is not None:
             cached.lowered.filled = True
-        self._kept[cached.created] = cached
+        self._filled[cached.created] = cached
 
     def invalidate(self, cached: Transformation) -> None:
-        """Forget its records; it is a union again."""
+        """Delete the records of a cached stream, which becomes a union again."""
         cached.kind, cached.inputs = "union", list(self._inputs[cached.created])
         cached.operator = cached.cached_from = None
         if (lowered := cached.lowered) is not None:
             lowered.filled, lowered.inputs = False, [lowered.cached]
-        self._kept.pop(cached.created, None)
+        self._filled.pop(cached.created, None)
 
     def detach(self) -> None:
-        """A stream graph was made: what leads to a stream that is kept belongs to no later one.
+        """Remove the inputs of filled streams, after a stream graph was made: later graphs do not have them.
 
         Source: StreamExecutionEnvironment.synchronizeClusterDatasetStatus, CacheTransformation.getInputs.
         """
-        for cached in self._kept.values():
+        for cached in self._filled.values():
             if cached.lowered is not None:
                 cached.lowered.inputs = []
 
     def clear(self) -> None:
-        """Forget all records."""
-        for cached in list(self._kept.values()):
+        """Delete all records."""
+        for cached in list(self._filled.values()):
             self.invalidate(cached)
 
 
-# The results that a script gets of a job that is only planned.
+# The results that a script gets from a job that is only planned.
 
 
 def _is_captured(job: Job) -> bool:
-    """Whether `job` is kept only to be planned. Raises JobCaptured where the script ends with it."""
+    """Whether `job` is captured, to be planned only. Raises JobCaptured if the script ends with it."""
     settings = current_settings()
     if settings.captured is None:
         return False
@@ -250,7 +252,7 @@ def _is_captured(job: Job) -> bool:
 
 
 class NoRecords:
-    """The records of a job that is not run: none."""
+    """The empty iterator of records of a job that is not run."""
 
     def __iter__(self) -> Self:
         return self
@@ -259,25 +261,25 @@ class NoRecords:
         raise StopIteration
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job that is not run, as a JobClient sees it: it has finished."""
+    """The handle of a job that is not run; a JobClient sees it as finished."""
 
     job_id: str = "0" * 32
     milliseconds: int = 0
 
     def status(self) -> str:
-        """FINISHED."""
+        """Return FINISHED."""
         return "FINISHED"
 
     def cancel(self) -> None:
-        """Nothing runs."""
+        """Do nothing."""
 
     def result(self) -> PlannedJob:
-        """Itself."""
+        """Return the job itself."""
         return self
 
 
@@ -294,10 +296,10 @@ class StreamExecutionEnvironment(EnvironmentSources):
             self.set_parallelism(current_settings().parallelism or default_local_parallelism())
         self._read_configuration(self._configuration)
         self._registered: list[Transformation] = []
-        #: What a plan has made of what is registered: PyFlink fuses operators in the environment itself.
+        #: The registered operators as an earlier plan has fused them: PyFlink changes the environment's own.
         self._planned: list[LoweredTransformation] = []
         self._caches = CachedStreams()
-        #: Types that side outputs were asked for with, by operator and tag.
+        #: Types of the side outputs that the script has requested, by operator and tag.
         self.side_output_types: SideOutputTypes = {}
 
     @staticmethod
@@ -354,7 +356,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         self._caches.clear()
 
     def add_operator(self, transformation: Transformation) -> Transformation:
-        """Register an operator or sink; its default parallelism is the environment's now."""
+        """Register an operator or sink; its default parallelism is the environment's current one."""
         if transformation.default_parallelism is None:
             transformation.default_parallelism = self.get_parallelism()
         transformation.environment_parallelism = self.get_parallelism()
@@ -363,7 +365,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return transformation
 
     def new_job(self, job_name: str | None = None) -> Job:
-        """What is registered, as a job; it stays registered. RuntimeError where nothing is."""
+        """Return the registered operators as a job; they stay registered. Raises RuntimeError without any."""
         if not self._registered:
             raise RuntimeError("No operators defined in streaming topology. Cannot execute.")
         job = job_from_environment(self, self._registered, job_name, planned=self._planned)
@@ -371,7 +373,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return job
 
     def collect(self, job_name: str, sink: Transformation) -> CollectedRecords | NoRecords:
-        """Start what is registered, and read the records of its CollectSink, `sink`, while it runs."""
+        """Start the registered job, and read the records of its CollectSink, `sink`, while it runs."""
         job = self._registered_job_to_run(job_name)
         if _is_captured(job):
             return NoRecords()
@@ -380,7 +382,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return CollectedRecords(job, lambda values: collected_values(values, sink.output_type))
 
     def collect_first(self, job_name: str, sink: Transformation) -> list[Any]:
-        """Run what is registered, and give the records of one of its sinks, a CollectSink with a limit."""
+        """Run the registered job, and return the records of `sink`, a CollectSink with a limit."""
         job = self._registered_job_to_run(job_name)
         if _is_captured(job):
             return []
@@ -397,7 +399,9 @@ class StreamExecutionEnvironment(EnvironmentSources):
         no stream, or one of others.
         """
         if not streams or any(wanted._environment is not self for wanted in streams.values()):
-            raise ValueError("to_dataframes: give streams of this environment by name, as main=stream")
+            raise ValueError(
+                "to_dataframes: arguments must be streams of this environment by name, such as main=stream"
+            )
         sinks = {name: stream._dataframe_sink() for name, stream in streams.items()}
         job = self._job_to_run(list(sinks.values()), None)
         if _is_captured(job):
@@ -408,10 +412,10 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return dataframes_of_job(job, sinks, observe)
 
     def dataframe_of(self, sink: Transformation, observation: Observation | None = None) -> DataFrame:
-        """The stream of `sink` as a lazy DataFrame; what leads to it is no longer registered."""
+        """Return the stream of `sink` as a lazy DataFrame, and unregister the operators that lead to it."""
         job = self._job_to_run([sink], None)
         if _is_captured(job):
-            raise JobCaptured  # there is no DataFrame without its rows
+            raise JobCaptured  # a DataFrame needs its rows
         from penstock.engine.run.runtime.dataframe_of_job import dataframe_of_job
 
         self._forget(job)
@@ -429,11 +433,11 @@ class StreamExecutionEnvironment(EnvironmentSources):
         ]
 
     def register_cache(self, cached: Transformation) -> None:
-        """A stream whose records are kept."""
+        """Register a cached stream."""
         self._caches.register(cached)
 
     def invalidate_cache(self, cached: Transformation) -> None:
-        """Forget the records of a cached stream."""
+        """Delete the records of a cached stream."""
         self._caches.invalidate(cached)
 
     def _source(
@@ -456,7 +460,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return taken
 
     def _registered_job_to_run(self, job_name: str | None) -> Job:
-        """The job of what is registered, and no longer is."""
+        """Return the job of all registered operators, and unregister them."""
         roots = self._take_registered()
         planned, self._planned = self._planned, []
         return self._job_to_run(roots, job_name, planned)
@@ -467,7 +471,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         job_name: str | None,
         planned: Sequence[LoweredTransformation] = (),
     ) -> Job:
-        """The job of `roots`, with the caches filled that it reads, unless it is only to be planned."""
+        """Return the job of `roots`; fill the caches that it reads unless the job is only planned."""
         runs = current_settings().captured is None
         if runs:
             print_ignored_options(self.options())
@@ -485,7 +489,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
     def _with_filled_caches(
         self, job: Job, unfilled: list[Transformation], roots: list[Transformation]
     ) -> Job:
-        """`job` as it runs: once its caches are filled. It is still submitted as PyFlink submits it."""
+        """Fill the caches of `job`, and return a job that reads them, with the submitted graph of `job`."""
         next_id = take_ids(0)
         for cached in unfilled:
             done = self._fill(cached)
@@ -495,7 +499,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return replace(reading, lowered=replace(reading.lowered, submitted=job.lowered.submitted))
 
     def _fill(self, cached: Transformation) -> list[Transformation]:
-        """Compute a cached stream; gives what has run for it."""
+        """Compute a cached stream; return the transformations that have run for it."""
         from penstock.engine.run.runtime.run_job import collect_job
 
         sink = DataStream(self, cached)._collect_sink()

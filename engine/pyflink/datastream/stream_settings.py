@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.engine.pyflink.common.execution_config import ExecutionConfig
 from penstock.engine.pyflink.datastream.operator_settings import (
-    Pickled,
+    PickledCopy,
     check_buffer_timeout,
     check_max_parallelism,
     check_parallelism,
@@ -35,17 +35,18 @@ if TYPE_CHECKING:
     from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
-# Converts types of streams to Arrow schemas, and back.
+# Conversion of types of streams to Arrow schemas, and back.
 
 
 def schema_of_type(type_info: TypeInformation | None) -> pa.Schema:
-    """One column for each field of rows and tuples, else the one column `value`.
+    """Return one column for each field of rows and tuples, else the one column `value`.
 
-    Columns of a schema that was declared may be null as it says. TypeError where no type is declared.
+    The type of a declared schema decides which of its columns may be null. Raises TypeError if no type is
+    declared.
     """
     if type_info is None:
         raise TypeError(
-            "records of no declared type have no columns: declare the output type of what gives them"
+            "records without a declared type do not have columns: declare the output type of their operator"
         )
     kind = arrow_type(type_info)
     rows = isinstance(type_info, RowTypeInfo | TupleTypeInfo)
@@ -61,18 +62,18 @@ def schema_of_type(type_info: TypeInformation | None) -> pa.Schema:
 def column_keys(
     type_info: TypeInformation | None, names: str | Sequence[str]
 ) -> tuple[ColumnKeys, TypeInformation]:
-    """Keys that are fields of a stream's records, and their type: the field's, or a tuple of the fields'.
+    """Return keys made of fields of a stream's records, and their type: the field's, or a tuple of them.
 
-    TypeError where the records have no named fields, ValueError for a field that they lack.
+    Raises TypeError if the records do not have named fields, ValueError for a field that they lack.
     """
     if not isinstance(type_info, RowTypeInfo | TupleTypeInfo):
-        raise TypeError(f"keys by name need records with fields, which {type_info} has not")
+        raise TypeError(f"keys by name need records with fields, got records of type {type_info}")
     schema = schema_of_type(type_info)
     wanted = [names] if isinstance(names, str) else list(names)
     missing = [name for name in wanted if name not in schema.names]
     if missing or not wanted:
         raise ValueError(
-            f"key fields {', '.join(missing) or '(none)'}: the records have {', '.join(schema.names)}"
+            f"key fields must be among {', '.join(schema.names)}, got {', '.join(missing) or 'none'}"
         )
     positions = [schema.names.index(name) for name in wanted]
     types = [type_as_key(type_info.get_field_types()[position]) for position in positions]
@@ -80,7 +81,7 @@ def column_keys(
 
 
 def type_as_key(type_info: TypeInformation) -> TypeInformation:
-    """The type of keys that are such fields: of bytes Spark's, for Flink's arrays are no keys."""
+    """Return the type of keys made of a field: for bytes Spark's type, as Flink's arrays cannot be keys."""
     if not is_bytes(type_info):
         return type_info
     from pyspark.sql.types import BinaryType
@@ -93,8 +94,8 @@ def type_as_key(type_info: TypeInformation) -> TypeInformation:
 class StreamSettings:
     """A stream as the result of an operator: `transformation` of the environment `environment`.
 
-    Streams of a virtual transformation (union, repartitioned, side output) have no operator: what would set
-    something on it raises TypeError.
+    Streams of a virtual transformation (union, partition, side output) do not have an operator: methods that
+    would set something on it raise TypeError.
     """
 
     def __init__(self, environment: StreamExecutionEnvironment, transformation: Transformation) -> None:
@@ -184,7 +185,7 @@ class StreamSettings:
     def _operator(self, method: str) -> Transformation:
         operator = self._transformation
         if operator.kind in VIRTUAL_KINDS:
-            raise TypeError(f"{method}: a stream that comes from {operator.name} has no operator of its own")
+            raise TypeError(f"{method}: a stream from {operator.name} does not have an operator")
         return operator
 
     def _name_operator(self, setting: str, value: str | None) -> None:
@@ -202,29 +203,29 @@ class StreamSettings:
     def _append_operator(
         self, name: str, operator: Any, output_type: TypeInformation | None, **settings: Any
     ) -> DataStream:
-        """A new operator that reads this stream, registered with the environment."""
-        operator_added = self._environment.add_operator(
+        """Register a new operator on this stream with the environment, and return its stream."""
+        appended = self._environment.add_operator(
             Transformation(
                 kind=settings.pop("kind", "one_input"),
                 name=name,
                 inputs=[self._transformation],
                 operator=operator,
-                pickled=None if operator is None else Pickled(operator, name),
+                pickled=None if operator is None else PickledCopy(operator, name),
                 output_type=output_type,
                 **settings,
             )
         )
-        return self._stream(operator_added)
+        return self._stream(appended)
 
 
-# Where in a script a method was called.
+# The line of a script that calls a method.
 
 
 _OWN = str(Path(__file__).parents[2])
 
 
 def line_of_script() -> str:
-    """The file and line of the nearest caller outside Penstock, as `file:line`; empty where there is none."""
+    """Return `file:line` of the nearest caller outside Penstock; an empty string if there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_OWN):
         frame = frame.f_back

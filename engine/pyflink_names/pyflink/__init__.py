@@ -1,7 +1,7 @@
 """Penstock instead of PyFlink.
 
-The file and folder that `pyflink.__file__` and `pyflink.__path__` name while `pyflink` means Penstock. Its
-modules are those of `penstock.engine`, which the import hook finds; the folder has none.
+This file and its folder are `pyflink.__file__` and `pyflink.__path__` while `pyflink` means Penstock. The
+import hook finds its modules in `penstock.engine`; the folder itself has none.
 """
 
 from penstock.engine.pyflink_names.modules import PYFLINK_VERSION

@@ -1,1 +1,1 @@
-"""Where jobs run: kinds of clusters, sessions, and slots."""
+"""Kinds of clusters, sessions, and slots, which decide where jobs run."""

@@ -1,4 +1,4 @@
-"""What spark-submit is given for a script in cluster mode: settings and archives, all of it in files.
+"""Submit a script in cluster mode by spark-submit, with settings and archives in files.
 
 Source: org.apache.spark.deploy.SparkSubmit.
 """
@@ -40,18 +40,18 @@ from penstock.engine.spark.start_settings import authentication, write_propertie
 from penstock.engine.spark.submitted_driver import COMMAND_LINE, JOB_FOLDER
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
 
-# Files of a client that a script in cluster mode needs, under the paths that they have where it runs.
+# A client's files that a script in cluster mode needs, and their paths in the driver.
 
 
 class ShippedFiles:
-    """Files that go with a job; those that are missing are listed, all together."""
+    """Collects the files that are sent with a job, and the names of all missing files."""
 
     def __init__(self) -> None:
         self.entries = dict[str, Path]()  #: by name in the archive of the job
         self.missing = list[str]()
 
     def ship(self, option: str, path: str) -> str:
-        """Where the job finds `path`, of `option`; a URL is left to it."""
+        """Add `path`, a value of `option`; return its path in the driver. URLs are returned unchanged."""
         if "://" in path and not path.startswith("file://"):
             return path
         local = Path(path.removeprefix("file://"))
@@ -62,7 +62,7 @@ class ShippedFiles:
         return f"{JOB_FOLDER}/{name}"
 
     def ship_option(self, key: str, text: str) -> str:
-        """The value of a Flink option where the job runs: paths of Python files, archives, requirements."""
+        """Return the value of a Flink option in the driver: paths of Python files, archives, requirements."""
         if key == PYTHON_FILES:
             paths = filter(None, text.split(FILE_DELIMITER))
             return FILE_DELIMITER.join(self.ship(key, path) for path in paths)
@@ -85,7 +85,7 @@ _JAVA_OPTIONS = tuple(
     f"spark.{role}.{kind}JavaOptions" for role in ("driver", "executor") for kind in ("default", "extra")
 )
 _KUBERNETES = "k8s://"
-_OF_KUBERNETES = {
+_KUBERNETES_SETTINGS = {
     "spark.kubernetes.container.image": "the image of the pods",
     "spark.kubernetes.file.upload.path": "a folder that the driver's pod reads, such as s3a://bucket/folder",
 }
@@ -99,31 +99,31 @@ _WAIT = ("spark.yarn.submit.waitAppCompletion", "spark.kubernetes.submission.wai
 
 @dataclass(frozen=True)
 class ClusterScript:
-    """A script that is to run in cluster mode."""
+    """A script to run in cluster mode."""
 
     master: str
     script: str
     arguments: Sequence[str]
-    options: Sequence[str]  #: of `penstock run`, that the driver gets as they are
+    options: Sequence[str]  #: options of `penstock run` that the driver gets unchanged
     configuration: EffectiveConfiguration
-    spark: Mapping[str, str]  #: Spark's settings of the configuration and the command
-    python_files: str | None  #: of --py-files
+    spark: Mapping[str, str]  #: Spark's settings from the configuration and the command
+    python_files: str | None  #: value of --py-files
     detached: bool  #: the command does not wait for the end of the application
 
 
 @dataclass(frozen=True)
 class Submission:
-    """A call of spark-submit, and what its file of settings says."""
+    """The arguments of spark-submit, and the settings in its properties file."""
 
     arguments: tuple[str, ...]
     settings: Mapping[str, str]
 
 
 def write_submission(folder: Path, script: ClusterScript) -> Submission:
-    """Write what `script` needs into `folder`.
+    """Write the files that `script` needs into `folder`.
 
-    No setting, option or argument of the script is on the command line, which everybody sees. Raises
-    ConfigurationError with all that is wrong, InputError where there is no such script.
+    Settings, options and arguments of the script stay off the command line, which all users can see. Raises
+    ConfigurationError with all problems, and InputError if the script does not exist.
     """
     path = Path(script.script)
     if not path.is_file():
@@ -151,7 +151,7 @@ def write_submission(folder: Path, script: ClusterScript) -> Submission:
 
 
 def _command(script: ClusterScript, shipped: ShippedFiles) -> list[str]:
-    """The arguments of `penstock` in the driver."""
+    """Return the arguments of `penstock` in the driver."""
     options = [*script.options, f"--master={script.master}", f"--config-dir={JOB_FOLDER}/conf"]
     options += [f"-D{key}={text}" for key, text in _shipped_options(Level.DEFINE, script, shipped).items()]
     if script.python_files:
@@ -162,7 +162,7 @@ def _command(script: ClusterScript, shipped: ShippedFiles) -> list[str]:
 
 
 def _shipped_options(level: Level, script: ClusterScript, shipped: ShippedFiles) -> dict[str, str]:
-    """Flink's options that were set at a level, as they are where the job runs."""
+    """Return Flink's options that were set at a level, with their values in the driver."""
     return {
         setting.key: shipped.ship_option(setting.key, setting.text)
         for setting in script.configuration.settings.values()
@@ -198,8 +198,8 @@ def _problems(script: ClusterScript, settings: Mapping[str, str]) -> list[str]:
         if key in settings and redact_value(key, settings[key]) != settings[key]
     ]
     problems += [
-        f"{option}: found a path in the driver's working folder, which goes with it; allowed: a URL, or an "
-        "absolute path that the driver sees"
+        f"{option} must be a URL, or an absolute path that the driver sees: the driver's working folder is "
+        "removed at its end"
         for option in script.options
         if option.startswith(_PATHS_OF_THE_CLUSTER)
         and "://" not in option
@@ -207,7 +207,9 @@ def _problems(script: ClusterScript, settings: Mapping[str, str]) -> list[str]:
     ]
     if script.master.startswith(_KUBERNETES):
         problems += [
-            f"{key} is not set: {meaning}" for key, meaning in _OF_KUBERNETES.items() if key not in settings
+            f"{key} is not set: {meaning}"
+            for key, meaning in _KUBERNETES_SETTINGS.items()
+            if key not in settings
         ]
     elif not any(os.environ.get(name) for name in _HADOOP):
         problems.append(f"neither {_HADOOP[0]} nor {_HADOOP[1]} is set: the folder of Hadoop's configuration")
@@ -220,7 +222,7 @@ def _refuse(script: ClusterScript, problems: Sequence[str]) -> None:
         raise ConfigurationError(f"cluster mode on {redact(script.master)}: {listed}")
 
 
-# Submits a script in cluster mode by spark-submit, and repeats what that says.
+# The call of spark-submit, whose output is printed.
 
 
 _APPLICATION = re.compile(r"\b(application_\d+_\d+)\b|\bsubmission ID (\S+)")
@@ -229,10 +231,10 @@ _FAILURE = 'Exception in thread "main" '
 
 
 def submit_to_cluster(script: ClusterScript) -> str | None:
-    """Submit `script`, and unless it is detached, wait until its application has ended; the id of that.
+    """Submit `script`, wait until its application has ended unless it is detached, and return its id.
 
-    Raises ConfigurationError and InputError for what cannot be submitted, PenstockError where spark-submit
-    fails or the application does. None where spark-submit names no application.
+    None if spark-submit names no application. Raises ConfigurationError and InputError if the script cannot
+    be submitted, PenstockError if spark-submit or the application fails.
     """
     folder = temporary_folder("submission")
     submission = write_submission(folder, script)
@@ -258,21 +260,21 @@ def submit_to_cluster(script: ClusterScript) -> str | None:
             print_error(line)
     if process.returncode:
         failed = f"application {application}" if application else "spark-submit"
-        said = redact(f"cluster mode on {script.master}: {failed} has failed: {reason or last}")
-        raise PenstockError(said, _hint(script.master, application))
+        message = redact(f"cluster mode on {script.master}: {failed} has failed: {reason or last}")
+        raise PenstockError(message, _hint(script.master, application))
     return application
 
 
 def _hint(master: str, application: str | None) -> str:
     if application is None:
-        return "can the cluster be reached from here?"
+        return "check that the cluster can be reached from this machine"
     if master == "yarn":
-        return f"yarn logs -applicationId {application} shows what the driver has said"
-    return f"kubectl logs {application.rpartition(':')[2]} shows what the driver has said"
+        return f"yarn logs -applicationId {application} prints the driver's output"
+    return f"kubectl logs {application.rpartition(':')[2]} prints the driver's output"
 
 
 def _environment() -> dict[str, str]:
-    """The environment of spark-submit, with a log that names the application and its states."""
+    """Return the environment of spark-submit, with a log that names the application and its states."""
     log4j = (spark_conf_dir() / "submission.log4j2.properties").as_uri()
     options = [os.environ.get("SPARK_SUBMIT_OPTS", ""), f"-Dlog4j2.configurationFile={log4j}"]
     return {
@@ -282,17 +284,18 @@ def _environment() -> dict[str, str]:
     }
 
 
-# Where Spark has a cluster mode for Python: on YARN and Kubernetes.
+# Spark has a cluster mode for Python on YARN and Kubernetes.
 
 
 def require_cluster_mode(cluster: Cluster) -> str:
-    """The master on which the driver is to run. ConfigurationError where Spark cannot run it on a cluster.
+    """Return the master on which the driver runs. Raises ConfigurationError if Spark cannot run it there.
 
     Source: org.apache.spark.deploy.SparkSubmit.prepareSubmitEnvironment.
     """
     if cluster.session is not None:
         raise ConfigurationError(
-            f"deploy mode cluster: found session {cluster.session.name!r}; a session has its driver already",
+            f"deploy mode cluster cannot be used with session {cluster.session.name!r}: a session has its "
+            "driver already",
             "leave out --deploy-mode, or give -m yarn or -m k8s://…",
         )
     master = cluster.master or "local"
@@ -300,12 +303,12 @@ def require_cluster_mode(cluster: Cluster) -> str:
         return master
     if master.startswith("spark://"):
         raise ConfigurationError(
-            f"deploy mode cluster: found {redact(master)}; Spark's standalone cluster mode takes no Python "
-            "applications",
+            f"deploy mode cluster cannot be used on {redact(master)}: Spark's standalone cluster mode takes "
+            "no Python applications",
             "run the command on a machine of the cluster, detached if you like (-d), or start a session: "
             "penstock session start -m …",
         )
     raise ConfigurationError(
-        f"deploy mode cluster: found master {redact(master)}, allowed yarn and k8s://…",
+        f"deploy mode cluster: the master must be yarn or k8s://…, got {redact(master)}",
         "give -m yarn or -m k8s://…; a local Spark has no cluster",
     )

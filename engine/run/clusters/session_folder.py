@@ -1,4 +1,4 @@
-"""Sessions of this user: what clients have to know of each, in a folder of its own.
+"""Folders of this user's sessions, with the data that clients need to connect.
 
 Source of the record of the latest session: FlinkYarnSessionCli, whose properties file names it.
 """
@@ -22,7 +22,7 @@ from penstock.plans.errors import ConfigurationError, MachineError, PenstockErro
 SESSIONS = "sessions"
 DEFAULT_NAME = "default"
 LONGEST_NAME = 60
-"""Characters; each is up to twelve bytes of the name of its folder."""
+"""Characters; each takes up to twelve bytes in the name of the folder."""
 
 _LATEST = ".latest"
 _RECORD, _TOKEN, _REGISTERED = "session.json", "token", "registered.json"
@@ -30,16 +30,16 @@ _RECORD, _TOKEN, _REGISTERED = "session.json", "token", "registered.json"
 
 @dataclass(frozen=True)
 class Session:
-    """A session as its server has recorded it when it was ready."""
+    """A session, as recorded by its server when it was ready."""
 
     name: str
     master: str
-    slots: int  #: that jobs share
+    slots: int  #: number of slots, which jobs share
     slots_per_task_manager: int
     task_manager_memory: str
-    port: int  #: of Spark Connect, on loopback
+    port: int  #: port of Spark Connect, on loopback
     driver_host: str  #: an address of the server's machine that workers reach
-    owner: dict[str, str]  #: the server's process, as run_owner describes it
+    owner: dict[str, str]  #: the server's process, as described by state_folder.this_process
     started_at: int  #: milliseconds since the epoch
     spark_version: str
     python: str  #: the interpreter of its workers
@@ -47,7 +47,7 @@ class Session:
 
     @cached_property
     def state(self) -> Liveness:
-        """Whether its server runs; "unknown" on another machine."""
+        """Whether its server runs; "unknown" if it is on another machine."""
         return liveness(self.owner)
 
     @property
@@ -67,7 +67,7 @@ class Session:
         return self.master.startswith("local")
 
     def registered(self) -> dict[str, int]:
-        """`task_managers` and `slots` that have registered by now."""
+        """Return the numbers of `task_managers` and `slots` that have registered by now."""
         try:
             registered = json.loads((self.folder / _REGISTERED).read_text(encoding="utf-8"))
             return {key: int(registered[key]) for key in ("task_managers", "slots")}
@@ -76,13 +76,13 @@ class Session:
 
 
 def folder_of_session(name: str) -> Path:
-    """The folder of the session `name`, made if it is not there.
+    """Return the folder of the session `name`, and make it if it does not exist.
 
-    Raises ConfigurationError for a wrong name, and MachineError where the folder cannot be made.
+    Raises ConfigurationError for a wrong name, and MachineError if the folder cannot be made.
     """
     if not name or len(name) > LONGEST_NAME:
         raise ConfigurationError(
-            f"session {name!r}: found a name of {len(name)} characters, allowed 1 to {LONGEST_NAME}"
+            f"session {name!r}: its name must have 1 to {LONGEST_NAME} characters, got {len(name)}"
         )
     try:
         quoted = quote(name, safe="")
@@ -95,37 +95,37 @@ def folder_of_session(name: str) -> Path:
     except OSError as error:
         raise MachineError(
             f"session {name!r}: the folder {error.filename} cannot be made: {error.strerror}",
-            f"{STATE_DIR} names another folder for what Penstock keeps of this user",
+            f"{STATE_DIR} names another folder for Penstock's state of this user",
         ) from None
 
 
 def list_sessions() -> list[Session]:
-    """All sessions that are recorded, whether their servers run or not, by name.
+    """Return all recorded sessions by name, whether their servers run or not.
 
-    MachineError if the folder of state is not this user's alone.
+    Raises MachineError if other users can write the state folder.
     """
     try:
         folders = [path for path in state_folder(SESSIONS).iterdir() if path.is_dir()]
     except NotOwnError as error:
         raise machine_error(error) or error from error
-    except OSError:  # what cannot be made has no sessions in it
+    except OSError:  # a folder that cannot be made has no sessions
         return []
     sessions = [_read(folder) for folder in folders]
     return sorted((session for session in sessions if session is not None), key=lambda session: session.name)
 
 
 def find_session(name: str) -> Session | None:
-    """The session that is recorded under `name`."""
+    """Return the session recorded under `name`; None if there is none."""
     return _read(folder_of_session(name))
 
 
 def live_session(name: str) -> Session:
-    """The session `name`, whose server runs on this machine. Raises ConfigurationError if there is none."""
+    """Return the session `name`. Raises ConfigurationError unless its server runs on this machine."""
     session = find_session(name)
     if session is None:
         others = [other.name for other in list_sessions() if other.state != "dead"]
-        hint = f"there are: {', '.join(others)}" if others else "penstock session start starts one"
-        raise ConfigurationError(f"session {name!r}: there is none of this name", hint)
+        hint = f"sessions: {', '.join(others)}" if others else "penstock session start starts one"
+        raise ConfigurationError(f"session {name!r} does not exist", hint)
     if session.state == "dead":
         raise ConfigurationError(
             f"session {name!r}: its server, {describe_owner(session.owner)}, has ended",
@@ -140,16 +140,16 @@ def live_session(name: str) -> Session:
 
 
 def latest_session() -> Session | None:
-    """The one that `session start` has recorded for commands that name none."""
+    """Return the session that `session start` has recorded for commands that name none."""
     try:
         name = unquote((state_folder(SESSIONS) / _LATEST).read_text(encoding="utf-8"))
         return find_session(name)
-    except (OSError, ValueError, PenstockError):  # none, or not what `record_latest` has written
+    except (OSError, ValueError, PenstockError):  # no record, or one that `record_latest` has not written
         return None
 
 
 def record_latest(name: str) -> None:
-    """From now on commands that name no session and no master use this one."""
+    """Record a session, which commands that name no session and no master use from now on."""
     _write(state_folder(SESSIONS) / _LATEST, quote(name, safe=""))
 
 
@@ -162,19 +162,19 @@ def forget_latest(name: str) -> None:
 
 
 def write_session(session: Session) -> None:
-    """Record a session that is ready: clients find it from now on."""
+    """Record a session that is ready, so that clients find it."""
     text = asdict(session)
     del text["folder"]
     _write(session.folder / _RECORD, json.dumps(text, indent=1))
 
 
 def write_registered(folder: Path, task_managers: int, slots: int) -> None:
-    """Record what has registered with the session."""
+    """Record the numbers of TaskManagers and slots that have registered with the session."""
     _write(folder / _REGISTERED, json.dumps({"task_managers": task_managers, "slots": slots}))
 
 
 def write_token(folder: Path, token: str) -> None:
-    """Put the token where only this user reads it."""
+    """Write the token to a file that only this user can read."""
     remove_session(folder, keep=())
     descriptor = os.open(folder / _TOKEN, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
@@ -182,12 +182,12 @@ def write_token(folder: Path, token: str) -> None:
 
 
 def read_token(folder: Path) -> str:
-    """The token of the session that starts in `folder`."""
+    """Return the token of the session that starts in `folder`."""
     return (folder / _TOKEN).read_text(encoding="ascii")
 
 
 def remove_session(folder: Path, keep: tuple[str, ...] = ("log",)) -> None:
-    """Remove what is recorded of a session that has ended; its log stays unless `keep` says otherwise."""
+    """Remove the files of a session that has ended, except those in `keep`."""
     for name in (_RECORD, _TOKEN, _REGISTERED, "failed", "log"):
         if name not in keep:
             (folder / name).unlink(missing_ok=True)
@@ -206,7 +206,7 @@ def _read(folder: Path) -> Session | None:
         sound = all(isinstance(getattr(session, name), kind) for name, kind in _TYPES.items())
         return session if sound and session.state else None
     except (OSError, ValueError, TypeError, KeyError):
-        return None  # none, one that starts, one that is damaged, or one of another version of Penstock
+        return None  # no session, or one that is starting, damaged, or of another version of Penstock
 
 
 def _write(path: Path, text: str) -> None:
@@ -224,9 +224,7 @@ SPARK_MASTER = "spark.master"
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """What a command was told of the cluster: its options, and Spark's settings without those of files of
-    Spark's own.
-    """
+    """A command's options for the cluster, and Spark's settings without those from Spark's own files."""
 
     master: str | None = None
     session: str | None = None
@@ -234,7 +232,7 @@ class ClusterOptions:
 
 
 class ClusterAnswer(NamedTuple):
-    """Whether a kind is active, and why or why not."""
+    """Whether a kind is active, and the reason."""
 
     active: bool
     why: str
@@ -242,49 +240,49 @@ class ClusterAnswer(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterKind:
-    """A kind of cluster: when it is active, and which master or session it means then."""
+    """A kind of cluster with its condition, and its master or session."""
 
     name: str
     is_active: Callable[[ClusterOptions], ClusterAnswer]
-    master: Callable[[ClusterOptions], str | None] = lambda asked: None
-    session: Callable[[ClusterOptions], Session | None] = lambda asked: None
+    master: Callable[[ClusterOptions], str | None] = lambda options: None
+    session: Callable[[ClusterOptions], Session | None] = lambda options: None
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where the jobs of a command run: on `session`, else on `master` (None: Spark's settings say it)."""
+    """The cluster of a command's jobs, `session` or else `master` (None: Spark's settings decide)."""
 
     kind: str
     why: str
     master: str | None
     session: Session | None
-    refused: tuple[str, ...] = ()  #: of the kinds before this one, why they are not active
+    refused: tuple[str, ...] = ()  #: the earlier kinds, each with the reason why it is not active
 
 
-def _master_of_command(asked: ClusterOptions) -> ClusterAnswer:
-    return _given("--master", asked.master)
+def _master_of_command(options: ClusterOptions) -> ClusterAnswer:
+    return _given("--master", options.master)
 
 
-def _session_of_command(asked: ClusterOptions) -> ClusterAnswer:
-    return _given("--session", asked.session)
+def _session_of_command(options: ClusterOptions) -> ClusterAnswer:
+    return _given("--session", options.session)
 
 
-def _master_of_configuration(asked: ClusterOptions) -> ClusterAnswer:
-    return _given(SPARK_MASTER, asked.conf.get(SPARK_MASTER))
+def _master_of_configuration(options: ClusterOptions) -> ClusterAnswer:
+    return _given(SPARK_MASTER, options.conf.get(SPARK_MASTER))
 
 
-def _recorded_session(asked: ClusterOptions) -> ClusterAnswer:
+def _recorded_session(options: ClusterOptions) -> ClusterAnswer:
     latest = latest_session()
     if latest is None:
         return ClusterAnswer(False, "session start has recorded none")
     if latest.state != "alive":
-        state = "has ended" if latest.state == "dead" else "is not of this machine"
+        state = "has ended" if latest.state == "dead" else "is not on this machine"
         return ClusterAnswer(False, f"the server of {latest.name!r}, {describe_owner(latest.owner)}, {state}")
     return ClusterAnswer(True, f"session start has recorded {latest.name!r}")
 
 
-def _local(asked: ClusterOptions) -> ClusterAnswer:
-    return ClusterAnswer(True, "nothing else is asked for")
+def _local(options: ClusterOptions) -> ClusterAnswer:
+    return ClusterAnswer(True, "no other kind is requested")
 
 
 def _given(option: str, value: str | None) -> ClusterAnswer:
@@ -296,29 +294,29 @@ def _given(option: str, value: str | None) -> ClusterAnswer:
 
 
 CLUSTER_KINDS = (
-    ClusterKind("master", _master_of_command, master=lambda asked: asked.master),
-    ClusterKind("session", _session_of_command, session=lambda asked: live_session(asked.session or "")),
+    ClusterKind("master", _master_of_command, master=lambda options: options.master),
+    ClusterKind("session", _session_of_command, session=lambda options: live_session(options.session or "")),
     ClusterKind(
-        "configured master", _master_of_configuration, master=lambda asked: asked.conf.get(SPARK_MASTER)
+        "configured master", _master_of_configuration, master=lambda options: options.conf.get(SPARK_MASTER)
     ),
-    ClusterKind("recorded session", _recorded_session, session=lambda asked: latest_session()),
+    ClusterKind("recorded session", _recorded_session, session=lambda options: latest_session()),
     ClusterKind("local", _local),
 )
 
 
-def choose_cluster(asked: ClusterOptions) -> Cluster:
-    """The first kind that is active. Raises ConfigurationError for a session that was asked for in vain."""
+def choose_cluster(options: ClusterOptions) -> Cluster:
+    """Choose the first kind that is active. Raises ConfigurationError if the named session does not run."""
     refused: list[str] = []
     for kind in CLUSTER_KINDS:
-        answer = kind.is_active(asked)
+        answer = kind.is_active(options)
         if answer.active:
-            return Cluster(kind.name, answer.why, kind.master(asked), kind.session(asked), tuple(refused))
+            return Cluster(kind.name, answer.why, kind.master(options), kind.session(options), tuple(refused))
         refused.append(f"{kind.name}: no, {answer.why}")
     raise AssertionError("the last kind is always active")
 
 
 def describe_choice(cluster: Cluster) -> list[str]:
-    """Lines for `-v`: the kinds up to the one that was chosen, each with its reason."""
+    """Return the lines for `-v`, one for each kind up to the chosen one, with its reason."""
     where = cluster.master or "local"
     if cluster.session is not None:
         where = f"session {cluster.session.name!r} on {cluster.session.master}"

@@ -1,8 +1,8 @@
-"""Plans that clients ask a session for: its server makes them, on the Spark that the session's jobs run on.
+"""Plans that clients request from a session, and its server makes on the Spark of the session's jobs.
 
-Planning takes more of Spark than Spark Connect gives to a client (checkpoints, tasks of the JVM), and the
-server has all of it. A request is a file in the folder `plans` of the session, where only its user writes.
-Its client keeps it locked: the system takes the lock away when the client dies, and the plan is cancelled.
+Planning needs parts of Spark that Spark Connect does not offer to clients (checkpoints, tasks of the JVM);
+the server has them. A request is a file in the folder `plans` of the session, which only its user can write.
+Its client holds a lock on it: when the client dies, the system releases the lock, and the plan is cancelled.
 """
 
 import fcntl
@@ -29,19 +29,19 @@ _SECONDS_BETWEEN_LOOKS = 0.05
 
 
 class SessionPlanError(PenstockError):
-    """A session did not make a plan; the exit code is that of what went wrong there."""
+    """A session did not make a plan; the exit code belongs to the error in the session."""
 
 
 @dataclass(frozen=True)
 class SessionAnswer:
-    """The server's answer: a result, or an error for people."""
+    """The server's answer, a result or an error to print."""
 
     result: Any = None
     failed: tuple[str, str | None, int] | None = None  #: message, hint, exit code
 
 
 def ask_for_plan(session: Session, work: Any, report: Report) -> Any:
-    """The result of `work` in the session. Raises what went wrong there as SessionPlanError."""
+    """Return the result of `work` in the session. Raises the session's error as SessionPlanError."""
     folder = _folder(session.folder)
     name = uuid4().hex
     hidden = folder / f".{name}"
@@ -64,15 +64,15 @@ def ask_for_plan(session: Session, work: Any, report: Report) -> Any:
 
 
 def _wait(session: Session, folder: Path, name: str, report: Report) -> SessionAnswer:
-    told = 0
+    reported = 0
     while True:
         is_over = (folder / f"{name}{_ANSWER}").exists()
         with suppress(FileNotFoundError):
             lines = (folder / f"{name}{_STAGES}").read_text(encoding="utf-8").split("\n")[:-1]
-            for line in lines[told:]:
+            for line in lines[reported:]:
                 kind, text = json.loads(line)
                 report(text) if kind == "stage" else report.note(text)
-            told = len(lines)
+            reported = len(lines)
         if is_over:
             answer = pickle.loads((folder / f"{name}{_ANSWER}").read_bytes())
             assert isinstance(answer, SessionAnswer)
@@ -90,7 +90,7 @@ def _wait(session: Session, folder: Path, name: str, report: Report) -> SessionA
 
 
 class PlansOfSession:
-    """The server's side: makes the plans that clients ask for, each in its own thread."""
+    """Makes the plans that clients request, in the server, each in its own thread."""
 
     def __init__(
         self, folder: Path, plan: Callable[[str, Any, Report], Any], cancel: Callable[[str], None]
@@ -99,7 +99,7 @@ class PlansOfSession:
         self._running = dict[str, threading.Thread]()
 
     def look(self) -> None:
-        """Begin what clients ask for, and cancel what nobody waits for any more."""
+        """Begin the plans that clients request, and cancel those whose clients have gone."""
         for path in self._folder.glob(f"*{_REQUEST}"):
             if not _is_held(path):
                 path.unlink(missing_ok=True)
@@ -120,14 +120,14 @@ class PlansOfSession:
     def _answer(self, path: Path) -> None:
         name = path.stem
         try:
-            asked_by, work = pickle.loads(path.read_bytes())
-            if asked_by != own_version():
+            client_version, work = pickle.loads(path.read_bytes())
+            if client_version != own_version():
                 raise PenstockError(
-                    f"the session runs Penstock {own_version()}, and this is {asked_by}",
+                    f"the session runs Penstock {own_version()}, and this is {client_version}",
                     "stop the session, and start it again",
                 )
-            told = _Told(path.with_suffix(_STAGES))
-            answer = SessionAnswer(result=self._plan(name, pickle.loads(work), told))
+            report = _ReportFile(path.with_suffix(_STAGES))
+            answer = SessionAnswer(result=self._plan(name, pickle.loads(work), report))
         except PenstockError as error:
             answer = SessionAnswer(failed=(error.message, error.hint, error.exit_code))
         except FileNotFoundError:  # its client has gone already
@@ -138,23 +138,23 @@ class PlansOfSession:
             if path.exists():
                 with replace_file(path.with_suffix(_ANSWER)) as file:
                     file.write(pickle.dumps(answer))
-        except (OSError, PenstockError):  # its client is told by this
+        except (OSError, PenstockError):  # the client notices that its request is gone
             path.unlink(missing_ok=True)
 
 
-class _Told(Report):
-    """Tells a client what the server does."""
+class _ReportFile(Report):
+    """A Report to the client by a file of the server's stages and notes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def __call__(self, stage: str) -> None:
-        self._tell("stage", stage)
+        self._write("stage", stage)
 
     def note(self, text: str) -> None:
-        self._tell("note", text)
+        self._write("note", text)
 
-    def _tell(self, kind: str, text: str) -> None:
+    def _write(self, kind: str, text: str) -> None:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps([kind, text]) + "\n")
 

@@ -1,8 +1,8 @@
-"""The server of a session: one Spark application that answers clients over Spark Connect, on loopback.
+"""The server of a session, one Spark application that answers clients over Spark Connect, on loopback.
 
-As org.apache.spark.sql.connect.service.SparkConnectServer does, it starts SparkConnectService on a context of
-its own; from Python, so that it starts and explains itself as every local Spark of Penstock does, knows its
-port, and counts the executors that have registered.
+Like org.apache.spark.sql.connect.service.SparkConnectServer, it starts SparkConnectService on a context of
+its own. It does so from Python, so that it starts and reports errors like every local Spark of Penstock,
+knows its port, and counts the executors that have registered.
 """
 
 import json
@@ -42,18 +42,18 @@ _TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 _SETTINGS = {
     "spark.connect.grpc.binding.address": _LOOPBACK,
     "spark.connect.grpc.binding.port": "0",
-    # what a killed client has left running is to end soon: clients that live attach again every few seconds
+    # executions of a killed client end soon; live clients attach again every few seconds
     "spark.connect.execute.reattachable.senderMaxStreamDuration": "5s",
     "spark.connect.execute.manager.detachedTimeout": "5s",
     "spark.connect.execute.manager.maintenanceInterval": "2s",
-    # of all clients: files are named by their content
+    # clients share files, which are named by their content
     "spark.sql.artifact.isolation.enabled": "false",
-    # what a function does to its process (modules, environment, paths, umask) is not for the next client:
-    # each task has a worker of its own, forked from a daemon that has run no function
+    # changes that a function makes to its process (modules, environment, paths, umask) must not reach the
+    # next client: each task has its own worker, forked from a daemon that has run no function
     "spark.python.worker.reuse": "false",
-    # a wide job leaves cores for those that come after it
+    # a wide job leaves cores for later jobs
     "spark.scheduler.mode": "FAIR",
-    # results and stages of jobs that have ended
+    # limit the results and stages of ended jobs that the server retains
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "1000",
@@ -63,7 +63,7 @@ _SETTINGS = {
 }
 _JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 _YOUNG_GENERATION = "-Xmn256m"
-"""Java's own choice grows with each job up to a third of the heap, and is not given back."""
+"""Java's default grows with each job up to a third of the heap, and never shrinks."""
 
 _SECONDS_BETWEEN_LOOKS = 0.2
 
@@ -116,7 +116,7 @@ def serve(folder: Path, request: dict[str, Any]) -> None:
 
 
 def plan_on(spark: Any, name: str, work: "WorkOnSpark", report: Report) -> "PlanResult":
-    """Make a plan that a client asks for; its settings are its own, and its Spark jobs the group `name`."""
+    """Make a plan that a client requests, with the client's settings; its Spark jobs are the group `name`."""
     from penstock.engine.planning.plan_into_store import plan_into_store_on_spark
     from penstock.engine.spark.session import apply_settings
 
@@ -130,7 +130,7 @@ def plan_on(spark: Any, name: str, work: "WorkOnSpark", report: Report) -> "Plan
 
 
 def registered_slots(context: Any) -> tuple[int, int]:
-    """How many TaskManagers (executors) have registered with a SparkContext, and their slots (cores)."""
+    """Return the numbers of TaskManagers (executors) and slots (cores) registered with a SparkContext."""
     if str(context.master).startswith("local"):
         return 1, int(context.defaultParallelism)
     backend = context._jsc.sc().schedulerBackend()
@@ -138,7 +138,7 @@ def registered_slots(context: Any) -> tuple[int, int]:
 
 
 def main() -> None:
-    """`python -m penstock.engine.run.clusters.session_server FOLDER`, with a request as JSON on stdin."""
+    """Run `python -m penstock.engine.run.clusters.session_server FOLDER`, with a JSON request on stdin."""
     folder = Path(sys.argv[1])
     request = json.load(sys.stdin)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -159,9 +159,9 @@ if __name__ == "__main__":
     main()
 
 
-# A client of a session: a Spark session over Spark Connect, of this process.
+# The client of a session: a Spark session of this process, over Spark Connect.
 #
-# Spark Connect's client sends a token without TLS only to a host that is called `localhost`.
+# Spark Connect's client sends a token without TLS only to a host with the name `localhost`.
 
 
 _VARIABLES = (_TOKEN_VARIABLE, "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
@@ -170,11 +170,11 @@ _RETRIES, _FIRST_PAUSE_MILLISECONDS = 4, 50
 
 
 _clients: list[Any] = []
-"""The clients of the blocks that this process is in, as a stack: the last one counts."""
+"""A stack of the clients of nested blocks; the last one is current."""
 
 
 def connected_session() -> Any:
-    """The SparkSession of the session that this process is connected to; a new one if a script stopped it."""
+    """Return the SparkSession of the current client; a new one if a script has stopped it."""
     if _clients[-1].is_stopped:
         _clients[-1] = _client(os.environ["SPARK_REMOTE"])
     return _clients[-1]
@@ -182,10 +182,10 @@ def connected_session() -> Any:
 
 @contextmanager
 def connected_to(session: Session, conf: Mapping[str, str] = NO_SETTINGS) -> Iterator[Any]:
-    """Inside the block, Spark is `session`, for PySpark's own `getOrCreate` too; gives the SparkSession.
+    """Connect to `session` during the block, for PySpark's `getOrCreate` too; yield the SparkSession.
 
-    `conf` is set in it. What the client keeps on the server goes with the block. Raises ConfigurationError
-    where the extra is not installed, and for a setting that is fixed in the session and different.
+    `conf` is set in it. The client's state on the server is freed at the end of the block. Raises
+    ConfigurationError if the extra is not installed, or if a setting is fixed in the session and differs.
     """
     require_connect()
     remote = f"sc://localhost:{session.port}"
@@ -196,7 +196,7 @@ def connected_to(session: Session, conf: Mapping[str, str] = NO_SETTINGS) -> Ite
             _apply(_clients[-1], session, conf)
             yield _clients[-1]
         finally:
-            with suppress(Exception):  # a server that has ended keeps nothing
+            with suppress(Exception):  # a server that has ended has no state
                 _clients.pop().stop()
 
 
@@ -206,18 +206,18 @@ def _client(remote: str) -> Any:
     from pyspark.sql.connect.session import SparkSession
 
     class Loopback(DefaultChannelBuilder):
-        """To the address that the server has bound, not to others that `localhost` may stand for: what
-        listens there, of whichever user, would be told the token.
+        """Connects to the address that the server has bound, not to another address of `localhost`: a process
+        of any user that listens there would get the token.
         """
 
         @property
         def endpoint(self) -> str:
             return f"{_LOOPBACK}:{self._port}"
 
-    # a proxy for the network has no business between two processes of this machine
+    # two processes of this machine must not use a network proxy
     channel = Loopback(remote, [("grpc.enable_http_proxy", 0)])
     spark = SparkSession(channel, userId=str(os.getuid()))
-    # Spark's own policy goes on for ten minutes; a server on this machine answers at once or has ended
+    # Spark's own policy retries for ten minutes; a server on this machine answers immediately or has ended
     spark.client.set_retry_policies(
         [DefaultPolicy(max_retries=_RETRIES, initial_backoff=_FIRST_PAUSE_MILLISECONDS)]
     )
@@ -226,7 +226,7 @@ def _client(remote: str) -> Any:
 
 
 def _apply(spark: Any, session: Session, conf: Mapping[str, str]) -> None:
-    """Set what can be set; raise ConfigurationError for what is fixed and different."""
+    """Set the settings that can be changed; raise ConfigurationError if a fixed one differs."""
     for key, value in conf.items():
         if key == "spark.master":
             continue
@@ -234,13 +234,13 @@ def _apply(spark: Any, session: Session, conf: Mapping[str, str]) -> None:
             spark.conf.set(key, value)
         elif (current := spark.conf.get(key, None)) != value:
             raise ConfigurationError(
-                f"{key}: session {session.name!r} has {redact_value(key, str(current))}, asked for "
-                f"{redact_value(key, value)}; it cannot be changed any more",
-                "give it to penstock session start",
+                f"{key} must be {redact_value(key, str(current))}, its value in session {session.name!r}, "
+                f"which cannot be changed any more; got {redact_value(key, value)}",
+                "set it with penstock session start",
             )
 
 
-# Whether what Spark Connect needs is installed.
+# The packages that Spark Connect needs.
 
 
 _MODULES = ("grpc", "grpc_status", "google.rpc", "zstandard")
@@ -248,8 +248,8 @@ _MODULES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 
 
 def require_connect() -> None:
-    """Raise ConfigurationError, naming what is missing, where the extra `session` is not installed."""
-    missing = [name for name in _MODULES if not _is_there(name)]
+    """Raise ConfigurationError that names the missing modules if the extra `session` is not installed."""
+    missing = [name for name in _MODULES if not _is_installed(name)]
     if missing:
         raise ConfigurationError(
             f"sessions need Spark Connect: the modules {', '.join(missing)} are not installed",
@@ -257,8 +257,8 @@ def require_connect() -> None:
         )
 
 
-def _is_there(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # the package above it
+    except ModuleNotFoundError:  # its parent package is missing
         return False

@@ -1,4 +1,4 @@
-"""The slots that a job asks for, and what is said where there are not enough of them."""
+"""The slots that a job requests, and the messages if there are not enough of them."""
 
 import fcntl
 import json
@@ -23,7 +23,7 @@ _NAME_CHARACTERS = 100
 
 
 class NoResourceAvailableError(PenstockError):
-    """There were not enough slots for a job in time.
+    """A job did not get enough slots in time.
 
     Source: org.apache.flink.runtime.jobmanager.scheduler.NoResourceAvailableException;
     DeclarativeSlotPoolBridge.notifyNotEnoughResourcesAvailable.
@@ -32,7 +32,7 @@ class NoResourceAvailableError(PenstockError):
 
 @dataclass(frozen=True)
 class GroupSlots:
-    """The request of one slot sharing group: one slot for each subtask of its widest vertex."""
+    """The request of one slot sharing group, one slot for each subtask of its widest vertex."""
 
     name: str
     slots: int
@@ -41,7 +41,7 @@ class GroupSlots:
 
 @dataclass(frozen=True)
 class SlotRequest:
-    """The slots that a job wants before it starts."""
+    """The slots that a job needs before it starts."""
 
     job_id: str
     job: str
@@ -53,25 +53,25 @@ class SlotRequest:
 class Supply:
     """The slots of a cluster or session."""
 
-    where: str  #: for messages
-    designated: int  #: TaskManagers that were asked for
-    registered: int  #: TaskManagers that are there
-    slots: int  #: of those that are there
+    where: str  #: its name, for messages
+    designated: int  #: requested TaskManagers
+    registered: int  #: registered TaskManagers
+    slots: int  #: slots of registered TaskManagers
     free: int
 
     @property
     def pending(self) -> int:
-        """TaskManagers that have been asked for and are not there."""
+        """TaskManagers that were requested and have not registered."""
         return max(0, self.designated - self.registered)
 
 
 def slot_request(
     job_id: str, job: str, tables: Mapping[str, pa.Table], *, batch: bool, vertices: Mapping[int, str]
 ) -> SlotRequest:
-    """The request of a planned job. `vertices`: names by vertex.
+    """Return the request of a planned job. `vertices`: names by vertex.
 
-    A STREAMING job runs all its vertices at the same time, so it wants the slots of all groups. A BATCH job
-    runs region after region, each with the slots that there are, as Flink's does: it wants one.
+    A STREAMING job runs all its vertices at the same time, so it needs the slots of all groups. A BATCH job
+    runs region after region, each with the available slots, as in Flink: it needs one.
     """
     names = dict(
         zip(
@@ -88,7 +88,7 @@ def slot_request(
 
 
 def fitting_parallelism(groups: tuple[GroupSlots, ...], slots: int) -> int:
-    """The largest parallelism at which groups that are wider, made as narrow as it, fit in `slots`; or 0."""
+    """Return the largest parallelism that, as the limit of all groups, fits into `slots`; 0 if none does."""
     fits = 0
     while fits < max((group.slots for group in groups), default=0):
         if sum(min(group.slots, fits + 1) for group in groups) > slots:
@@ -98,13 +98,13 @@ def fitting_parallelism(groups: tuple[GroupSlots, ...], slots: int) -> int:
 
 
 def describe_waiting(request: SlotRequest, supply: Supply, before: int = 0) -> str:
-    """A line for people while a job waits."""
+    """Describe a waiting job in one line."""
     jobs = f"; {before} {'jobs wait' if before > 1 else 'job waits'} before it" if before else ""
     return f"job {request.job!r} waits for {_slots(request.slots)}: {describe_supply(supply)}{jobs}"
 
 
 def describe_supply(supply: Supply) -> str:
-    """How many TaskManagers and slots there are."""
+    """Describe the numbers of TaskManagers and slots."""
     managers = f"{supply.registered} of {supply.designated} TaskManagers"
     return (
         f"{supply.where} has {_slots(supply.slots)} in {managers}, {supply.pending} pending; "
@@ -113,7 +113,7 @@ def describe_supply(supply: Supply) -> str:
 
 
 def not_available(request: SlotRequest, supply: Supply, seconds: float) -> NoResourceAvailableError:
-    """The error for a job that has waited in vain."""
+    """Return the error of a job that did not get its slots within `seconds`."""
     widest = max(request.groups, key=lambda group: group.slots)
     vertex = shortened(widest.vertex, _NAME_CHARACTERS)
     listed = ", ".join(f"{group.name!r} {group.slots}" for group in request.groups[:5])
@@ -125,11 +125,11 @@ def not_available(request: SlotRequest, supply: Supply, seconds: float) -> NoRes
         hint = f"a parallelism of {fits} would fit (-p {fits}); or start more slots"
     else:
         hint = (
-            f"its {len(request.groups)} slot sharing groups need a slot each, whatever the parallelism: "
+            f"its {len(request.groups)} slot sharing groups need a slot each, at any parallelism: "
             "start more slots, or put operators into fewer groups"
         )
     return NoResourceAvailableError(
-        f"job {request.job!r}: {_FLINK} It wants {_slots(request.slots)} (by slot sharing group: "
+        f"job {request.job!r}: {_FLINK} It needs {_slots(request.slots)} (by slot sharing group: "
         f"{listed}{more}; most are set by group {widest.name!r}, vertex {vertex!r}); "
         f"{describe_supply(supply)}; it has waited {seconds:g} s (slot.request.timeout)",
         hint,
@@ -142,9 +142,9 @@ def _slots(number: int) -> str:
 
 # First come, first served: the jobs of a session's clients share its slots.
 #
-# Each job has a ticket, a file in the folder `queue` of the session that its client keeps locked. The
-# system takes the lock away when the client dies, however it does: its ticket counts no longer. Numbers on
-# tickets are given, and slots taken, by who holds the lock of the queue.
+# Each job has a ticket, a file in the folder `queue` of the session on which its client holds a lock. When
+# the client dies in any way, the system releases the lock, and the ticket is no longer valid. Only the holder
+# of the queue's lock gives numbers to tickets, and takes slots.
 
 
 _WAITING, _RUNNING = "waiting", "running"
@@ -152,15 +152,15 @@ _WAITING, _RUNNING = "waiting", "running"
 
 @dataclass(frozen=True)
 class QueuePlace:
-    """Where a job stands: whether its slots are its own now, and what is in its way."""
+    """Whether a job in the queue holds its slots now, and the jobs before it."""
 
     has_slots: bool
     before: int  #: jobs that wait before it
-    taken: int  #: slots that running jobs have
+    taken: int  #: slots of running jobs
 
 
 class Ticket:
-    """A job's place in the queue; it is given back when the file is closed."""
+    """A job's place in the queue; closing the file gives it up."""
 
     def __init__(self, folder: Path, file: Any, name: str) -> None:
         self._folder, self._file, self.name = folder, file, name
@@ -179,7 +179,7 @@ class Ticket:
 
 @contextmanager
 def ticket(folder: Path, job_id: str, slots: int) -> Iterator[Ticket]:
-    """A ticket in the queue of the session in `folder`, for as long as the block lasts."""
+    """Hold a ticket in the queue of the session in `folder` during the block."""
     queue = folder / "queue"
     queue.mkdir(mode=0o700, exist_ok=True)
     with _locked(queue):
@@ -201,7 +201,7 @@ def ticket(folder: Path, job_id: str, slots: int) -> Iterator[Ticket]:
 
 
 def _tickets(queue: Path) -> list[dict[str, Any]]:
-    """The tickets of clients that live, by number; those of dead ones are removed."""
+    """Return the tickets of live clients by number, and remove the tickets of dead clients."""
     tickets = []
     for path in sorted(queue.glob("*.*")):
         try:
@@ -210,10 +210,10 @@ def _tickets(queue: Path) -> list[dict[str, Any]]:
                     tickets.append({"name": path.name, **json.loads(file.read())})
                 else:
                     path.unlink(missing_ok=True)
-        except FileNotFoundError:  # its client has just given it back
+        except FileNotFoundError:  # its client has just given it up
             continue
         except ValueError:
-            continue  # one that is being given back: it was removed, or emptied, without the queue's lock
+            continue  # it is being given up: it was removed, or emptied, without the queue's lock
     return tickets
 
 
@@ -242,28 +242,31 @@ def _locked(queue: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-# What a terminal shows while a job waits for its slots: TaskManagers designated, pending and registered.
+# The display of a job that waits for its slots: TaskManagers designated, pending and registered.
 
 
-_SECONDS_WITHOUT_A_WORD = 1.0
+_SECONDS_OF_SILENCE = 1.0
 
 
 @contextmanager
 def show_waiting(request: SlotRequest) -> Iterator[Callable[[Supply, int], None]]:
-    """Gives what is told how things stand. Where standard error is no terminal, one line says it, once."""
+    """Yield a function of the supply and the number of jobs before this one, which updates the display.
+
+    If standard error is not a terminal, it prints one line, once.
+    """
     since = time.monotonic()
     if not sys.stderr.isatty():
-        said = False
+        printed = False
 
-        def say_once(supply: Supply, before: int) -> None:
-            nonlocal said
-            if not said and time.monotonic() - since > _SECONDS_WITHOUT_A_WORD:
-                said = True
+        def print_once(supply: Supply, before: int) -> None:
+            nonlocal printed
+            if not printed and time.monotonic() - since > _SECONDS_OF_SILENCE:
+                printed = True
                 print_beside_output(describe_waiting(request, supply, before))
 
-        yield say_once
+        yield print_once
         return
-    with status_beside_output(f"job {request.job!r} asks for slots") as show:
+    with status_beside_output(f"job {request.job!r} requests slots") as show:
         yield lambda supply, before: show(
             f"{describe_waiting(request, supply, before)} (TaskManagers: {supply.designated} designated, "
             f"{supply.pending} pending, {supply.registered} registered)"

@@ -1,4 +1,4 @@
-"""Starts the server of a session as a process that outlives the command."""
+"""Start the server of a session as a process that outlives the command, and stop it."""
 
 import fcntl
 import json
@@ -31,9 +31,9 @@ from penstock.engine.spark.spark_conf import spark_conf_dir_in_use, spark_settin
 from penstock.plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError, PenstockError
 from penstock.plans.topology.flink_options import parse_memory_size
 
-# What a session is to be: a master, slots and memory as Spark settings.
+# The request for a session: a master, slots and memory as Spark settings.
 #
-# Slots become TaskManagers, which are executors; with a local master there is one, the driver itself.
+# Slots become TaskManagers, which are executors; a local master has one, the driver itself.
 
 
 EXECUTOR_CORES = "spark.executor.cores"
@@ -41,7 +41,7 @@ EXECUTOR_CORES = "spark.executor.cores"
 
 @dataclass(frozen=True)
 class SessionRequest:
-    """A session that is to be started; `conf`: all Spark settings that it gets beside the files'."""
+    """A session to start; `conf` has all Spark settings that it gets in addition to Spark's files."""
 
     name: str
     master: str
@@ -51,7 +51,7 @@ class SessionRequest:
     conf: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
-        """The request as the server reads it."""
+        """Return the request in the form that the server reads."""
         return {**asdict(self), "conf": dict(self.conf)}
 
 
@@ -64,18 +64,18 @@ def session_request(
     task_manager_memory: str | None,
     conf: Mapping[str, str],
 ) -> SessionRequest:
-    """The request for `slots` slots, in TaskManagers of `slots_per_task_manager` (None: 1) on a cluster.
+    """Return a request for `slots` slots, in TaskManagers of `slots_per_task_manager` (None: 1) on a cluster.
 
-    `conf` (Spark's settings) wins over what follows from slots and memory. Raises ConfigurationError for
-    numbers that do not go together, and for a local master that says another number of cores.
+    `conf` (Spark's settings) wins over settings derived from slots and memory. Raises ConfigurationError if
+    the numbers do not match, or if a local master has another number of cores.
     """
-    asked = master or conf.get("spark.master") or spark_settings(spark_conf_dir_in_use()).get("spark.master")
+    master = master or conf.get("spark.master") or spark_settings(spark_conf_dir_in_use()).get("spark.master")
     memory = task_manager_memory
-    if asked is None or asked.startswith("local"):
-        if asked not in (None, "local", "local[*]", f"local[{slots}]"):
+    if master is None or master.startswith("local"):
+        if master not in (None, "local", "local[*]", f"local[{slots}]"):
             raise ConfigurationError(
-                f"--slots {slots} and --master {asked} do not go together",
-                f"leave out one, or say local[{slots}]",
+                f"--slots {slots} and --master {master} contradict each other",
+                f"leave out one, or give --master local[{slots}]",
             )
         own = {} if memory is None else {"spark.driver.memory": _spark_memory(memory)}
         return SessionRequest(
@@ -84,15 +84,15 @@ def session_request(
     each = slots_per_task_manager or 1
     if slots % each:
         raise ConfigurationError(
-            f"--slots {slots} is no multiple of taskmanager.numberOfTaskSlots {each}",
-            f"ask for {slots + each - slots % each} slots",
+            f"--slots must be a multiple of taskmanager.numberOfTaskSlots, which is {each}; got {slots}",
+            f"request {slots + each - slots % each} slots",
         )
     own = executors(slots, each, memory)
-    return SessionRequest(name, asked, slots, each, memory or "", {**own, **_without_master(conf)})
+    return SessionRequest(name, master, slots, each, memory or "", {**own, **_without_master(conf)})
 
 
 def executors(slots: int, each: int, memory: str | None) -> dict[str, str]:
-    """Spark settings for `slots` slots in TaskManagers of `each`."""
+    """Return Spark settings for `slots` slots in TaskManagers of `each` slots."""
     own = {
         "spark.cores.max": str(slots),
         EXECUTOR_CORES: str(each),
@@ -106,11 +106,13 @@ def _without_master(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _spark_memory(text: str) -> str:
-    """Converts a size from Flink's notation to Spark's. Raises ConfigurationError."""
+    """Convert a size from Flink's notation to Spark's. Raises ConfigurationError."""
     try:
         return f"{max(1, parse_memory_size(text) // 2**20)}m"
     except ValueError as error:
-        raise ConfigurationError(f"--task-manager-memory {text}: {error}", "as in 2g or 1728m") from None
+        raise ConfigurationError(
+            f"--task-manager-memory {text}: {error}", "give a size such as 2g or 1728m"
+        ) from None
 
 
 TOKEN_BYTES = 32
@@ -122,8 +124,8 @@ _ERRORS = {error.exit_code: error for error in (ConfigurationError, MachineError
 def start_session(request: SessionRequest, warm: Callable[[Session], None]) -> Session:
     """Start the session, wait until it answers, `warm` it up, and record it for commands that name none.
 
-    Raises ConfigurationError if one of its name runs already, if the extra `session` is not installed or if
-    Spark does not start; the reason is what the server says.
+    Raises ConfigurationError if a session of this name runs already, if the extra `session` is not installed,
+    or, with the server's message, if Spark does not start.
     """
     require_connect()
     folder = folder_of_session(request.name)
@@ -132,7 +134,7 @@ def start_session(request: SessionRequest, warm: Callable[[Session], None]) -> S
         if running is not None and running.state != "dead":
             raise ConfigurationError(
                 f"session {request.name!r} runs already ({describe_owner(running.owner)})",
-                "--name names another one; penstock session stop ends it",
+                "choose another name with --name, or end it with penstock session stop",
             )
         write_token(folder, secrets.token_hex(TOKEN_BYTES))
         server = _launch(folder, request)
@@ -150,7 +152,7 @@ def start_session(request: SessionRequest, warm: Callable[[Session], None]) -> S
 
 @contextmanager
 def _alone(folder: Path, name: str) -> Iterator[None]:
-    """Two commands that start the same session would each believe that the other's is theirs."""
+    """Lock the session's folder, so that two commands that start the same session do not mix up theirs."""
     with open(folder / "lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -175,12 +177,12 @@ def _launch(folder: Path, request: SessionRequest) -> "subprocess.Popen[bytes]":
         server.stdin.write(json.dumps(request.as_json()).encode())
         server.stdin.close()
     except BrokenPipeError:
-        pass  # it has ended; its log says why
+        pass  # it has ended; its log has the reason
     return server
 
 
 def _environment() -> dict[str, str]:
-    """Python workers inherit it. In other runs Spark gives them spark.executorEnv.* instead."""
+    """Return the server's environment, which Python workers inherit (elsewhere: spark.executorEnv.*)."""
     own = {**os.environ, "PYTHONSAFEPATH": "1"}
     if is_checkout():
         own["PYTHONPATH"] = os.pathsep.join(filter(None, (str(import_root()), own.get("PYTHONPATH"))))
@@ -195,25 +197,25 @@ def _wait_until_ready(server: "subprocess.Popen[bytes]", folder: Path, name: str
         if session is not None and session.owner["pid"] == str(server.pid):
             return session
         if ended:
-            raise _why(folder, name)
+            raise _start_error(folder, name)
         time.sleep(0.05)
     raise ConfigurationError(
         f"session {name!r} has not started within {_SECONDS_TO_START:.0f} s", f"its log is {folder / 'log'}"
     )
 
 
-def _why(folder: Path, name: str) -> PenstockError:
-    """Why the server has ended: by its own message, or by the end of its log."""
+def _start_error(folder: Path, name: str) -> PenstockError:
+    """Return the error of a server that has ended, with its own message or the last lines of its log."""
     try:
         message, hint, code = json.loads((folder / "failed").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         lines = (folder / "log").read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
-        said = "\n  ".join(redact(line) for line in lines)
-        return ConfigurationError(f"session {name!r} did not start; its last words:\n  {said}")
+        text = "\n  ".join(redact(line) for line in lines)
+        return ConfigurationError(f"session {name!r} did not start; the last lines of its log:\n  {text}")
     return _ERRORS.get(code, PenstockError)(f"session {name!r}: {message}", hint)
 
 
-# Ends the server of a session with everything that it has started.
+# The end of a session's server, and of all processes that it has started.
 
 
 _GRACE_SECONDS = 15.0
@@ -221,20 +223,20 @@ _GRACE_SECONDS = 15.0
 
 
 def stop_session(session: Session) -> bool:
-    """End the server, and remove what is recorded of it; whether it was still running.
+    """End the server, and remove its files except the log; return whether it was still running.
 
-    Only a process is ended that is the one which was recorded: another may have its number by now. Raises
+    A process is ended only if it is the recorded one, because another may have its number by now. Raises
     ConfigurationError for a server on another machine.
     """
     state = liveness(session.owner)
     if state == "unknown":
         raise ConfigurationError(
             f"session {session.name!r} belongs to {describe_owner(session.owner)}, which cannot be seen here",
-            "stop it there",
+            "stop it on its own machine",
         )
     if state == "alive":
         server = int(session.owner["pid"])
-        # its JVM ends with it, and removes its files; then what is left of the process's session
+        # its JVM ends with it, and removes its files; then end the other processes of its process session
         started = processes_of_session(server)
         end_processes({server}, _GRACE_SECONDS)
         end_processes((started | processes_of_session(server)) - {server}, _GRACE_SECONDS)

@@ -1,1 +1,1 @@
-"""Committing all sinks of a run as one: a journal, two rounds, and recovery of what a killed driver left."""
+"""Committing all sinks of a run as one, by a journal and two rounds; recovery of runs of killed drivers."""

@@ -1,9 +1,9 @@
-"""The commit of all sinks of a run as one: prepared, decided, published.
+"""Commit all sinks of a run as one, in three steps: prepare them, record the decision, publish.
 
-Until the decision is recorded nothing is visible, and whatever happens undoes the run. From then on the run
-will be published: by this process, or by the next run of the job, or by `penstock recover`.
+Until the decision is recorded nothing is visible, and any failure undoes the run. From then on the run will
+be published: by this process, by the next run of the job, or by `penstock recover`.
 
-Source: org.apache.flink.streaming.runtime.operators.sink.CommitterOperator, for the order of things.
+Source: org.apache.flink.streaming.runtime.operators.sink.CommitterOperator, for the order of these steps.
 """
 
 from __future__ import annotations
@@ -36,17 +36,16 @@ from penstock.operators.connectors.recover_sinks import KINDS, needs_commit, rec
 from penstock.operators.connectors.sink import Committable, LostCommitError, Sink
 from penstock.plans.errors import PenstockError
 
-# When a published run is forgotten: once nobody can take it for one that failed.
+# The journal of a published run is removed when the run can no longer be mistaken for a failed one.
 #
 # A driver that is killed between the commit of a job and the end of its script looks like one that failed,
-# and
-# is started again. The journal of the last run therefore stays until the script goes on to its next job or
-# ends, so that the second start finds the job done.
+# and is started again. The journal of the last run therefore stays until the script goes on to its next job
+# or ends, so that the second start finds the job done.
 #
 # Source: org.apache.flink.runtime.highavailability.JobResultStore.markResultAsCleanAsync.
 
 
-#: How many runs this process has published, by the name of the job.
+#: Number of runs that this process has published, by name of the job.
 published_jobs: Counter[str] = Counter()
 
 _unacknowledged: list[JournalRun] = []
@@ -55,7 +54,7 @@ _scripts: list[None] = []
 
 @contextmanager
 def runs_acknowledged_at_end() -> Iterator[None]:
-    """Inside the block the last run is kept until the next one begins, or the block ends."""
+    """Inside the block, retain the journal of the last run until the next run begins or the block ends."""
     _scripts.append(None)
     try:
         yield
@@ -65,25 +64,25 @@ def runs_acknowledged_at_end() -> Iterator[None]:
 
 
 def acknowledge_runs() -> None:
-    """Forget the published runs, because the script goes on."""
+    """Remove the journals of published runs, because the script has gone on to its next step."""
     while _unacknowledged:
-        with suppress(OSError):  # the run is published; `penstock recover` removes what stays
+        with suppress(OSError):  # the run is published; `penstock recover` removes remaining files
             journal.forget(_unacknowledged.pop())
 
 
 def run_is_published(run: JournalRun) -> None:
-    """Forget `run` at the next acknowledgement, or at once outside of `penstock run`."""
+    """Note that `run` is published; remove its journal, in `penstock run` at the next acknowledgement."""
     published_jobs[run.job] += 1
     _unacknowledged.append(run)
     if not _scripts:
         acknowledge_runs()
 
 
-# What can go wrong with a run up to the end of its commit.
+# Errors of a run up to the end of its commit.
 
 
 class CommitError(PenstockError):
-    """The sinks of a run are not, or not all, committed; the message says which, and what to do."""
+    """Some or all sinks of a run are not committed; message and hint name them and the next step."""
 
 
 class NeedsItsJobError(Exception):
@@ -106,7 +105,7 @@ class NamedSink:
 
 @dataclass
 class OpenRun:
-    """A run from its start to its end; `close` it."""
+    """A run from its start to its end; a context manager."""
 
     run: JournalRun
     sinks: list[Sink]  #: in the order of `run.sinks`
@@ -121,7 +120,7 @@ class OpenRun:
 
 
 def begin_run(run_id: str, job: str, fingerprint: str, named_sinks: Sequence[NamedSink]) -> OpenRun:
-    """Open a run over the started sinks `named_sinks`, with a journal if any sink needs a commit.
+    """Open a run with the started sinks `named_sinks`, and a journal if any of them needs a commit.
 
     Raises OSError if a folder that a sink writes into cannot be created or written to.
     """
@@ -161,19 +160,19 @@ def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> No
     """Prepare all sinks, then publish all; `committables` are in the order of the sinks.
 
     Raises CommitError if a sink cannot be prepared or another process has undone the run (the caller then
-    calls `undo_run`), and if a sink could not be published: then the journal stays and says what is left to
-    do. Ctrl-C while sinks are published raises JobCancelledError with the same message.
+    calls `undo_run`), and if a sink could not be published: then the journal stays and lists the remaining
+    steps. Ctrl-C while sinks are published raises JobCancelledError with the same message.
     """
     run = opened.run
     if not opened.sinks:
         return
-    prepared = tuple(_prepared(opened, number, of_sink) for number, of_sink in enumerate(committables))
+    prepared = tuple(_prepared(opened, number, staged) for number, staged in enumerate(committables))
     names = [sink.name for sink in run.sinks]
-    # with arguments that preparing has found out
+    # described again, because preparing a sink may change its arguments
     sinks = tuple(_described(NamedSink(name, sink)) for name, sink in zip(names, opened.sinks, strict=True))
     if not journal.decide_to_publish(run, sinks, prepared):
         raise CommitError(
-            f"job {run.job!r}: another process took its run {run.short_id} for dead and has undone it; "
+            f"job {run.job!r}: another process considered its run {run.short_id} dead and has undone it; "
             "nothing of it is committed",
             "run the job again",
         )
@@ -192,12 +191,12 @@ def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> No
 
 
 def _class_name(sink: Sink) -> str:
-    """The class of a sink, with its module."""
+    """Return the class name of a sink, with its module."""
     return f"{type(sink).__module__}.{type(sink).__qualname__}"
 
 
 def undo_run(opened: OpenRun) -> None:
-    """Remove everything that the run has staged, and its journal, unless it is to be published."""
+    """Remove the run's staged files and its journal, unless the decision is to publish it."""
     if not opened.run.parts:
         return  # it has no sinks, or did not begin
     decision = journal.decision_of(opened.run)
@@ -209,7 +208,7 @@ def undo_run(opened: OpenRun) -> None:
 
 
 def _publishing_order(sinks: Sequence[SinkOfRun]) -> list[int]:
-    """Sinks that may refuse a commit come before those that only rename files: their numbers."""
+    """Return the numbers of sinks, those that may refuse a commit before sinks that only rename files."""
     first = [None, *reversed(KINDS)]
     return sorted(
         range(len(sinks)),
@@ -218,30 +217,30 @@ def _publishing_order(sinks: Sequence[SinkOfRun]) -> list[int]:
 
 
 def _unfinished(run: JournalRun, failed: int, error: BaseException) -> tuple[str, str]:
-    """Message and hint where sink number `failed` could not be published."""
+    """Return message and hint for a run whose sink number `failed` could not be published."""
     written = journal.records(run)
-    settled = [sink.name for number, sink in enumerate(run.sinks) if f"settled-{number}" in written]
+    published = [sink.name for number, sink in enumerate(run.sinks) if f"settled-{number}" in written]
     waiting = [sink.name for number, sink in enumerate(run.sinks) if f"settled-{number}" not in written]
     places = " ".join(map(shlex.quote, run.folders))
-    abandon = f"`penstock recover --abandon {run.short_id} {places}` gives up what is not published"
-    failure = f"sink {_shown(run.sinks[failed])} failed: {reason(error)}"
+    abandon = f"`penstock recover --abandon {run.short_id} {places}` discards the unpublished rows"
+    failure = f"sink {_describe_sink(run.sinks[failed])} failed: {reason(error)}"
     if isinstance(error, LostCommitError):
-        again = f", into {_listed(settled)} a second time" if settled else ""
+        again = f", into {_listed(published)} a second time" if published else ""
         return (
             f"job {run.job!r}: the commit of run {run.short_id} cannot be finished: {failure}\n"
-            f"  published: {_listed(settled)}; not published: {_listed(waiting)}",
+            f"  published: {_listed(published)}; not published: {_listed(waiting)}",
             f"{abandon}; after that, the job writes all its rows when it is run again{again}",
         )
     return (
         f"job {run.job!r}: the commit of run {run.short_id} is not finished: {failure}\n"
-        f"  published: {_listed(settled)}; not yet: {_listed(waiting)}, whose rows are written and kept",
-        "when the cause is gone, run the job again, or "
+        f"  published: {_listed(published)}; not yet: {_listed(waiting)}, whose rows are staged",
+        "when the cause is removed, run the job again, or "
         f"`penstock recover {places}`: either publishes the rest, no row twice; {abandon}",
     )
 
 
 def reason(error: BaseException) -> str:
-    """An error in words."""
+    """Return the message of an error, with its class if it is an unexpected one."""
     plain = isinstance(error, PenstockError | ValueError | OSError | NeedsItsJobError)
     return str(error) if plain else f"{type(error).__name__}: {error}"
 
@@ -255,8 +254,8 @@ def _prepared(opened: OpenRun, number: int, committables: list[Committable]) -> 
     except Exception as error:
         raise with_exit_code_of_disk(
             CommitError(
-                f"job {run.job!r}: sink {_shown(run.sinks[number])} cannot be committed: {reason(error)}; "
-                "nothing of the job is committed"
+                f"job {run.job!r}: sink {_describe_sink(run.sinks[number])} cannot be committed: "
+                f"{reason(error)}; nothing of the job is committed"
             )
         ) from error
     return prepared
@@ -271,7 +270,7 @@ def _described(named_sink: NamedSink) -> SinkOfRun:
     )
 
 
-def _shown(sink: SinkOfRun) -> str:
+def _describe_sink(sink: SinkOfRun) -> str:
     return repr(sink.name) if sink.recovery is None else f"{sink.name!r} ({sink.recovery.folder})"
 
 
@@ -290,12 +289,12 @@ def _beat(opened: OpenRun) -> None:
 # Finishing or undoing a run whose owner has gone.
 
 
-#: A run on a machine that cannot be asked is given up after this time without a sign of life.
+#: A run on a machine that cannot be queried is given up after this time without a sign of life.
 LONGEST_SILENCE_SECONDS = 86_400.0
 
 State = Literal["running", "elsewhere", "undecided", "publishing", "undoing", "done"]
 
-#: Finds the job's own sink for sink number n of a run, which only the job can finish; None: there is none.
+#: Returns the job's own sink for sink number n of a run, which only the job can finish; None if it has none.
 OwnSink = Callable[[JournalRun, int], Sink | None]
 
 #: Storage options by folder.
@@ -305,15 +304,16 @@ _NO_OPTIONS: Options = {}
 
 
 def no_own_sink(run: JournalRun, number: int) -> Sink | None:
-    """The OwnSink of callers other than the job: they have no sinks of its classes."""
+    """Return None, as the OwnSink of callers other than the job, which have no sinks of its classes."""
     return None
 
 
 def state_of(run: JournalRun) -> State:
-    """What has to be done about a run.
+    """Return the state of a run, which determines the next step.
 
-    "running": nothing, its owner is alive. "elsewhere": nothing, its owner may be alive on another machine.
-    "undecided" and "undoing": to be undone. "publishing": to be published. "done": to be forgotten.
+    "running": nothing to do, its owner is alive. "elsewhere": nothing to do, its owner may be alive on
+    another machine. "undecided" and "undoing": undo it. "publishing": publish the rest. "done": remove its
+    journal.
     """
     written = journal.records(run)
     if not _is_abandoned(run, written):
@@ -329,13 +329,13 @@ def state_of(run: JournalRun) -> State:
 
 
 def publish_rest(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> None:
-    """Publish what is not published yet of a run in state "publishing"; the journal stays, as done.
+    """Publish the remaining sinks of a run in state "publishing"; the journal stays, marked as done.
 
-    CommitError where a sink cannot be published; the others are.
+    Raises CommitError if a sink cannot be published, after publishing the others.
     """
     decision = journal.decision_of(run)
     if decision is None:
-        return  # another process has finished and forgotten it
+        return  # another process has finished it and removed the journal
     attempts = sum(name.startswith("attempt-") for name in journal.records(run))
     journal.write(run, f"attempt-{attempts}")
     failed: tuple[int, Exception] | None = None
@@ -354,9 +354,9 @@ def publish_rest(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Opti
 
 
 def undo(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> bool:
-    """Remove what a run in state "undecided" or "undoing" has staged, and its journal.
+    """Remove the staged files and the journal of a run in state "undecided" or "undoing".
 
-    False if its owner has decided to publish it meanwhile.
+    Return False if its owner has decided to publish it meanwhile.
     """
     journal.decide_to_undo(run)
     decision = journal.decision_of(run)
@@ -367,10 +367,10 @@ def undo(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Options = _N
 
 
 def remove_staged(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> None:
-    """Remove what a run has staged and not published, and its journal."""
+    """Remove the staged, unpublished files of a run, and its journal."""
     for number, sink in enumerate(run.sinks):
         if sink.recovery is not None:
-            if run.has_part_in(sink.recovery.folder):  # else it is another folder by now, or has none left
+            if run.has_part_in(sink.recovery.folder):  # else the folder was replaced, or holds nothing of it
                 storage_options = options.get(sink.recovery.folder)
                 KINDS[sink.recovery.kind].undo(sink.recovery, sink.write_id, storage_options)
         elif (own := own_sink(run, number)) is not None:
@@ -379,7 +379,7 @@ def remove_staged(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Opt
 
 
 def claim(run: JournalRun) -> bool:
-    """Whether this process is the one that repeats a published run; only one process at a time can be."""
+    """Claim a published run for this process, which repeats it; return False if another live process has."""
     number = 0
     while (claimed := journal.read_process(run, f"claimed-{number}")) is not None:
         if claimed != this_process() and liveness(claimed) != "dead":
@@ -409,7 +409,7 @@ def _publish(
         if not run.has_part_in(sink.recovery.folder):
             raise FileNotFoundError(
                 f"{sink.recovery.folder} does not have its part of the journal; if the folder was moved, "
-                "name where it is now, too"
+                "name its new path, too"
             )
         storage_options = options.get(sink.recovery.folder)
         KINDS[sink.recovery.kind].publish(
@@ -418,17 +418,17 @@ def _publish(
         return
     own = own_sink(run, number)
     if own is None:
-        raise NeedsItsJobError(f"{sink.class_name} is a class of the job's own; only the job can commit it")
+        raise NeedsItsJobError(f"{sink.class_name} is defined by the job, so only the job can commit it")
     own.commit_retries = retries
     own.commit(committables)
 
 
-# What a run does about runs that killed drivers have left in the folders it writes into.
+# Before it starts, a run finishes or undoes runs that killed drivers have left in its folders.
 
 
 @dataclass(frozen=True)
 class JobSink(NamedSink):
-    """A sink of a job, not started."""
+    """A sink of a job that is not started yet."""
 
     type_info: TypeInformation | None = None
 
@@ -444,33 +444,31 @@ class NextRun:
 
 
 def finish_earlier_runs(following: NextRun) -> JournalRun | None:
-    """Publish what was decided to be published, undo the rest, and leave runs alone whose owner is alive.
+    """Publish the runs that were decided to be published, undo the others, and skip runs with a live owner.
 
-    Gives the run that this one repeats: the same job over the same input, published, whose driver was killed
-    before it could say so. Its journal stays until the caller forgets it. CommitError where a run of this job
-    cannot be published.
+    Return the run that this one repeats: the same job over the same input, published, whose driver was killed
+    before it could report this. Its journal stays until the caller removes it. Raises CommitError if a run of
+    this job cannot be published.
     """
     repeated: JournalRun | None = None
-    for run in _found(following):
+    for run in _earlier_runs(following):
         try:
-            repeated = _finished_or_undone(run, following, repeated)
+            repeated = _finish_or_undo(run, following, repeated)
         except CommitError:
             raise
-        except (OSError, ValueError) as error:  # what is damaged, or away, is no reason not to run
+        except (OSError, ValueError) as error:  # a damaged or unreachable journal must not stop this run
             print_message(f"run {run.short_id} of job {run.job!r} is passed over: {error}")
     return repeated
 
 
-def _finished_or_undone(
-    run: JournalRun, following: NextRun, repeated: JournalRun | None
-) -> JournalRun | None:
-    """What is repeated once `run`, one of those found, is settled."""
+def _finish_or_undo(run: JournalRun, following: NextRun, repeated: JournalRun | None) -> JournalRun | None:
+    """Finish or undo `run`; return it if this run would repeat it, else `repeated`."""
     state = state_of(run)
     if state in ("running", "elsewhere"):
         return repeated
     if state in ("undecided", "undoing") and undo(run, following_sinks(following), following.options):
         print_message(
-            f"run {run.short_id} of job {run.job!r} ended before its commit; what it staged is removed"
+            f"run {run.short_id} of job {run.job!r} ended before its commit; its staged files are removed"
         )
         return repeated
     try:
@@ -481,7 +479,7 @@ def _finished_or_undone(
         print_message(str(error))
         return repeated
     if state == "done" and liveness(run.owner) == "unknown":
-        return repeated  # its driver may be alive, and its script busy with what comes after the job
+        return repeated  # its driver may be alive, and its script busy with later steps
     if run.fingerprint == following.fingerprint:
         return run if repeated is None and claim(run) else repeated
     journal.forget(run)
@@ -490,16 +488,16 @@ def _finished_or_undone(
 
 
 def following_sinks(following: NextRun) -> OwnSink:
-    """The sinks of the job that is about to run, started as those of an earlier run were."""
+    """Return an OwnSink with the sinks of the next job, started with the write ids of an earlier run."""
 
     def own_sink(run: JournalRun, number: int) -> Sink | None:
         wanted = run.sinks[number]
-        sort = (wanted.name, wanted.class_name)
-        before = sum((sink.name, sink.class_name) == sort for sink in run.sinks[:number])
+        key = (wanted.name, wanted.class_name)
+        before = sum((sink.name, sink.class_name) == key for sink in run.sinks[:number])
         alike = [
             named_sink
             for named_sink in following.sinks
-            if (named_sink.name, _class_name(named_sink.sink)) == sort
+            if (named_sink.name, _class_name(named_sink.sink)) == key
         ]
         if run.job != following.job or before >= len(alike):
             return None
@@ -509,23 +507,23 @@ def following_sinks(following: NextRun) -> OwnSink:
 
 
 def print_message(message: str) -> None:
-    """A line on standard error, without what a terminal acts on and without secrets."""
+    """Print a line on standard error, without control characters and secrets."""
     print_error(f"penstock: {message}")
 
 
-def _found(following: NextRun) -> Iterable[JournalRun]:
+def _earlier_runs(following: NextRun) -> Iterable[JournalRun]:
     committed = [named_sink.sink for named_sink in following.sinks if needs_commit(named_sink.sink)]
     recoveries = [recovery_of(sink) for sink in committed]
     folders = list(dict.fromkeys(recovery.folder for recovery in recoveries if recovery is not None))
-    of_state = bool(committed) and not folders
+    in_state_folder = bool(committed) and not folders
     parts: list[JournalPart] = []
-    for folder in [journal.state_folder()] if of_state else folders:
-        parts_here, passed = parts_in(folder)
+    for folder in [journal.state_folder()] if in_state_folder else folders:
+        parts_here, skipped = parts_in(folder)
         parts += parts_here
-        for journal_passed in passed:
-            if not journal_passed.of_others:
-                print_message(f"{journal_passed.path} is passed over: {journal_passed.why}")
-    runs, passed = runs_of(parts)
-    for journal_passed in passed:
-        print_message(f"{journal_passed.path} is passed over: {journal_passed.why}")
-    return [run for run in runs if not of_state or run.job == following.job]
+        for entry in skipped:
+            if not entry.of_others:
+                print_message(f"{entry.path} is passed over: {entry.why}")
+    runs, skipped = runs_of(parts)
+    for entry in skipped:
+        print_message(f"{entry.path} is passed over: {entry.why}")
+    return [run for run in runs if not in_state_folder or run.job == following.job]

@@ -1,4 +1,4 @@
-"""What runs have left below some folders: journals, staged files, data files that no Delta table names."""
+"""Find the leftovers of runs below folders: journals, staged files, data files that no Delta table names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.engine.run.commits.journal import (
     RUNS,
     JournalPart,
     JournalRun,
-    PassedOver,
+    SkippedEntry,
     names_of_runs,
     parts_in,
     runs_of,
@@ -33,10 +33,10 @@ _LOG = "_delta_log"
 
 @dataclass(frozen=True)
 class Leftover:
-    """A file or folder that nothing reads; `folder` and `path` as paths of `folder`'s file system."""
+    """A file or folder without a reader."""
 
     folder: str  #: path or URI of the folder that a sink wrote into
-    path: str
+    path: str  #: in the folder's file system
     write_id: str
     size: int  #: bytes
     age_seconds: float  #: since the newest of its files was written
@@ -47,19 +47,19 @@ class Leftovers:
     """Runs and leftovers below some folders."""
 
     runs: tuple[JournalRun, ...]  #: oldest first
-    of_runs: tuple[Leftover, ...]  #: what belongs to these runs
-    leftovers: tuple[Leftover, ...]  #: what belongs to none of them
-    passed_over: tuple[PassedOver, ...]  #: what cannot be read, or is not this user's
+    of_runs: tuple[Leftover, ...]  #: staged files of these runs
+    leftovers: tuple[Leftover, ...]  #: files that belong to none of them
+    passed_over: tuple[SkippedEntry, ...]  #: entries that cannot be read, or are not this user's
 
     def size_of(self, run: JournalRun) -> int:
-        """Bytes that the run has staged in the folders that were looked at."""
+        """Return the bytes that the run has staged in the searched folders."""
         ids = {sink.write_id for sink in run.sinks}
         return sum(leftover.size for leftover in self.of_runs if leftover.write_id in ids)
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """Something in a folder; links are not followed."""
+    """An entry of a folder; links are not followed."""
 
     name: str
     path: str
@@ -67,40 +67,40 @@ class _Entry:
     is_file: bool
     size: int
     modified: float  #: seconds since the epoch
-    is_own: bool  #: this user's, as far as the file system knows users
+    is_own: bool  #: it belongs to this user; True if the file system has no users
 
 
 def find_leftovers(places: Iterable[str]) -> Leftovers:
-    """Everything at and below `places`, paths or URIs of folders; hidden folders and links are not entered.
+    """Return all runs and leftovers in and below `places`, paths or URIs of folders.
 
-    Raises FileNotFoundError for a place that does not exist. Whatever else is wrong with something is said in
-    `passed_over`.
+    Hidden folders and links are not entered. Raises FileNotFoundError for a place that does not exist. All
+    other problems are listed in `passed_over`.
     """
     parts: dict[str, JournalPart] = {}
     staged: dict[str, Leftover] = {}
-    passed: dict[str, PassedOver] = {}
+    skipped: dict[str, SkippedEntry] = {}
     for place in places:
-        for folder, entries in _folders(place, passed):
+        for folder, entries in _folders(place, skipped):
             # in this order: a run that starts meanwhile writes its journal before it stages anything
-            staged_here = _staged_in(folder, entries, passed)
+            staged_here = _staged_in(folder, entries, skipped)
             mine, unread = parts_in(folder)
             known = {part.path for part in mine}
             staged |= {leftover.path: leftover for leftover in staged_here if leftover.path not in known}
             parts |= {part.path: part for part in mine}
-            passed |= {unread_part.path: unread_part for unread_part in unread}
+            skipped |= {unread_part.path: unread_part for unread_part in unread}
     runs, homeless = runs_of(parts.values())
-    passed |= {unread_part.path: unread_part for unread_part in homeless}
-    of_runs = {sink.write_id for part in parts.values() for sink in part.record.sinks}
+    skipped |= {unread_part.path: unread_part for unread_part in homeless}
+    write_ids = {sink.write_id for part in parts.values() for sink in part.record.sinks}
     return Leftovers(
         tuple(runs),
-        tuple(leftover for leftover in staged.values() if leftover.write_id in of_runs),
-        tuple(leftover for leftover in staged.values() if leftover.write_id not in of_runs),
-        tuple(passed.values()),
+        tuple(leftover for leftover in staged.values() if leftover.write_id in write_ids),
+        tuple(leftover for leftover in staged.values() if leftover.write_id not in write_ids),
+        tuple(skipped.values()),
     )
 
 
 def delete_leftover(leftover: Leftover) -> None:
-    """Delete it, unless it has become part of its table. OSError where that cannot be done."""
+    """Delete a leftover, unless it has become part of its table. Raises OSError if it cannot be deleted."""
     system, _ = filesystem_of(leftover.folder)
     with suppress(FileNotFoundError):
         if FILE_NAME.fullmatch(posixpath.basename(leftover.path)) is None:
@@ -111,14 +111,14 @@ def delete_leftover(leftover: Leftover) -> None:
             system.delete_file(leftover.path)
 
 
-def _folders(place: str, passed: dict[str, PassedOver]) -> Iterator[tuple[str, list[_Entry]]]:
-    """The folder `place` and those below it, each with what is in it."""
+def _folders(place: str, skipped: dict[str, SkippedEntry]) -> Iterator[tuple[str, list[_Entry]]]:
+    """Yield the folder `place` and all folders below it, each with its entries."""
     system, base = filesystem_of(place)
     if isinstance(system, fs.LocalFileSystem):
-        is_there = os.path.isdir(base)
+        exists = os.path.isdir(base)
     else:
-        is_there = system.get_file_info(base).type == fs.FileType.Directory
-    if not is_there:
+        exists = system.get_file_info(base).type == fs.FileType.Directory
+    if not exists:
         raise FileNotFoundError(f"{place}: no such folder")
     prefix = place[: len(place) - len(base)] if "://" in place and place.endswith(base) else ""
     waiting = [base]
@@ -129,7 +129,7 @@ def _folders(place: str, passed: dict[str, PassedOver]) -> Iterator[tuple[str, l
         except FileNotFoundError:  # it has just been removed
             continue
         except OSError as error:
-            passed[folder] = PassedOver(folder, error.strerror or str(error))
+            skipped[folder] = SkippedEntry(folder, error.strerror or str(error))
             continue
         yield prefix + folder, entries
         waiting += [
@@ -171,8 +171,8 @@ def _entries(folder: str) -> list[_Entry]:
     return below
 
 
-def _staged_in(folder: str, entries: list[_Entry], passed: dict[str, PassedOver]) -> list[Leftover]:
-    """The files that runs have staged in a folder, and their parts of journals."""
+def _staged_in(folder: str, entries: list[_Entry], skipped: dict[str, SkippedEntry]) -> list[Leftover]:
+    """Return the files that runs have staged in a folder, and their parts of journals."""
     leftovers = []
     for entry in entries:
         if not entry.is_folder or not entry.is_own:
@@ -183,15 +183,15 @@ def _staged_in(folder: str, entries: list[_Entry], passed: dict[str, PassedOver]
             with suppress(OSError):
                 inside = [part for part in _entries(entry.path) if part.is_folder and part.is_own]
         for part in inside:
-            with suppress(OSError):  # it has just been removed, or is passed over as a journal
+            with suppress(OSError):  # it has just been removed, or is skipped as a journal
                 leftovers.append(_folder_left(folder, part, named[1] if named else part.name))
     if any(FILE_NAME.fullmatch(entry.name) for entry in entries):
         try:
             leftovers += _orphans(folder, entries)
-        except BaseException as error:  # deltalake panics, too, which is no Exception
+        except BaseException as error:  # a panic of deltalake is not an Exception
             if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
                 raise
-            passed[folder] = PassedOver(folder, f"its Delta log cannot be read: {_first_line(error)}")
+            skipped[folder] = SkippedEntry(folder, f"its Delta log cannot be read: {_first_line(error)}")
     return leftovers
 
 
@@ -211,7 +211,7 @@ def _folder_left(folder: str, entry: _Entry, write_id: str) -> Leftover:
 
 
 def _orphans(folder: str, entries: list[_Entry]) -> list[Leftover]:
-    """Data files of Penstock's Delta sinks in `folder` that no transaction of the table has named."""
+    """Return data files of Penstock's Delta sinks in `folder` that no transaction of the table has named."""
     system, base = filesystem_of(folder)
     table = open_delta(folder)
     named = None if table is None else _named_in(table, system, base)
@@ -226,7 +226,7 @@ def _orphans(folder: str, entries: list[_Entry]) -> list[Leftover]:
 
 
 def _named_in(table: DeltaTable, system: fs.FileSystem, base: str) -> set[str]:
-    """Names of data files in the newest version, and in every entry of the log that is still there."""
+    """Return names of data files in the newest version, and in every remaining entry of the log."""
     names = {posixpath.basename(uri) for uri in table.file_uris()}
     for entry in system.get_file_info(fs.FileSelector(posixpath.join(base, _LOG))):
         if entry.extension != "json":

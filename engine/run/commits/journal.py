@@ -1,25 +1,25 @@
-"""The journal of a run's commit: records that are written once, in the folders that its sinks write into.
+"""The journal of a run's commit, whose records are written once, in the folders that its sinks write into.
 
-Each of these folders has `.penstock-runs/<run id>/owner`, which describes the run. Decisions stand beside it
-in the first of them, the run's home:
+Each of these folders has `.penstock-runs/<run id>/owner`, which describes the run. The other records are next
+to it in the first of these folders, the run's home:
 
-| record | says |
+| record | meaning |
 |---|---|
-| `owner` | who runs, since when, into which folders, and which of them this one is |
-| `alive-<n>` | the owner was running when it was written; the newest one is kept |
-| `decision` | `publish`, with everything that publishing needs, or `undo`; the first to write it decides |
-| `attempt-<n>` | somebody began to publish |
+| `owner` | the process that runs, its start, the folders of the run, and the number of this folder |
+| `alive-<n>` | the owner was running when it was written; only the newest one remains |
+| `decision` | `publish`, with all data that publishing needs, or `undo`; the first writer decides |
+| `attempt-<n>` | a process has begun to publish |
 | `settled-<n>` | sink n is published, or undone |
-| `claimed-<n>` | a run of the same job has taken the result for its own |
-| `failed` | the owner has given up; any process may go on with the run |
+| `claimed-<n>` | a run of the same job has taken over the result |
+| `failed` | the owner has given up; any process may continue the run |
 | `done` | all sinks are published |
 
-A run whose only sinks are of the user's own classes has its home in the state directory of the user.
+If all sinks of a run are of the user's own classes, its home is in the state directory of the user.
 
-A journal is for its user alone. Where `.penstock-runs` is another user's, it is `.penstock-runs-<uid>`; what
-others may have written counts for nothing.
+A journal is private to its user. If `.penstock-runs` belongs to another user, the name is
+`.penstock-runs-<uid>`; records that others may have written are ignored.
 
-Source: org.apache.flink.runtime.highavailability.JobResultStore, for results that are kept until they are
+Source: org.apache.flink.runtime.highavailability.JobResultStore, for results that are retained until they are
 acknowledged ("dirty").
 """
 
@@ -53,16 +53,16 @@ from penstock.operators.files.durable_files import (
 )
 from penstock.operators.files.filesystem import filesystem_of
 
-# What the records of a journal may say: each is read by one of these, strictly, or it counts for nothing.
+# The records of a journal: each file is validated strictly by one of these models, or ignored.
 #
-# Anything may lie where a journal is looked for: a record of another program, of a later Penstock, half of
-# one.
+# The folder of a journal may contain arbitrary files: a record of another program or a later Penstock, or
+# half a record.
 
 
 FORMAT = 1
 
 RunId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-"""It becomes a part of paths, as does the next."""
+"""A part of paths, like WriteId."""
 
 WriteId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
@@ -76,7 +76,7 @@ class _Record(BaseModel):
 
 
 class OwnerRecord(_Record):
-    """A process: `run_owner.this_process`."""
+    """A process, as described by `state_folder.this_process`."""
 
     host: str
     machine: str
@@ -87,11 +87,11 @@ class OwnerRecord(_Record):
 
 
 class FilesArguments(_Record):
-    """Arguments for the recovery of a file sink, beside its folder."""
+    """Arguments for the recovery of a file sink, in addition to its folder."""
 
 
 class DeltaArguments(_Record):
-    """Arguments for the recovery of a Delta sink, beside its folder (`commit_delta.json_of`)."""
+    """Arguments for the recovery of a Delta sink, in addition to its folder (`commit_delta.json_of`)."""
 
     mode: Literal["append", "overwrite", "error", "ignore"]
     schema_: Annotated[str, Field(alias="schema")]
@@ -138,7 +138,7 @@ class CommittableRecord(_Record):
 
 
 class RunRecord(_Record):
-    """`owner`: what a run is."""
+    """The record `owner`, which describes a run."""
 
     format: Literal[1]
     run_id: RunId
@@ -147,7 +147,7 @@ class RunRecord(_Record):
     started_at: Annotated[float, Field(ge=0.0, le=_YEAR_3000)]
     owner: OwnerRecord
     folders: Annotated[tuple[_Folder, ...], Field(min_length=1)]
-    place: _Count | None = None  #: which of the folders the record lies in; None: it does not say
+    place: _Count | None = None  #: number of the folder with this record, among `folders`; None if unknown
     sinks: tuple[SinkRecord, ...]
 
     @model_validator(mode="after")
@@ -155,15 +155,15 @@ class RunRecord(_Record):
         if any("://" not in folder and not posixpath.isabs(folder) for folder in self.folders):
             raise ValueError("a folder is a relative path")
         if self.place is not None and self.place >= len(self.folders):
-            raise ValueError("it lies in none of its folders")
+            raise ValueError("its place must be the number of a folder of the run")
         for sink in self.sinks:
             if sink.recovery is not None and sink.recovery.folder not in self.folders:
-                raise ValueError(f"sink {sink.name!r} writes into none of the run's folders")
+                raise ValueError(f"sink {sink.name!r} writes into a folder outside of the run's folders")
         return self
 
 
 class DecisionRecord(_Record):
-    """`decision`: what becomes of a run."""
+    """The record `decision`, to publish or to undo a run."""
 
     publish: bool
     sinks: tuple[SinkRecord, ...] = ()
@@ -176,8 +176,8 @@ class DecisionRecord(_Record):
         return self
 
 
-def _what_is_wrong(error: ValidationError) -> str:
-    """The first thing that is wrong with a record, on a line."""
+def _first_problem(error: ValidationError) -> str:
+    """Describe the first problem of a record in one line."""
     first: Any = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"]))
     return f"{place}: {first['msg']}" if place else str(first["msg"])
@@ -188,43 +188,43 @@ RUNS = ".penstock-runs"
 
 @dataclass(frozen=True, kw_only=True)
 class SinkOfRun:
-    """A sink of a run, as another process needs it."""
+    """A sink of a run, with the data by which another process finishes its commit."""
 
     name: str
     write_id: str
     class_name: str
-    recovery: Recovery | None  #: None: a class of the user's
+    recovery: Recovery | None  #: None for a class of the user's
 
 
 @dataclass(frozen=True, kw_only=True)
 class JournalRun:
-    """A run that commits sinks; what `owner` says, and where it lies."""
+    """A run that commits sinks, with the content of `owner` and the paths of its journal."""
 
     run_id: str
     job: str
-    fingerprint: str  #: the same where the same job is run again (`job_fingerprint`)
+    fingerprint: str  #: equal for a repetition of the same job (`job_fingerprint`)
     started_at: float  #: seconds since the epoch
-    owner: Mapping[str, str]  #: run_owner.this_process
-    folders: tuple[str, ...]  #: paths or URIs of where they are now; the first is the home
+    owner: Mapping[str, str]  #: a process, as described by state_folder.this_process
+    folders: tuple[str, ...]  #: their current paths or URIs; the first is the home
     sinks: tuple[SinkOfRun, ...]
-    #: Of each folder, its part of the journal, a path in the folder's file system; None: there is none.
+    #: Each folder's part of the journal, a path in the folder's file system; None if it is missing.
     parts: tuple[str | None, ...] = field(default=(), compare=False)
-    #: Folders by what the records call them, where they have been moved since.
+    #: Recorded path to current path, for folders that have been moved.
     moved: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def short_id(self) -> str:
-        """The start of the id, for people."""
+        """The start of the id, for messages."""
         return self.run_id[:12]
 
     def has_part_in(self, folder: str) -> bool:
-        """Whether the folder, one of the run's, is the one that the run wrote into."""
+        """Whether `folder`, one of the run's, still has its part of the journal."""
         return self.parts[self.folders.index(folder)] is not None
 
 
 @dataclass(frozen=True)
 class RunDecision:
-    """The decision about a run: its sinks and their committables if it is to be published."""
+    """The decision about a run, with its sinks and their committables if it is to be published."""
 
     publish: bool
     sinks: tuple[SinkOfRun, ...] = ()
@@ -232,19 +232,19 @@ class RunDecision:
 
 
 def state_folder() -> str:
-    """The folder of journals of runs whose sinks have no folder."""
+    """Return the folder of journals of runs whose sinks have no folder."""
     return str(state_path())
 
 
 def names_of_runs() -> tuple[str, ...]:
-    """The names that the folder of this user's journals may have."""
+    """Return the names that the folder of this user's journals may have."""
     return RUNS, f"{RUNS}-{os.geteuid()}"
 
 
 def begin_journal(run: JournalRun) -> JournalRun:
-    """Write `owner` into every folder, into the home first; gives the run with its parts.
+    """Write `owner` into every folder, into the home first; return the run with its parts.
 
-    OSError where that cannot be.
+    Raises OSError if a record cannot be written.
     """
     parts: list[str | None] = []
     begun = run
@@ -260,7 +260,7 @@ def begin_journal(run: JournalRun) -> JournalRun:
             write_once(system, posixpath.join(part, "owner"), _as_json(run, place))
         begun = replace(run, parts=tuple(parts))
         if not is_known(begun):
-            raise NotOwnError(1, "a journal that is written there cannot be read again", run.folders[0])
+            raise NotOwnError(1, "a journal that was written there cannot be read back", run.folders[0])
     except BaseException:
         with suppress(OSError):
             forget(replace(run, folders=run.folders[: len(parts)], parts=tuple(parts)))
@@ -288,16 +288,16 @@ def _make_part(system: fs.FileSystem, base: str, run_id: str) -> str:
                 break
             force_folder(system, runs)
             return posixpath.join(runs, run_id)
-    raise NotOwnError(1, f"{' and '.join(names_of_runs())} are there, and not this user's alone", base)
+    raise NotOwnError(1, f"{' and '.join(names_of_runs())} exist, and others may write them", base)
 
 
 def is_known(run: JournalRun) -> bool:
-    """Whether the home still has the run; False once it is settled and forgotten."""
+    """Whether the home still has the run; False once it is finished or undone, and its journal removed."""
     return read(run, "owner") is not None
 
 
 def write(run: JournalRun, record: str, value: Any = True) -> bool:
-    """Write a record into the home; False if it is there already, or the run is forgotten."""
+    """Write a record into the home; return False if it exists already, or the journal has been removed."""
     system, path = _home(run)
     try:
         return write_once(system, posixpath.join(path, record), value)
@@ -306,19 +306,19 @@ def write(run: JournalRun, record: str, value: Any = True) -> bool:
 
 
 def read(run: JournalRun, record: str) -> Any:
-    """A record of the home; None if there is none. OSError or ValueError where it is no sound one."""
+    """Return a record of the home; None if it does not exist. Raises OSError and, if damaged, ValueError."""
     system, path = _home(run)
     return read_once_written(system, posixpath.join(path, record))
 
 
 def read_process(run: JournalRun, record: str) -> dict[str, str] | None:
-    """A record of the home that names a process; None if there is none. Errors as `read`."""
+    """Return a record of the home that names a process; None if it does not exist. Errors as in `read`."""
     owner_json = _bytes(run, record)
     return None if owner_json is None else OwnerRecord.model_validate_json(owner_json).model_dump()
 
 
 def records(run: JournalRun) -> dict[str, float]:
-    """The records of the home, and when each was written (seconds since the epoch)."""
+    """Return the names of the home's records, each with its time in seconds since the epoch."""
     system, path = _home(run)
     entries = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
     return {entry.base_name: entry.mtime.timestamp() if entry.mtime else 0.0 for entry in entries}
@@ -327,29 +327,32 @@ def records(run: JournalRun) -> dict[str, float]:
 def decide_to_publish(
     run: JournalRun, sinks: tuple[SinkOfRun, ...], committables: tuple[list[Committable], ...]
 ) -> bool:
-    """Decide; False if it was decided otherwise before. TypeError where a committable is no JSON."""
-    as_dicts = [[asdict(committable) for committable in of_sink] for of_sink in committables]
+    """Record the decision to publish; return False if a decision exists, or the journal has been removed.
+
+    Raises TypeError if a committable cannot be written as JSON.
+    """
+    as_dicts = [[asdict(committable) for committable in staged] for staged in committables]
     decision = {"publish": True, "sinks": [asdict(sink) for sink in sinks], "committables": as_dicts}
     return write(run, "decision", decision)
 
 
 def decide_to_undo(run: JournalRun) -> bool:
-    """Decide; False if it was decided before."""
+    """Record the decision to undo; return False if a decision exists, or the journal has been removed."""
     return write(run, "decision", {"publish": False})
 
 
 def decision_of(run: JournalRun) -> RunDecision | None:
-    """What was decided, as to where its folders are now; None if nothing was. Errors as `read`."""
+    """Return the decision, with current paths; None if there is none. Errors as in `read`."""
     decision_json = _bytes(run, "decision")
     if decision_json is None:
         return None
     try:
         record = DecisionRecord.model_validate_json(decision_json)
     except ValidationError as error:
-        raise ValueError(f"{_home(run)[1]}/decision: {_what_is_wrong(error)}") from error
+        raise ValueError(f"{_home(run)[1]}/decision: {_first_problem(error)}") from error
     sinks = tuple(sink_of(sink_record, run.moved) for sink_record in record.sinks)
     if record.publish and list(map(_write_and_folder, sinks)) != list(map(_write_and_folder, run.sinks)):
-        raise ValueError(f"{_home(run)[1]}/decision: its sinks are not those of the run")
+        raise ValueError(f"{_home(run)[1]}/decision: its sinks differ from the run's")
     pairs = zip(record.sinks, record.committables, strict=True)
     return RunDecision(record.publish, sinks, tuple(_committables(sink, items, run) for sink, items in pairs))
 
@@ -359,7 +362,7 @@ def _write_and_folder(sink: SinkOfRun) -> tuple[str, str | None]:
 
 
 def sink_of(record: SinkRecord, moved: Mapping[str, str]) -> SinkOfRun:
-    """A sink as a record says, in the folder that it is in now."""
+    """Return the sink of a record, with the current path of its folder."""
     old = record.recovery
     recovery = old and Recovery(old.kind, moved.get(old.folder, old.folder), dict(old.arguments))
     return SinkOfRun(
@@ -381,7 +384,7 @@ def _committables(sink: SinkRecord, records: Any, run: JournalRun) -> list[Commi
 
 
 def heartbeat(run: JournalRun, number: int) -> None:
-    """Say that the owner is running."""
+    """Record that the owner is running."""
     write(run, f"alive-{number}")
     system, path = _home(run)
     with suppress(FileNotFoundError):
@@ -389,22 +392,22 @@ def heartbeat(run: JournalRun, number: int) -> None:
 
 
 def seconds_since_sign_of_life(run: JournalRun) -> float:
-    """How long ago the owner wrote a record."""
+    """Return the seconds since the owner last wrote a record."""
     written = [at for name, at in records(run).items() if name == "owner" or name.startswith("alive-")]
     return time.time() - max(written, default=run.started_at)
 
 
 def forget(run: JournalRun) -> None:
-    """Remove the journal; the home's part last, so that a kill leaves a run that can be found."""
+    """Remove the journal; the home's part last, so that a run is still found if this process is killed."""
     for folder, path in reversed(list(zip(run.folders, run.parts, strict=True))):
         if path is None:
             continue
         system = filesystem_of(folder)[0]
         with suppress(FileNotFoundError):
-            remove_once_written(system, posixpath.join(path, "owner"))  # first: without it there is no run
+            remove_once_written(system, posixpath.join(path, "owner"))  # first: without it the run is gone
         remove_folder(system, path)
         if isinstance(system, fs.LocalFileSystem):
-            with suppress(OSError):  # another run has its own there
+            with suppress(OSError):  # it has parts of other runs
                 os.rmdir(posixpath.dirname(path))
 
 
@@ -426,18 +429,18 @@ def _as_json(run: JournalRun, place: int) -> dict[str, Any]:
     return {"format": FORMAT, **values, "place": place}
 
 
-# The journals that lie in a folder: those of this user, as runs; of all others, why they are passed over.
+# The journals in a folder: this user's as runs, all others with the reason why they are skipped.
 #
-# The folder of a sink is the one that its part of the journal lies in, whatever the record says: folders are
-# moved. The other folders of the run are where the record says, or have been moved with this one.
+# The folder of a sink is the one with its part of the journal, even if its recorded path is another one:
+# folders are moved. The other folders of the run have their recorded paths, or have been moved with this one.
 
 
 _RUN_ID = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
-class PassedOver:
-    """Something that is not acted upon, and why."""
+class SkippedEntry:
+    """A file or folder that is skipped, and the reason."""
 
     path: str
     why: str
@@ -446,18 +449,18 @@ class PassedOver:
 
 @dataclass(frozen=True)
 class JournalPart:
-    """A run's record in one of its folders."""
+    """A run's record in a folder of the run."""
 
     record: RunRecord
-    folder: str  #: path or URI of the folder it lies in
-    path: str  #: of this part of the journal, in the folder's file system
+    folder: str  #: path or URI of the folder
+    path: str  #: path of this part of the journal, in the folder's file system
 
 
-def parts_in(folder: str) -> tuple[list[JournalPart], list[PassedOver]]:
-    """The records of runs in `folder`, by run id, and what is passed over there."""
+def parts_in(folder: str) -> tuple[list[JournalPart], list[SkippedEntry]]:
+    """Return the records of runs in `folder`, sorted by run id, and the entries skipped there."""
     system, base = filesystem_of(folder)
     parts: list[JournalPart] = []
-    passed: list[PassedOver] = []
+    skipped: list[SkippedEntry] = []
     names = names_of_runs() if isinstance(system, fs.LocalFileSystem) else (RUNS,)
     for runs in (posixpath.join(base, name) for name in names):
         try:
@@ -465,32 +468,32 @@ def parts_in(folder: str) -> tuple[list[JournalPart], list[PassedOver]]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            passed.append(_passed_over(runs, error))
+            skipped.append(_skipped_entry(runs, error))
             continue
         for name in run_names:
             path = posixpath.join(runs, name)
             try:
                 record = _record(system, path, name)
             except (OSError, ValueError) as error:
-                passed.append(_passed_over(path, error))
+                skipped.append(_skipped_entry(path, error))
             else:
                 if record is not None:
                     parts.append(JournalPart(record, folder, path))
-    return sorted(parts, key=lambda part: part.record.run_id), passed
+    return sorted(parts, key=lambda part: part.record.run_id), skipped
 
 
-def runs_of(parts: Iterable[JournalPart]) -> tuple[list[JournalRun], list[PassedOver]]:
-    """The runs that these are parts of, oldest first; those whose home is not found are passed over."""
+def runs_of(parts: Iterable[JournalPart]) -> tuple[list[JournalRun], list[SkippedEntry]]:
+    """Return the runs of these parts, oldest first, and an entry for each run whose home is not found."""
     together: dict[str, list[JournalPart]] = {}
     for part in parts:
         together.setdefault(part.record.run_id, []).append(part)
-    runs, passed = [], []
+    runs, skipped = [], []
     for parts_of_run in together.values():
         try:
             runs.append(_run(parts_of_run))
         except ValueError as error:
-            passed.append(PassedOver(parts_of_run[0].path, str(error)))
-    return sorted(runs, key=lambda run: (run.started_at, run.run_id)), passed
+            skipped.append(SkippedEntry(parts_of_run[0].path, str(error)))
+    return sorted(runs, key=lambda run: (run.started_at, run.run_id)), skipped
 
 
 def _names(system: fs.FileSystem, runs: str) -> list[str]:
@@ -502,9 +505,9 @@ def _names(system: fs.FileSystem, runs: str) -> list[str]:
 
 
 def _record(system: fs.FileSystem, path: str, run_id: str) -> RunRecord | None:
-    """The record of a run; None if there is none yet, or no longer one."""
+    """Return the record of a run; None if it does not exist yet, or no longer."""
     if _RUN_ID.fullmatch(run_id) is None:
-        raise ValueError("its name is no id of a run")
+        raise ValueError("its name is not the id of a run")
     try:
         if isinstance(system, fs.LocalFileSystem):
             require_own_folder(path)
@@ -516,34 +519,34 @@ def _record(system: fs.FileSystem, path: str, run_id: str) -> RunRecord | None:
     try:
         record = RunRecord.model_validate_json(owner_json)
     except ValidationError as error:
-        raise ValueError(_what_is_wrong(error)) from error
+        raise ValueError(_first_problem(error)) from error
     if record.run_id != run_id:
-        raise ValueError("it is of another run")
+        raise ValueError("its record belongs to another run")
     return record
 
 
 def _run(parts: Sequence[JournalPart]) -> JournalRun:
-    """One run from its parts. ValueError where it cannot be told where its home is."""
+    """Combine parts to one run. Raises ValueError if its home cannot be found."""
     record = parts[0].record
     known: dict[int, JournalPart] = {}
     for part in parts:
         if part.record.folders != record.folders:
-            raise ValueError(f"{parts[0].path} and {part.path} have the same id, and are of different runs")
+            raise ValueError(f"{parts[0].path} and {part.path} have the same id, but are of different runs")
         known.setdefault(_place(part), part)
     first_place, first = next(iter(known.items()))
     folders, paths, moved = [], [], {}
     for place, recorded in enumerate(record.folders):
-        there = known.get(place) or _look_for(record, place, first_place, first)
-        folder = recorded if there is None else there.folder
+        current = known.get(place) or _look_for(record, place, first_place, first)
+        folder = recorded if current is None else current.folder
         folder = recorded if _is_same_folder(recorded, folder) else folder
         if folder != recorded:
             moved[recorded] = folder
         folders.append(folder)
-        paths.append(None if there is None else there.path)
+        paths.append(None if current is None else current.path)
     if paths[0] is None:
         raise ValueError(
-            f"what becomes of it is decided in {record.folders[0]}, which has no journal of it; if that "
-            "folder was moved, name it, too"
+            f"its home {record.folders[0]} has no journal of it; if that folder was moved, name its new "
+            "path, too"
         )
     return JournalRun(
         run_id=record.run_id,
@@ -559,18 +562,20 @@ def _run(parts: Sequence[JournalPart]) -> JournalRun:
 
 
 def _place(part: JournalPart) -> int:
-    """The number of the folder, among those of its run, that a part lies in."""
+    """Return the number of a part's folder among the folders of its run."""
     folders = part.record.folders
     if part.record.place is not None:
         return part.record.place
     same = [place for place, run_folder in enumerate(folders) if _is_same_folder(run_folder, part.folder)]
     if not same and len(folders) > 1:
-        raise ValueError("it was moved, and does not say which of its folders this was")
+        raise ValueError("it was moved, and its record lacks the number of this folder")
     return same[0] if same else 0
 
 
 def _look_for(record: RunRecord, place: int, first_place: int, first: JournalPart) -> JournalPart | None:
-    """The part in folder number `place`: there if it was moved along with the first, else where it was."""
+    """Return the part in folder number `place`: at the path it has if it was moved along with the first, else
+    at its recorded path; None if neither has it.
+    """
     recorded = record.folders[place]
     for folder in dict.fromkeys(
         (_moved_along(recorded, record.folders[first_place], first.folder), recorded)
@@ -588,19 +593,19 @@ def _look_for(record: RunRecord, place: int, first_place: int, first: JournalPar
 
 
 def _moved_along(path: str, before: str, now: str) -> str | None:
-    """Where `path` is if the folder that holds it and `before` was moved, and `before` is at `now`."""
+    """Return the new path of `path` if a folder above it and `before` was moved, and `before` is at `now`."""
     if any("://" in name for name in (path, before, now)):
         return None
     return posixpath.normpath(posixpath.join(os.path.abspath(now), posixpath.relpath(path, before)))
 
 
 def _is_same_folder(folder: str, other: str) -> bool:
-    (system, path), (_, of_other) = filesystem_of(folder), filesystem_of(other)
-    if path.rstrip("/") == of_other.rstrip("/"):
+    (system, path), (_, other_path) = filesystem_of(folder), filesystem_of(other)
+    if path.rstrip("/") == other_path.rstrip("/"):
         return True
-    return isinstance(system, fs.LocalFileSystem) and os.path.realpath(path) == os.path.realpath(of_other)
+    return isinstance(system, fs.LocalFileSystem) and os.path.realpath(path) == os.path.realpath(other_path)
 
 
-def _passed_over(path: str, error: Exception) -> PassedOver:
+def _skipped_entry(path: str, error: Exception) -> SkippedEntry:
     why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-    return PassedOver(path, why, isinstance(error, NotOwnError))
+    return SkippedEntry(path, why, isinstance(error, NotOwnError))

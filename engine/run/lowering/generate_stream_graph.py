@@ -1,4 +1,4 @@
-"""Transformations become the StreamGraph that PyFlink submits, as a topology file holds it.
+"""Translate transformations to the StreamGraph that PyFlink submits, in the form of a topology file.
 
 Source: org.apache.flink.streaming.api.graph.{StreamGraphGenerator,StreamGraph,StreamEdge}, the translators of
 org.apache.flink.streaming.runtime.translators, and BatchExecutionUtils.
@@ -38,19 +38,19 @@ from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
 from penstock.plans.topology.job_settings import SETTINGS_OF_GRAPHS
 from penstock.plans.vocabulary import JobType, Partitioner, StreamExchangeMode
 
-# Makes the edges of a StreamGraph, as a topology file holds them.
+# Edges of a StreamGraph, in the form of a topology file.
 #
 # Source: org.apache.flink.streaming.api.graph.{StreamGraph,StreamEdge,StreamGraphGenerator}.
 
 
 @dataclass(frozen=True)
 class Upstream:
-    """A node as its reader sees it, through what lies between them."""
+    """A node, with the virtual transformations between it and its reader."""
 
     node: int
-    partition: LoweredTransformation | None = None  #: the one nearest to the reader
+    partition: LoweredTransformation | None = None  #: the partition nearest to the reader
     exchange_mode: str = str(StreamExchangeMode.UNDEFINED)
-    side_output: LoweredTransformation | None = None  #: the one nearest to the reader
+    side_output: LoweredTransformation | None = None  #: the side output nearest to the reader
 
 
 class StreamEdges:
@@ -71,9 +71,10 @@ class StreamEdges:
         type_number: int,
         persistent_data_set: str | None = None,
     ) -> None:
-        """An edge between two nodes, which list it too. `type_number`: input of the target, 0 if it has one.
+        """Add an edge between two nodes, and to their lists of edges.
 
-        Raises JobCompileError where Flink refuses the partitioner.
+        `type_number`: the input of the target, from 1; 0 if it has one input. Raises JobCompileError if Flink
+        refuses the partitioner.
         """
         same = source["parallelism"] == target["parallelism"]
         unspecified = upstream.partition is None or upstream.partition.partitioner is None
@@ -126,9 +127,9 @@ class StreamEdges:
         target["in_edges"].append(edge_id)
 
     def complete(self, nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """The edges, once all are there, with what depends on the others."""
+        """Set the columns of edges that depend on other edges, and return all edges; call it last."""
         aligned = {edge["target"] for edge in self.rows if not edge["unaligned_checkpoints"]}
-        for edge in self.rows:  # one that refuses unaligned checkpoints refuses them for all into its target
+        for edge in self.rows:  # an edge that refuses unaligned checkpoints does so for all into its target
             edge["unaligned_checkpoints"] = edge["target"] not in aligned
         by_id = {edge["edge_id"]: edge for edge in self.rows}
         for node in nodes:
@@ -141,18 +142,18 @@ class StreamEdges:
 
 
 def refused(job: str, error: str, message: str) -> JobCompileError:
-    """The exception for Flink's `error` with `message`."""
+    """Return the exception for Flink's `error` with `message`."""
     return JobCompileError(f"job {job!r} cannot be planned ({error}): {message}")
 
 
-# A sink of the Sink V2 API becomes operators: a writer, and after it those that compact and commit.
+# A sink of the Sink V2 API becomes several operators: a writer, then compactors and a committer.
 #
 # Source: org.apache.flink.streaming.runtime.translators.SinkTransformationTranslator.SinkExpander,
 # org.apache.flink.connector.file.sink.FileSink.addPreCommitTopology.
 
 
 class ExpandedSink(NamedTuple):
-    """Operators with what each reads, None for the writer; how many of Flink's ids they take."""
+    """Operators, each with its input (None for the writer), and the number of Flink's ids that they take."""
 
     operators: list[tuple[LoweredTransformation, Upstream | None]]
     ids: int
@@ -161,10 +162,10 @@ class ExpandedSink(NamedTuple):
 def expand_sink(
     job: str, sink: LoweredTransformation, first: int, *, batch: bool, compacts: bool
 ) -> ExpandedSink:
-    """The operators of `sink`, with ids from `first`.
+    """Return the operators of `sink`, with ids from `first`.
 
-    `compacts`: whether operators that compact files are there, if the sink has any. Raises JobCompileError
-    where Flink wants an uid.
+    `compacts`: whether to include the operators that compact files, if the sink has any. Raises
+    JobCompileError if Flink requires a uid that is not set.
     """
     if sink.compaction is not None and sink.uid is None:
         raise refused(job, ILLEGAL_STATE, sink.name.join(STEP_HAS_UID))
@@ -173,7 +174,7 @@ def expand_sink(
         id=first,
         kind="one_input",
         name=f"{sink.name}: Writer",
-        description=None,  # Flink keeps none of a sink's
+        description=None,  # Flink drops a sink's description
         commits=None,
         operator_factory="SinkWriterOperatorFactory",
         yielding=True,
@@ -223,24 +224,24 @@ def expand_sink(
     if sink.compaction is None or not compacts:
         commit(first + 2, partition(first + 1, "forward", exchange_mode=mode))
     elif sink.compaction is Compaction.ENABLED:
-        apart = partition(first + 2, "rebalance", exchange_mode=mode, aligned=True)
+        rebalance = partition(first + 2, "rebalance", exchange_mode=mode, aligned=True)
         single = {"parallelism": 1, "parallelism_configured": True}
-        add(first + 3, "CompactorCoordinator", coordinator, "CompactCoordinatorFactory", apart, **single)
-        of_writer = {"parallelism": sink.parallelism, "parallelism_configured": False}
-        add(first + 4, "CompactorOperator", compactor, "CompactorOperatorFactory", None, **of_writer)
+        add(first + 3, "CompactorCoordinator", coordinator, "CompactCoordinatorFactory", rebalance, **single)
+        writers = {"parallelism": sink.parallelism, "parallelism_configured": False}
+        add(first + 4, "CompactorOperator", compactor, "CompactorOperatorFactory", None, **writers)
         commit(first + 5, None)
-    else:  # nothing is compacted, but what an earlier run of the job has left to compact is committed
-        of_writer = {"parallelism_configured": False}
-        apart = partition(first + 2, "forward", exchange_mode=mode)
+    else:  # nothing is compacted, but files that an earlier run of the job left to compact are committed
+        unset = {"parallelism_configured": False}
+        forward = partition(first + 2, "forward", exchange_mode=mode)
         name, factory = "CompactorCoordinatorPlaceHolder", "CompactCoordinatorStateHandlerFactory"
-        add(first + 3, name, coordinator, factory, apart, **of_writer)
+        add(first + 3, name, coordinator, factory, forward, **unset)
         name, factory = "CompactorOperatorPlaceHolder", "CompactorOperatorStateHandlerFactory"
-        add(first + 5, name, compactor, factory, partition(first + 4, "forward"), **of_writer)
+        add(first + 5, name, compactor, factory, partition(first + 4, "forward"), **unset)
         commit(first + 6, None)
     return ExpandedSink(operators, ids)
 
 
-# Names the Java classes that run a transformation, where PyFlink's API alone decides them.
+# The Java classes that run a transformation, if PyFlink's API alone decides them.
 #
 # Source: the operators of org.apache.flink.streaming.api.operators.python, the translators of
 # org.apache.flink.streaming.runtime.translators.{PythonBroadcastStateTransformationTranslator,
@@ -257,7 +258,7 @@ CACHE_WRITE, CACHE_READ = "CacheWrite", "CacheRead"
 
 
 class JavaClasses(NamedTuple):
-    """Binary names of an operator's class and its function's; None: there is none, or it is not known."""
+    """Binary names of an operator's class and its function's class; None if it has none or it is unknown."""
 
     operator: str | None = None
     function: str | None = None
@@ -304,7 +305,7 @@ _PYTHON_OPERATORS = {
 
 
 def _java_classes(operator: LoweredTransformation, *, batch: bool) -> JavaClasses:
-    """The classes of a physical transformation."""
+    """Return the Java classes of a physical transformation."""
     if operator.python is not None:
         place = "embedded.Embedded" if operator.thread_mode else "process.External"
         keyed = any(operator.keyed_inputs)
@@ -338,11 +339,11 @@ _PREFIXES = {"source": "Source: ", "legacy_source": "Source: ", "sink": "Sink: "
 class StreamGraphGenerator:
     """Translates transformations to nodes and edges, in Flink's order.
 
-    `name` and `parallelism` are the job's; `settings` are what
-    plans.topology.job_settings.read_job_settings reads of it. `next_id` is the next id of Flink's counter,
-    because sinks of the Sink V2 API become operators with ids of their own. `slot_resources`: those of the
-    environment's slot sharing groups. `runs_here`: filled caches are sources of what the driver keeps.
-    JobCompileError where Flink refuses the graph.
+    `name` and `parallelism` are the job's; `settings` are the result of
+    plans.topology.job_settings.read_job_settings. `next_id` is the next id of Flink's counter, which the
+    operators of Sink V2 sinks take. `slot_resources`: resources of the environment's slot sharing groups.
+    `runs_here`: filled caches become sources of the records that the driver holds. Raises JobCompileError if
+    Flink refuses the graph.
     """
 
     def __init__(
@@ -365,7 +366,7 @@ class StreamGraphGenerator:
         self._physical: dict[int, LoweredTransformation] = {}
 
     def generate(self, transformations: Sequence[LoweredTransformation]) -> GeneratedGraph:
-        """The `stream_graph` (docs/topology-files.md) of PyFlink's list of transformations."""
+        """Return the `stream_graph` (docs/topology-files.md) of PyFlink's list of transformations."""
         for root in transformations:
             waiting = [(root, False)]
             while waiting:
@@ -414,7 +415,7 @@ class StreamGraphGenerator:
         return [] if transformation.kind == "sink" else [Upstream(transformation.id)]
 
     def _expand_sink(self, sink: LoweredTransformation) -> list[Upstream]:
-        """A sink of the Sink V2 API: a writer, and perhaps operators after it that commit."""
+        """Add a sink of the Sink V2 API: a writer, and any operators after it that compact and commit."""
         expanded = expand_sink(
             self._name, sink, self._next_id, batch=self._batch, compacts=not self._runs_here
         )
@@ -426,7 +427,7 @@ class StreamGraphGenerator:
         return []
 
     def _add_cache_write(self, cache: LoweredTransformation) -> None:
-        """CacheTransformationTranslator: an operator that keeps what its input puts out."""
+        """Add the operator that stores the output of its input. Source: CacheTransformationTranslator."""
         (read,) = cache.inputs
         cached = read.inputs[0] if read.kind == "side_output" else read
         self._next_id += read.kind == "side_output"
@@ -443,7 +444,10 @@ class StreamGraphGenerator:
         )
 
     def _add_cache_read(self, cache: LoweredTransformation) -> list[Upstream]:
-        """CacheTransformationTranslator.consumeCache: an operator that reads what an earlier job has kept."""
+        """Add the operator that reads the records that an earlier job has stored.
+
+        Source: CacheTransformationTranslator.consumeCache.
+        """
         cached = cache.cached or cache
         self._add_operator(
             replace(
@@ -532,7 +536,7 @@ class StreamGraphGenerator:
                 self._edges.add(upstream, source, node, number if len(inputs) > 1 else 0, operator.cache)
 
     def _group_resources(self) -> dict[str, Any]:
-        """The resources of the slots of the nodes' groups; nothing where there are none."""
+        """Return the slot resources of the nodes' groups; an empty dict if no group has any."""
         groups = dict.fromkeys(node["slot_sharing_group"] for node in self._nodes.values())
         resources = {}
         for group in groups:

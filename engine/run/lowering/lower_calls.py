@@ -1,4 +1,4 @@
-"""Calls of the DataStream API become the transformations that PyFlink makes of them.
+"""Turn calls of the DataStream API into the transformations that PyFlink makes of them.
 
 Source: pyflink.datastream.{data_stream,stream_execution_environment,async_data_stream}, and the methods of
 org.apache.flink.streaming.api.datastream that they call.
@@ -29,7 +29,7 @@ from penstock.operators.process.keyed_process_operators import KeyedMapOperator
 from penstock.operators.records.key_selection import KeyedRow
 from penstock.operators.records.map_records import MapOperator, object_text, row_text, same_record
 
-# Makes the transformations of one call: its own operator, what PyFlink adds to it, and virtual ones.
+# The transformations of one call: its own operator, operators that PyFlink adds, and virtual ones.
 #
 # Source: org.apache.flink.api.dag.Transformation, pyflink.datastream.data_stream.
 
@@ -49,7 +49,7 @@ _SETTINGS = (
 
 
 class TransformationMaker:
-    """Collects the transformations of calls, and makes those of the call under way."""
+    """Makes the transformations of one call after the other, and collects them."""
 
     def __init__(self) -> None:
         self._ends: dict[int, LoweredTransformation] = {}
@@ -58,17 +58,17 @@ class TransformationMaker:
         self._ids: Iterator[int]
 
     def end_of(self, call: Transformation) -> LoweredTransformation:
-        """The last transformation of a call that was lowered."""
+        """Return the last transformation of a call that was lowered."""
         return self._ends[call.created]
 
     def _begin(self, call: Transformation, ids: Iterable[int]) -> None:
-        """Make transformations of `call` with these ids."""
+        """Begin to make the transformations of `call`, with these ids."""
         self._call, self._made, self._ids = call, [], iter(ids)
 
     def _make_operator(
         self, call: Transformation, *, operator: Any = ..., inputs: Any = None, **properties: Any
     ) -> LoweredTransformation:
-        """The operator of a call with all that its author has set."""
+        """Make the operator of a call, with the author's settings."""
         passes = operator is None
         step = Step(
             name=call.name,
@@ -106,7 +106,10 @@ class TransformationMaker:
         key_selectors: tuple[Any, ...] = (),
         **properties: Any,
     ) -> LoweredTransformation:
-        """An operator that PyFlink adds for a call. `runs`: type of its records here; default: the call's."""
+        """Make an operator that PyFlink adds for a call.
+
+        `runs`: type of its records when it runs here; by default the call's.
+        """
         call = self._call
         step = Step(
             name=name,
@@ -153,7 +156,7 @@ class TransformationMaker:
 
 
 def _settings_of(call: Transformation) -> dict[str, Any]:
-    """The settings that the author of a call has made, by fields of LoweredTransformation."""
+    """Return the author's settings of a call, by fields of LoweredTransformation."""
     return {
         "parallelism": call.parallelism or call.default_parallelism or -1,
         "parallelism_configured": call.parallelism is not None,
@@ -164,7 +167,7 @@ def _settings_of(call: Transformation) -> dict[str, Any]:
 
 
 def _take_later_settings(operator: LoweredTransformation, call: Transformation) -> None:
-    """Let the operator of a call have what its author has set since it was made, for a job or a plan."""
+    """Copy to the operator of a call the settings that its author has changed since it was lowered."""
     before = operator.author_settings
     if before is None:
         return
@@ -178,7 +181,7 @@ def _take_later_settings(operator: LoweredTransformation, call: Transformation) 
 
 
 def _take_rows(operator: LoweredTransformation, call: Transformation) -> None:
-    """Let an operator that reads a keyed stream have its rows of key and record, if `call` names the keys."""
+    """Give an operator on a keyed stream the rows of key and record, if `call` has a key selector."""
     if call.key_selector is not None:
         rows = MapOperator(KeyedRow(call.key_selector))
         operator.steps = (
@@ -192,29 +195,29 @@ KEYED_VALUES = "_keyed_stream_values_operator"
 KEY_BY_MAP = "_stream_key_by_map_operator"
 PARTITION_CUSTOM_MAP = "_partition_custom_map_operator"
 
-#: Kinds that stand in the environment's list of transformations; the others are reached through inputs.
+#: Kinds in the environment's list of transformations; the others are reached through inputs.
 _REGISTERED = frozenset({"one_input", "async", "two_input", "multi_input", "sink"})
 _UDF = "SimpleUdfStreamOperatorFactory"
 
 
 class LoweredCalls(TransformationMaker):
-    """The transformations that calls become, one call after the other in the order of the script."""
+    """Lowers calls to transformations, one call after the other in the order of the script."""
 
     def __init__(self, *, lowers_all: bool) -> None:
         super().__init__()
         self._lowers_all = lowers_all
         self._lowered: list[tuple[Transformation, LoweredTransformation]] = []
-        #: Operators of earlier jobs, which this one reads.
+        #: Operators of earlier jobs that this one reads.
         self.earlier: list[LoweredTransformation] = []
 
     def lower(
         self, roots: Sequence[Transformation], planned: Sequence[LoweredTransformation] = ()
     ) -> list[LoweredTransformation]:
-        """What is registered with the environment for the calls `roots`, in PyFlink's order.
+        """Return the transformations that calls `roots` register with the environment, in PyFlink's order.
 
-        `planned`: what an earlier plan has made of some of them, which stays as it is. What `roots` read is
-        lowered, too, and reached through the inputs of what they become. Sinks that collect records are left
-        out: see `collect_sink`.
+        `planned`: transformations that an earlier plan has made of some of them, which stay unchanged. The
+        inputs of `roots` are lowered, too, and reached through the inputs of the result. Sinks that collect
+        records are left out: see `collect_sink`.
         """
         wanted = {root.created for root in roots}
         known = {
@@ -237,10 +240,10 @@ class LoweredCalls(TransformationMaker):
             (registered if call.created in wanted else self.earlier).extend(registered_now)
         return registered
 
-    def keep(self) -> None:
-        """Let later jobs and plans read what calls have become; that is changed where operators are fused.
+    def store_lowered(self) -> None:
+        """Store the lowered form in each call, for later jobs and plans; fusing may have replaced its inputs.
 
-        PyFlink replaces the operator in the stream itself where a sink of the Sink V2 API reads it.
+        PyFlink replaces the operator in the stream itself if a sink of the Sink V2 API reads it.
         """
         for call, end in self._lowered:
             call.lowered = end
@@ -249,7 +252,7 @@ class LoweredCalls(TransformationMaker):
                 call.inputs[0].lowered = end.inputs[0]
 
     def collect_sink(self, call: Transformation, upstream: LoweredTransformation) -> LoweredTransformation:
-        """The sink of execute_and_collect, which is made once operators are fused. `upstream`: its input."""
+        """Make the sink of execute_and_collect with input `upstream`; call it after operators are fused."""
         self._begin(call, (take_ids(),))
         factory = "CollectSinkOperatorFactory"
         sink = self._make_operator(call, inputs=[upstream], operator_factory=factory, coordinated=True)
@@ -272,7 +275,7 @@ class LoweredCalls(TransformationMaker):
         return self._make_operator(call, operator_factory=factory, chaining=chaining, input_format=True)
 
     def _process(self, call: Transformation) -> LoweredTransformation:
-        keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()  # an async function's
+        keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()  # for an async function
         operator = self._make_operator(
             call, kind="one_input", python=PythonOperator.PROCESS, keyed_inputs=keyed
         )
@@ -291,7 +294,7 @@ class LoweredCalls(TransformationMaker):
             return self._make_operator(
                 call, python=PythonOperator.KEYED_CO_PROCESS, keyed_inputs=(True, True)
             )
-        # Flink keeps keyed state for the input that is keyed, although PyFlink's operator is not
+        # Flink has keyed state for the input that is keyed, although PyFlink's operator is not keyed
         keyed = tuple(read.call is Call.KEY_BY for read in call.inputs)
         return self._make_operator(
             call, python=PythonOperator.CO_PROCESS, keyed_inputs=keyed if any(keyed) else ()
@@ -303,7 +306,7 @@ class LoweredCalls(TransformationMaker):
         operator.parallelism_configured, operator.chaining = (
             True,
             "ALWAYS",
-        )  # Flink asks the operator, not the call
+        )  # Flink reads these from the operator, not from the call
         return operator
 
     def _project(self, call: Transformation) -> LoweredTransformation:
@@ -369,7 +372,7 @@ class LoweredCalls(TransformationMaker):
             upstream = self.end_of(call.inputs[0])
             return self._virtual("Cache", "cache", [upstream], cache=data_set, cached=upstream)
         cache = self._make_operator(call, kind="cache", cache=data_set, filled=True)
-        cached = call.cached_from  # which an earlier job has computed
+        cached = call.cached_from  # computed by an earlier job
         cache.parallelism = effective_parallelism(cached) or -1
         cache.max_parallelism = cached.max_parallelism or -1
         return cache
@@ -421,7 +424,9 @@ class LoweredCalls(TransformationMaker):
         )
 
     def _plain(self, call: Transformation) -> LoweredTransformation:
-        """What a call ends in; of a keyed stream its records without their keys (KeyedStream._values)."""
+        """Return the last transformation of a call; for a keyed stream, an operator after it that removes the
+        keys from its records (KeyedStream._values).
+        """
         records = self.end_of(call)
         if call.call is not Call.KEY_BY:
             return records
@@ -440,5 +445,5 @@ class LoweredCalls(TransformationMaker):
 
 
 def cached_data_set(transformation: int) -> str:
-    """The id of the data set of a cached stream: 32 hex digits. Flink draws it at random."""
+    """Return the id of the data set of a cached stream, 32 hex digits, which Flink draws at random."""
     return hashlib.md5(f"cache {transformation}".encode(), usedforsecurity=False).hexdigest()

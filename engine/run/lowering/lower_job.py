@@ -1,4 +1,4 @@
-"""The calls of a script become the job that PyFlink submits: lowered, aligned, fused, translated.
+"""Turn the calls of a script into the job that PyFlink submits: lowered, aligned, fused, translated.
 
 Source: pyflink.datastream.StreamExecutionEnvironment._generate_stream_graph,
 pyflink.datastream.DataStream.execute_and_collect.
@@ -24,22 +24,22 @@ from penstock.engine.run.runtime.transformations import (
     LostSetting,
     LoweredJob,
     LoweredTransformation,
-    NotFused,
     PythonOperator,
     Transformation,
+    UnfusedPair,
     take_ids,
 )
 from penstock.plans.topology.flink_options import parse_boolean
 from penstock.plans.topology.job_settings import JOB_GRAPH_STEPS, FlinkRefusal, read_job_settings
 
-# Python operators that follow one another become one, which runs in one Python process.
+# Consecutive Python operators are fused into one, which runs in one Python process.
 #
 # Source: org.apache.flink.python.chain.PythonOperatorChainingOptimizer, and
 # org.apache.flink.api.common.operators.ResourceSpec.merge.
 
 
-#: The kinds of operators that a process operator may be fused with; a window only in thread mode, where
-#: it has a kind of its own.
+#: The kinds of operators that a process operator may be fused with; a window only in thread mode, in which
+#: it has its own kind.
 _CARRIERS = frozenset(PythonOperator) - {PythonOperator.BROADCAST}
 
 #: PythonOptions.PYTHON_OPERATOR_CHAINING_ENABLED.
@@ -47,7 +47,7 @@ _OPERATOR_FUSING = "python.operator-chaining.enabled"
 
 Outputs = dict[int, dict[int, LoweredTransformation]]
 
-#: Ids of fused operators, by those of the two that were fused.
+#: Ids of fused operators, by the ids of the two that were fused.
 KnownIds = dict[tuple[int, int], int]
 
 
@@ -55,17 +55,18 @@ def _fuse_operators(
     transformations: Sequence[LoweredTransformation],
     target: LoweredTransformation | None,
     known_ids: KnownIds,
-) -> tuple[list[LoweredTransformation], LoweredTransformation | None, list[NotFused]]:
-    """The list of transformations after fusing, what `target` became, and what was not fused, and why.
+) -> tuple[list[LoweredTransformation], LoweredTransformation | None, list[UnfusedPair]]:
+    """Fuse operators; return the list of transformations, the fused `target`, and the pairs not fused.
 
-    `known_ids`: the ids of what the same operators were fused to before, in a plan of the same job. With
-    `target` only what it reads is fused, and nothing else stays in the list (execute_and_collect).
+    `known_ids`: ids of the fused operators that an earlier plan of the same job has made of the same pairs.
+    With `target`, only the operators that it reads are fused, and all others leave the list
+    (execute_and_collect).
     """
     outputs = _outputs(transformations)
     fused: dict[int, LoweredTransformation] = {}
     done: set[int] = set()
     parts: dict[int, int] = {}
-    not_fused: list[NotFused] = []
+    not_fused: list[UnfusedPair] = []
     waiting = deque(transformations if target is None else [target])
     while waiting:
         operator = waiting.popleft()
@@ -82,7 +83,7 @@ def _fuse_operators(
             if operator.id in outputs:
                 outputs[result.id] = outputs[operator.id]
         elif upstream is not None:
-            not_fused.append(NotFused(source=upstream.id, target=operator.id, reasons=tuple(reasons)))
+            not_fused.append(UnfusedPair(source=upstream.id, target=operator.id, reasons=tuple(reasons)))
         fused.setdefault(result.id, result)
         if result is not operator:
             assert upstream is not None
@@ -97,8 +98,8 @@ def _fuse_operators(
     return list(fused.values()), target, _between_whole_operators(not_fused, parts)
 
 
-def _between_whole_operators(not_fused: Iterable[NotFused], parts: dict[int, int]) -> list[NotFused]:
-    """`not_fused` by the operators that were there in the end; `parts`: what an operator became a part of."""
+def _between_whole_operators(not_fused: Iterable[UnfusedPair], parts: dict[int, int]) -> list[UnfusedPair]:
+    """Rename the operators of `not_fused` to those after fusing; `parts`: fused operator by part."""
 
     def whole(operator_id: int) -> int:
         while operator_id in parts:
@@ -107,12 +108,13 @@ def _between_whole_operators(not_fused: Iterable[NotFused], parts: dict[int, int
 
     ends = {(whole(pair.source), whole(pair.target)): pair.reasons for pair in not_fused}
     return [
-        NotFused(source=source, target=target, reasons=reasons) for (source, target), reasons in ends.items()
+        UnfusedPair(source=source, target=target, reasons=reasons)
+        for (source, target), reasons in ends.items()
     ]
 
 
 def _outputs(transformations: Iterable[LoweredTransformation]) -> Outputs:
-    """The readers of each transformation, by id."""
+    """Return the readers of each transformation, by id."""
     outputs: Outputs = {}
     waiting, seen = deque(transformations), set()
     while waiting:
@@ -126,7 +128,9 @@ def _outputs(transformations: Iterable[LoweredTransformation]) -> Outputs:
 
 
 def _python_input(operator: LoweredTransformation) -> LoweredTransformation | None:
-    """The Python operator that a Python operator of one input reads, directly or by forward partitions."""
+    """Return the Python operator that `operator` reads, directly or through forward partitions; None unless
+    both are Python operators and `operator` has one input.
+    """
     if operator.python is None or operator.kind != "one_input":
         return None
     upstream = operator.inputs[0]
@@ -158,7 +162,7 @@ def _reasons_against(up: LoweredTransformation, down: LoweredTransformation, out
         reasons.append(f"execution mode {modes[0]} and {modes[1]}")
     if down.python is not PythonOperator.PROCESS:
         reasons.append(f"{down.name} is a {down.python} operator, which is never fused with the one before")
-    readers = len(outputs.get(up.id, (down,)))  # PyFlink fails where an earlier job has run both
+    readers = len(outputs.get(up.id, (down,)))  # PyFlink fails if an earlier job has run both
     if readers != 1:
         reasons.append(f"{up.name} has {readers} readers")
     return reasons
@@ -201,7 +205,7 @@ def _fused(
 
 
 def _merged(resources: dict[str, Any] | None, other: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The sum of two resources; none where one of them is unknown."""
+    """Return the sum of two resources; None if one of them is unknown."""
     if resources is None or other is None:
         return None
     return {key: resources.get(key, 0) + other.get(key, 0) for key in {**resources, **other}}
@@ -237,13 +241,13 @@ def lower_job(
     planned: Sequence[LoweredTransformation],
     lowers_all: bool,
 ) -> LoweredJob:
-    """The transformations that PyFlink hands to Flink for the calls `roots`, and their StreamGraph.
+    """Return the transformations that PyFlink submits to Flink for the calls `roots`, and their StreamGraph.
 
-    If the last of `roots` collects records, only what it reads is fused, and where operators are fused
-    everything else leaves the job. `known_ids`: see fuse_operators; `slot_resources`: those of the
-    environment's slot sharing groups; `planned`: see LoweredCalls.lower. What calls become is kept with them,
-    and read by later jobs and plans, unless one `lowers_all` calls again. Raises JobCompileError for options
-    that PyFlink refuses.
+    If the last of `roots` collects records, only the operators that it reads are fused, and if fusing is
+    enabled, all others leave the job. `known_ids`: see `_fuse_operators`; `slot_resources`: resources of the
+    environment's slot sharing groups; `planned`: see LoweredCalls.lower. The lowered form of each call is
+    stored in it, and read by later jobs and plans, unless one `lowers_all` calls again. Raises
+    JobCompileError for options that PyFlink refuses.
     """
     calls = LoweredCalls(lowers_all=lowers_all)
     transformations = calls.lower(roots, planned)
@@ -251,13 +255,13 @@ def lower_job(
     align_operators(transformations, {id for pair in known_ids for id in pair})
     sink = next((root for root in roots if root.call is Call.COLLECT), None)
     read = None if sink is None else calls.end_of(sink.inputs[0])
-    not_fused: list[NotFused] = []
+    not_fused: list[UnfusedPair] = []
     if _is_enabled(config):
         transformations, read, not_fused = _fuse_operators(transformations, read, known_ids)
     if sink is not None and read is not None:
         transformations.append(calls.collect_sink(sink, read))
     if not lowers_all:
-        calls.keep()
+        calls.store_lowered()
         if sink is not None and read is not None and sink.inputs[0].call is not Call.KEY_BY:
             sink.inputs[0].lowered = read
     submitted, to_run = _graphs(name, transformations, config, parallelism, max_parallelism, slot_resources)
@@ -320,14 +324,14 @@ def _is_enabled(config: Mapping[str, str]) -> bool:
         raise JobCompileError(f"option {_OPERATOR_FUSING}: {error}") from error
 
 
-# Finds what an author has set on operators that PyFlink fuses away, and so forgets.
+# Settings of an author that PyFlink drops because it fuses their operator with the one before.
 #
 # Source: org.apache.flink.python.chain.PythonOperatorChainingOptimizer.createChainedTransformation, which
-# keeps the first operator's uid and hash.
+# copies the first operator's uid and hash.
 
 
 def lost_settings(transformations: Iterable[LoweredTransformation]) -> tuple[LostSetting, ...]:
-    """The uids, hashes and names of operators that have become a part of another one, but its first."""
+    """Return the uids, hashes and names of all parts of fused operators except each operator's first part."""
     return tuple(
         LostSetting(
             setting=setting,
@@ -345,7 +349,7 @@ def lost_settings(transformations: Iterable[LoweredTransformation]) -> tuple[Los
     )
 
 
-# Operators that PyFlink adds for keys get the parallelism and place of those that they belong to.
+# Operators that PyFlink adds for keys get the parallelism and slot sharing group of the operator they serve.
 #
 # Source: org.apache.flink.python.util.PythonConfigUtil.{configPythonOperator,alignTransformation}.
 
@@ -353,10 +357,11 @@ def lost_settings(transformations: Iterable[LoweredTransformation]) -> tuple[Los
 def align_operators(
     transformations: Iterable[LoweredTransformation], aligned_before: Container[int] = ()
 ) -> None:
-    """Align what `transformations`, a list of the environment, has; Python operators declare their memory.
+    """Align the operators for keys in `transformations`, a list of the environment, and let Python operators
+    declare their managed memory.
 
-    An operator is known by its name. If its author has changed the name, it is not aligned, as in PyFlink.
-    Those of the ids `aligned_before` have their partitions already, which take no new ids.
+    Operators for keys are recognized by name. If an author has changed the name, the operator is not aligned,
+    as in PyFlink. Operators with ids in `aligned_before` have partitions already, which take no new ids.
     """
     for operator in transformations:
         if operator.inputs:
@@ -380,7 +385,7 @@ def align_operators(
 
 
 def _require_input(reader: LoweredTransformation, why: str) -> None:
-    """PyFlink sets a field `input`, which transformations of several inputs do not have."""
+    """Raise JobCompileError if `reader` has several inputs: it lacks the field `input` that PyFlink sets."""
     if reader.kind in ("two_input", "multi_input", "union", "cache"):
         raise JobCompileError(f"PyFlink fails on {reader.name!r}, which is {why} {reader.name!r}")
 
@@ -395,7 +400,7 @@ def _take_place_of(operator: LoweredTransformation, other: LoweredTransformation
 def _read_forward(reader: LoweredTransformation, upstream: LoweredTransformation, partition: int) -> None:
     """Let `reader` read its first input, `upstream`, through a forward partition of the id `partition`.
 
-    Sinks of the Sink V2 API do not look at it.
+    Sinks of the Sink V2 API ignore the partitioner.
     """
     reader.inputs[0] = LoweredTransformation(
         id=partition,

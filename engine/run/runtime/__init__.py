@@ -1,1 +1,1 @@
-"""Running a planned job on Spark: a JobVertex is a pipeline, a JobEdge an exchange, a subtask a partition."""
+"""Running planned jobs on Spark. A JobVertex is a pipeline, a JobEdge an exchange, a subtask a partition."""

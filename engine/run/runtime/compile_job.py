@@ -1,7 +1,7 @@
-"""Compiles a plan, and the graph it was made from, to what Spark tasks run.
+"""Compile a plan, and the graph it was made from, to the chains that Spark tasks run.
 
-Nothing is decided here: vertices, chains, parallelism, partitioners and who reads what are the plan's. What
-the plan does not know (functions, selectors, types) is looked up in the graph.
+Nothing is decided here: vertices, chains, parallelism, partitioners and the readers of each output come from
+the plan. Parts that a plan lacks (functions, selectors, types) are looked up in the graph.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from penstock.operators.records.record_batches import PassOperator, TimestampsAn
 from penstock.operators.task.build_chain import ChainedEdge, ChainSpec, OperatorSpec, chain_order
 from penstock.operators.task.sink_operators import terminal_operator
 
-# The nodes of a StreamGraph as what runs in them: one operator, or the functions of a fused one.
+# The nodes of a StreamGraph as they run: one operator, or the functions of a fused one.
 #
-# Functions that PyFlink adds and that leave records as they are do not run; an operator that has no others
-# passes its records on.
+# Functions that PyFlink adds and that leave records unchanged do not run; an operator that has no other
+# functions passes its records on.
 
 
-#: Numbers of functions that are not the last one of their operator begin here.
+#: The numbers of functions other than the last one of their operator begin here.
 _FIRST_PART = 1 << 40
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunnableNode:
-    """One node: its steps in order, and the number of each in its chain; the last one has the node's id."""
+    """A node with its steps in order, and the number of each in its chain; the last one has the node's id."""
 
     node: int
     name: str
     steps: tuple[Step, ...]
     numbers: tuple[int, ...]
-    inputs: int  #: how many
+    inputs: int  #: their number
     source: bool
-    python: bool  #: results are encoded by their type where they leave it
+    python: bool  #: its results are encoded by their type when they leave it
 
     @property
     def first(self) -> int:
@@ -58,29 +58,30 @@ class RunnableNode:
 
     @property
     def output_type(self) -> TypeInformation | None:
-        """Type of its results."""
+        """The type of its results."""
         return self.steps[-1].output_type
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeInput:
-    """A stream edge as its reader sees it."""
+    """A stream edge, from its reader's side."""
 
     source: RunnableNode
     number: int  #: input of the target, from 1
     tag: str | None
-    output_type: TypeInformation | None  #: of what travels
+    output_type: TypeInformation | None  #: type of the records on the edge
     key_selector: Callable[[Any], Any] | None
     key_type: TypeInformation | None
     custom_partitioner: Callable[[Any, int], int] | None
 
 
 def _runnable_nodes(graph: GeneratedGraph) -> dict[int, RunnableNode]:
-    """Nodes by id, but those that do not run here.
+    """Return the nodes that run here, by id.
 
-    The driver commits what a sink has written, and keeps what a stream is cached for. PyFlink runs the
-    functions of a fused operator twice if a union of `execute_and_collect` reads their operators as they were
-    before; nothing reads the fused one, which is left out here.
+    Committers and operators that write caches do not run: the driver commits sinks and stores the records
+    of cached streams. PyFlink runs the functions of a fused operator twice if a union of
+    `execute_and_collect` reads the operators that were fused; the fused one then has no reader, and is left
+    out here.
     """
     runnable = {}
     part = _FIRST_PART
@@ -108,7 +109,7 @@ def _runnable_nodes(graph: GeneratedGraph) -> dict[int, RunnableNode]:
 
 
 def _stream_inputs(graph: GeneratedGraph, nodes: Mapping[int, RunnableNode]) -> dict[str, NodeInput]:
-    """The edges between `nodes` by edge_id."""
+    """Return the edges between `nodes`, by edge_id."""
     inputs = {}
     for row in graph.stream_graph["edges"]:
         edge = graph.edges[row["edge_id"]]
@@ -129,7 +130,7 @@ def _stream_inputs(graph: GeneratedGraph, nodes: Mapping[int, RunnableNode]) -> 
 
 
 def _ending_in(steps: tuple[Step, ...], physical: LoweredTransformation) -> tuple[Step, ...]:
-    """The steps, the last one with the type that the operator puts out."""
+    """Return the steps, the last one with the output type of the operator."""
     last = physical.steps[-1]
     return (*steps[:-1], replace(steps[-1], output_type=last.output_type))
 
@@ -138,14 +139,14 @@ def _name(graph: GeneratedGraph, node: int) -> str:
     return next(str(row["name"]) for row in graph.stream_graph["nodes"] if row["id"] == node)
 
 
-# JobEdges of a plan as the two ends that subtasks write to and read from.
+# The two ends of each JobEdge of a plan: the output that subtasks write, and the gate that they read.
 
 
 Rows = list[dict[str, Any]]
 
 
 def _readers_of(rows: Mapping[str, Rows]) -> dict[str, dict[int, tuple[int, int]]]:
-    """For each data set and partition: the first subtask that reads it, and how many do."""
+    """Return by data set and partition the first subtask that reads it, and the number of its readers."""
     data_sets = {
         (row["vertex"], row["output_index"]): row["data_set_id"] for row in rows["intermediate_data_sets"]
     }
@@ -170,7 +171,7 @@ def _output_spec(
     batch: bool,
     limit: int | None = None,
 ) -> OutputSpec:
-    """A JobEdge (`row` of table job_edges) as its producer writes it."""
+    """Return the producer's end of a JobEdge (`row` of table job_edges)."""
     edge = _edge_parts(row, inputs)
     target = by_node[row["target_node"]]
     partitioner = row["ship_strategy"].lower()
@@ -202,7 +203,7 @@ def _gate_spec(
     by_node: Mapping[int, RunnableNode],
     batch: bool,
 ) -> GateSpec:
-    """A JobEdge as its consumer reads it."""
+    """Return the consumer's end of a JobEdge (`row` of table job_edges)."""
     edge = _edge_parts(row, inputs)
     target = by_node[row["target_node"]]
     return GateSpec(
@@ -225,7 +226,7 @@ def _first(row: dict[str, Any], target: RunnableNode) -> bool:
 
 @dataclass(frozen=True)
 class Terminal:
-    """A sink, and the edge by which its rows reach the driver."""
+    """A sink, and the edge on which its rows reach the driver."""
 
     edge: int  #: negative
     node: int
@@ -236,12 +237,12 @@ class Terminal:
 
 @dataclass(frozen=True)
 class CompiledVertex:
-    """One JobVertex, and how its input reaches it."""
+    """One JobVertex, and the way its input reaches it."""
 
     chain: ChainSpec
     vertex_id: str
-    producers: tuple[int, ...]  #: vertices that its gates read, each once
-    forward_only: bool  #: one gate, and subtask i reads subtask i alone: no shuffle
+    producers: tuple[int, ...]  #: vertices that its gates read, without duplicates
+    forward_only: bool  #: it has one gate, and subtask i reads only subtask i: no shuffle
 
 
 @dataclass(frozen=True)
@@ -253,9 +254,9 @@ class CompiledJob:
 
 
 def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch: bool) -> CompiledJob:
-    """The tasks of a job. `graph`: the one that `tables` (all layers of one job) were planned from.
+    """Return the tasks of a job. `graph` is the one that `tables` (all layers of one job) were planned from.
 
-    Committers of sinks are left out: the driver commits. Raises JobCompileError where plan and graph do not
+    Committers of sinks are left out: the driver commits. Raises JobCompileError if plan and graph do not
     belong together, or cannot run.
     """
     rows = {name: tables[name].to_pylist() for name in _READ}
@@ -280,7 +281,7 @@ def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch:
     if len(by_node.keys() - read) > 1:
         for terminal in terminals.values():
             if isinstance(terminal.sink, CollectSink):
-                terminal.sink.limit = None  # ending early would take records from the other ends
+                terminal.sink.limit = None  # an early end would deprive the other sinks of records
 
     vertices = []
     for vertex in sorted(rows["job_vertices"], key=lambda row: row["topological_order"]):
@@ -344,7 +345,7 @@ _READ = (
 
 
 def _leave_out_committers(rows: dict[str, Rows], by_node: Mapping[int, RunnableNode]) -> None:
-    """Remove nodes that do not run, edges to them, and vertices of nothing else."""
+    """Remove nodes that do not run, edges to them, and vertices that contain only such nodes."""
     rows["stream_edges"] = [row for row in rows["stream_edges"] if row["target"] in by_node]
     rows["job_edges"] = [row for row in rows["job_edges"] if row["target_node"] in by_node]
     rows["chained_operators"] = [row for row in rows["chained_operators"] if row["node"] in by_node]
@@ -354,7 +355,7 @@ def _leave_out_committers(rows: dict[str, Rows], by_node: Mapping[int, RunnableN
 def _columnar_sources(
     by_node: Mapping[int, RunnableNode], stream_edges: Mapping[tuple[int, int], dict[str, Any]]
 ) -> dict[int, bool]:
-    """For each node, whether it puts out record batches."""
+    """Return for each node whether its output is record batches."""
     columnar: dict[int, bool] = {}
     for node, runnable in by_node.items():
         if runnable.source:
@@ -398,7 +399,7 @@ def _terminals(by_node: Mapping[int, RunnableNode], members: Rows) -> dict[int, 
 
 
 def _limit(row: dict[str, Any], terminals: Mapping[int, Terminal]) -> int | None:
-    """How many records the reader of a job edge takes at most."""
+    """Return the largest number of records that the reader of a job edge takes; None if it has no limit."""
     terminal = terminals.get(row["target_node"])
     return terminal.sink.limit if terminal is not None and isinstance(terminal.sink, CollectSink) else None
 
@@ -441,7 +442,7 @@ def _chain(
                 node=number,
                 name=name,
                 function=step.name if len(runnable.steps) > 1 else "",
-                # a step that runs in two nodes of a chain, as PyFlink has it, has an operator in each
+                # a step that runs in two nodes of a chain, as in PyFlink, has an operator in each
                 operator=operator if runnable.source else copy(operator),
                 output_type=step.output_type,
                 side_output_types=sides.get(number, {}),
@@ -463,7 +464,7 @@ def _chain(
             splits = tuple(map(tuple, source.splits(parallelism)))
             specs[node] = replace(specs[node], operator=source, source=True, splits=splits)
         if runnable.source and _stamps(runnable):
-            # in Flink part of the source operator; here an operator of its own after the reader
+            # part of the source operator in Flink; here a separate operator after the reader
             specs[-node] = replace(specs[node], node=-node)
             specs[node] = OperatorSpec(
                 node=node,

@@ -1,4 +1,4 @@
-"""Streams as lazy DataFrames: a topology in the middle of a Spark job."""
+"""Streams as lazy DataFrames, in the middle of a Spark job."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ from penstock.operators.task.sink_operators import (
 )
 from penstock.plans.frames.spark_schemas import free, unless_ended
 
-# Columns of DataFrames on their way to Python and back, where they cannot go as they are.
+# Columns of DataFrames on their way to Python and back, cast if their types cannot be carried directly.
 
 
 def as_carried(df: DataFrame, schema: StructType, carried: StructType) -> DataFrame:
-    """`df` with numbers as names, which may be anything, and columns as Python gets them."""
+    """Return `df` with columns `c0`, `c1`, … (names may be arbitrary), cast to the types that Python gets."""
     if not schema.names:
         return df.select(F.lit(0).alias("c0"))
     named = df.toDF(*(f"c{at}" for at in range(len(schema))))
@@ -69,7 +69,7 @@ def as_carried(df: DataFrame, schema: StructType, carried: StructType) -> DataFr
 
 
 def _as_given(df: DataFrame, schema: GivenSchema) -> DataFrame:
-    """`df`, which has the carried columns of `schema`, with the given ones."""
+    """Return `df`, which has the carried columns of `schema`, with its given columns."""
     if not schema.given.names:
         return df.select()
     if not schema.is_carried_otherwise:
@@ -93,12 +93,12 @@ def _given(column: Column, field: StructField, carried: DataType) -> Column:
         return given
     # a cast gives null for text that is not an interval
     must = f"column {field.name!r} must be an interval such as '1 month 2 days', got "
-    said = F.concat(F.lit(must), column)
-    return F.when(column.isNotNull() & given.isNull(), F.raise_error(said)).otherwise(given)
+    message = F.concat(F.lit(must), column)
+    return F.when(column.isNotNull() & given.isNull(), F.raise_error(message)).otherwise(given)
 
 
 def _in_steps(column: Column, steps: Sequence[DataType], before: DataType) -> Column:
-    """`column` cast to each type in turn; casts to the type it has are left out."""
+    """Cast `column` to each type in turn, leaving out casts to the type it has already."""
     for step in steps:
         if step != before:
             column, before = column.cast(step), step
@@ -106,7 +106,7 @@ def _in_steps(column: Column, steps: Sequence[DataType], before: DataType) -> Co
 
 
 def _as_months(data_type: DataType) -> DataType:
-    """The type with each interval of years and months as one of months, which is what numbers cast to."""
+    """Replace each year-month interval in the type by one of months, the type that numbers cast to."""
     if isinstance(data_type, YearMonthIntervalType):
         return YearMonthIntervalType(YearMonthIntervalType.MONTH, YearMonthIntervalType.MONTH)
     if isinstance(data_type, StructType):
@@ -126,11 +126,11 @@ def _as_months(data_type: DataType) -> DataType:
 
 
 def dataframe_of_job(job: Job, sink: Transformation, observation: Observation | None = None) -> DataFrame:
-    """The records that reach `sink`, the only sink of `job`: nothing runs until the DataFrame does.
+    """Return the records that reach `sink`, the only sink of `job`; nothing runs until the DataFrame does.
 
-    One column for each field of a row or tuple, else one column `value`; pickled if it has no declared type.
-    `observation` gets the metrics of the job's functions. Raises JobCompileError, and TypeError for what is
-    no observation. What a vertex with several readers has put out stays in the files of a shuffle.
+    It has one column for each field of a row or tuple, else one column `value`; pickled if it has no declared
+    type. `observation` gets the metrics of the job's functions. Raises JobCompileError, and TypeError if
+    `observation` is not an Observation. The output of a vertex with several readers stays in shuffle files.
     """
     schema = _schema(job, sink)
     rows = rows_schema(schema.carried)
@@ -146,18 +146,19 @@ def dataframe_of_job(job: Job, sink: Transformation, observation: Observation | 
 def dataframes_of_job(
     job: Job, sinks: Mapping[str, Transformation], observation: Observation | None = None
 ) -> DataFrames:
-    """What reaches each of the sinks of `job`, as DataFrames of one run, which is kept once it has run.
+    """Return the records that reach each of `sinks` as DataFrames of one run of `job`, which is stored at its
+    first use.
 
-    `observation` and errors as `dataframe_of_job`.
+    `observation` and errors as in `dataframe_of_job`.
     """
     schemas = {ending.created: _schema(job, ending) for ending in sinks.values()}
     if observation is not None:
         require_observation(observation)
     frames, compiled = _frames(job, schemas, None, None if observation is None else "")
     edges = {terminal.transformation.created: terminal.edge for terminal in compiled.terminals}
-    kept = together = frames.kept_terminal()
+    checkpointed = together = frames.checkpointed_terminal()
     if observation is not None:
-        together = observe_blocks(kept, observation)
+        together = observe_blocks(checkpointed, observation)
     results = {}
     for name, sink in sinks.items():
         schema = schemas[sink.created]
@@ -167,12 +168,12 @@ def dataframes_of_job(
             results[name] = _as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
 
     def release() -> None:
-        # a server gives it back when it has no reader; what has not run yet is not kept
-        if is_connect(kept):
+        # a server of Spark Connect frees it when it has no reader; a run that has not begun is not stored
+        if is_connect(checkpointed):
             return
-        with unless_ended(kept.sparkSession):
-            if kept._jdf.logicalPlan().rdd().isCheckpointed():
-                free(kept)
+        with unless_ended(checkpointed.sparkSession):
+            if checkpointed._jdf.logicalPlan().rdd().isCheckpointed():
+                free(checkpointed)
 
     return DataFrames(results, release)
 
@@ -180,8 +181,8 @@ def dataframes_of_job(
 class DataFrames(Mapping[str, DataFrame]):
     """DataFrames of one run by name: `frames["late"]`, or `frames.late`.
 
-    The run is kept by the executors from the first of them that is computed until `release`, or to the end of
-    a `with` block. It is never made again: if an executor is lost, so are the DataFrames.
+    The executors store the run's results from the first use of one of them until `release`, or the end of a
+    `with` block. They are never computed again: if an executor is lost, so are the DataFrames.
     """
 
     def __init__(self, results: Mapping[str, DataFrame], release: Callable[[], None]) -> None:
@@ -202,7 +203,7 @@ class DataFrames(Mapping[str, DataFrame]):
         return len(self._results)
 
     def release(self) -> None:
-        """Give back what the session keeps; afterwards the DataFrames cannot be read."""
+        """Free the stored results; afterwards the DataFrames cannot be read."""
         self._release()
 
     def __enter__(self) -> Self:
@@ -218,7 +219,7 @@ class DataFrames(Mapping[str, DataFrame]):
 
 
 def _schema(job: Job, sink: Transformation) -> GivenSchema:
-    """The columns of what reaches `sink`."""
+    """Return the columns of the records that reach `sink`."""
     try:
         return schema_of_stream(sink.inputs[0].output_type)
     except TypeError as error:
@@ -228,9 +229,10 @@ def _schema(job: Job, sink: Transformation) -> GivenSchema:
 def _frames(
     job: Job, schemas: Mapping[int, GivenSchema], result_schema: Any, reports: str | None = None
 ) -> tuple[JobFrames, CompiledJob]:
-    """The job whose sinks, by `created`, give batches of those schemas; rows of `result_schema` if given.
+    """Compile `job` so that its sinks, by `created`, yield batches of the given schemas: as rows of
+    `result_schema`, or if it is None, as blocks in exchange rows.
 
-    `reports`: subtasks report what functions measure, in a last column of that name where there are rows.
+    `reports`: subtasks report the metrics of functions, with `result_schema` in a last column of this name.
     """
     tables = plan_to_run(job)
     compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
@@ -255,7 +257,7 @@ def _frames(
 
 @contextmanager
 def _refusing_types(job: Job) -> Iterator[None]:
-    """Inside the block, JobCompileError says which type Spark does not have, such as an unknown collation."""
+    """Translate Spark's errors about types in the block, such as an unknown collation, to JobCompileError."""
     try:
         yield
     except Py4JJavaError as error:
@@ -281,26 +283,23 @@ def _ending_in(compiled: CompiledJob, node: int, last: DataFrameOperator) -> Com
     return CompiledJob(tuple(map(ended, compiled.vertices)), compiled.terminals)
 
 
-# Metrics of a stream's functions as those of a Spark Observation.
+# Metrics of a stream's functions in a Spark Observation.
 #
-# Spark adds up the metrics of a query while the rows go by, and so do reports of subtasks, which are among
-# the rows. Stages that run again send theirs again: the last report of each subtask counts.
+# Spark collects the metrics of a query while its rows pass; the reports of subtasks are among these rows.
+# Stages that run again send their reports again: the last report of each subtask counts.
 
 
 _REPORTS = "reports"
 
 
 def require_observation(observation: Any) -> None:
-    """TypeError unless this is an Observation of PySpark, classic or Connect."""
+    """Raise TypeError unless `observation` is an Observation of PySpark, classic or Connect."""
     if type(observation).__name__ != "Observation" or not type(observation).__module__.startswith("pyspark."):
-        raise TypeError(
-            f"observe: found {type(observation).__name__}, allowed a pyspark.sql.Observation that observes "
-            "nothing yet"
-        )
+        raise TypeError(f"observe must be a new pyspark.sql.Observation, got {type(observation).__name__}")
 
 
 def reports_column(names: Iterable[str]) -> str:
-    """The name of a column of reports beside columns of those names, in any case."""
+    """Return a name for the column of reports that differs from `names`, ignoring case."""
     taken, name = {column.lower() for column in names}, _REPORTS
     while name in taken:
         name += "_"
@@ -308,13 +307,13 @@ def reports_column(names: Iterable[str]) -> str:
 
 
 def observe_rows(rows: DataFrame, reports: str, observation: Any) -> DataFrame:
-    """`rows` without their last column, `reports`, and without the rows that have a report."""
+    """Return `rows` without the column `reports` and without the rows of reports, which are observed."""
     observed = _observe(rows, observation, F.col(reports))
     return observed.where(F.col(reports).isNull()).drop(reports)
 
 
 def observe_blocks(rows: DataFrame, observation: Any) -> DataFrame:
-    """Exchange rows, of which some are reports: these stay, and nobody reads them."""
+    """Observe the reports among exchange rows; they stay among the rows, where no reader selects them."""
     return _observe(rows, observation, F.when(F.col("edge") == REPORTS_EDGE, F.col("payload").cast("string")))
 
 
@@ -327,14 +326,14 @@ def _observe(rows: DataFrame, observation: Any, reports: Column) -> DataFrame:
     def get(self: Any) -> dict[str, Any]:
         return metrics_of_reports(observation_class.get.fget(self).get(_REPORTS) or ())
 
-    # `get` is a property of the class: only a class of its own gives the metrics by their names
+    # `get` is a property of the class: only a subclass can return the metrics by their names
     documented = property(get, doc="The metrics by name; waits for the first action, as Spark's own does.")
     observation.__class__ = type(observation_class.__name__, (observation_class,), {"get": documented})
     return observed
 
 
 def metrics_of_reports(reports: Iterable[str]) -> dict[str, Any]:
-    """The metrics by name, over all subtasks and operators. Of a subtask, the last report counts."""
+    """Return the metrics by name, over all subtasks and operators. The last report of each subtask counts."""
     last: dict[tuple[int, int], dict[str, Any]] = {}
     for report in map(json.loads, reports):
         subtask = report["vertex"], report["subtask"]

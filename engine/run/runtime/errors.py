@@ -1,4 +1,4 @@
-"""What can go wrong between a job and its result."""
+"""Errors of jobs that cannot run, were cancelled, or failed."""
 
 from penstock.plans.errors import PenstockError
 
@@ -13,7 +13,7 @@ class JobCancelledError(PenstockError):
 
 
 class JobCompileError(PenstockError):
-    """A job cannot be made to run: Flink refuses its graph, or what it asks for is not supported here."""
+    """A job cannot run, because Flink refuses its graph, or a feature that it uses is not supported here."""
 
     exit_code = 3
 
@@ -26,4 +26,4 @@ class JobExecutionError(PenstockError):
 
 
 class LostResultsError(JobExecutionError):
-    """Results that had been read in part were lost with an executor, and their functions now give others."""
+    """Results that had been read in part were lost with an executor, and a second run produced other ones."""

@@ -1,7 +1,7 @@
 """A job as DataFrames of exchange rows: one mapInArrow for each JobVertex, after at most one shuffle.
 
-An exchange row is a block of records with the subtask it is for. All gates of a vertex share one shuffle,
-which puts each row into exactly the Spark partition that is the subtask, and sorts it in there.
+An exchange row is a block of records with its target subtask. All gates of a vertex share one shuffle, which
+puts each row into the Spark partition with the number of that subtask, and sorts the rows there.
 """
 
 import os
@@ -19,7 +19,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from penstock.engine.pyflink_names import install, installed
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.recover_jobs import KeptVertices
+from penstock.engine.run.runtime.recover_jobs import SavedVertices
 from penstock.engine.run.runtime.spark_application import has_several_executors, is_remote
 from penstock.engine.spark.describe_spark_error import WorkerFunction, pickle_with_broadcasts
 from penstock.operators.chain.describe_error import describe_error, shortened
@@ -53,23 +53,24 @@ class JobFrames:
         settings: TaskSettings,
         dependencies: PythonDependencies,
         result_schema: StructType | None = None,
-        kept: KeptVertices | None = None,
+        saved: SavedVertices | None = None,
     ) -> None:
-        """`result_schema`: of the last vertex's rows, if these are results instead of exchange rows. `kept`:
-        vertices that are run now, one after the other, unless an earlier run has done so.
+        """Build the DataFrames; vertices of `saved` run now, one after the other, unless already saved.
+
+        `result_schema` is the schema of the last vertex's rows if these are results instead of exchange rows.
         """
         self._spark, self._job, self._settings = spark, job, settings
         self._dependencies = dependencies
         self._rows: dict[int, DataFrame] = {}
-        self._in_files = kept or ()
+        self._in_files = saved or ()
         functions = [self._function(vertex) for vertex in job.vertices]
-        if kept is not None:
-            kept.begin()
+        if saved is not None:
+            saved.begin()
         for vertex, function in zip(job.vertices, functions, strict=True):
-            self._rows[vertex.chain.vertex] = self._rows_of(vertex, function, result_schema, kept)
+            self._rows[vertex.chain.vertex] = self._rows_of(vertex, function, result_schema, saved)
 
     def terminal(self) -> DataFrame:
-        """The rows for the driver, of all vertices that have any; running it runs the whole job."""
+        """Return the rows for the driver, of all vertices that have any; an action on them runs the job."""
         parts = []
         for vertex in self._job.vertices:
             rows = self._rows[vertex.chain.vertex]
@@ -79,8 +80,8 @@ class JobFrames:
                 parts.append(rows.where(F.col("edge") < 0))
         return reduce(DataFrame.unionAll, parts).select("edge", "channel", "sequence", "payload")
 
-    def kept_terminal(self) -> DataFrame:
-        """The rows of `terminal`, which run once and are kept from then on."""
+    def checkpointed_terminal(self) -> DataFrame:
+        """Return the rows of `terminal`, checkpointed, so that they are computed once and then stored."""
         partitions = sum(
             vertex.chain.parallelism
             for vertex in self._job.vertices
@@ -89,7 +90,7 @@ class JobFrames:
         return checkpointed(self.terminal(), partitions, F.spark_partition_id())
 
     def result(self) -> DataFrame:
-        """The rows of the last vertex; the job has one that no other reads."""
+        """Return the rows of the last vertex, the only one without outputs."""
         (last,) = (vertex for vertex in self._job.vertices if not vertex.chain.outputs)
         return self._rows[last.chain.vertex]
 
@@ -98,10 +99,10 @@ class JobFrames:
         vertex: CompiledVertex,
         function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
         result_schema: StructType | None,
-        kept: KeptVertices | None,
+        saved: SavedVertices | None,
     ) -> DataFrame:
-        if kept is not None and vertex.chain.vertex in kept:
-            return kept.rows_of(vertex, self._input, function, EXCHANGE_ROWS)
+        if saved is not None and vertex.chain.vertex in saved:
+            return saved.rows_of(vertex, self._input, function, EXCHANGE_ROWS)
         schema = result_schema if result_schema and not vertex.chain.outputs else EXCHANGE_ROWS
         rows = self._input(vertex).mapInArrow(function, schema)
         return rows if self._readers(vertex) == 1 else made_once(rows, vertex.chain.parallelism)
@@ -111,7 +112,7 @@ class JobFrames:
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         spec = TaskSpec(chain=vertex.chain, settings=self._settings)
         pickled, broadcasts = _pickled(spec)
-        # modules beside a script are found where the worker has the same folders: on this machine, mostly
+        # modules next to a script are found if the worker has the same folders, usually on this machine
         folders = [os.path.abspath(folder) for folder in sys.path if folder and not is_prepared(folder)]
         here = os.getcwd() if is_remote(self._spark) else None  # workers of a session serve many clients
         prepare = [install] if installed() else []
@@ -138,7 +139,7 @@ class JobFrames:
         )
 
     def _greetings(self, parallelism: int) -> DataFrame:
-        """A row for each subtask that sorts before all others and tells it its number."""
+        """Return a row for each subtask that sorts before all others and holds the subtask's number."""
         first = {"edge": -1, "order": FIRST_OF_ALL, "channel": -1, "sequence": -1}
         return self._spark.range(0, parallelism, 1, 1).select(
             *(
@@ -179,13 +180,13 @@ class JobFrames:
 
 
 def made_once(rows: DataFrame, subtasks: int) -> DataFrame:
-    """The exchange rows of a vertex, which all of its readers get from the files of one shuffle.
+    """Return the exchange rows of a vertex so that all of its readers get them from the files of one shuffle.
 
-    `persist` would let two executors compute the same partition side by side, and is undone when somebody
-    clears the session's cache. Of a shuffle's map tasks, one attempt counts for all readers; if its files are
-    lost and the next attempt writes other rows, Spark runs all readers again or fails (`run_settings.py`).
-    Readers share an RDD, because the optimizer would push their filters below the shuffle. Over Spark Connect
-    only a checkpoint gives several plans the same RDD.
+    `persist` would allow two executors to compute the same partition concurrently, and clearing the session's
+    cache undoes it. Of a shuffle's map tasks, one attempt counts for all readers; if its files are lost and
+    the next attempt writes other rows, Spark runs all readers again or fails (`run_settings.py`). Readers
+    share an RDD, because the optimizer would push their filters below the shuffle. Over Spark Connect only a
+    checkpoint gives several plans the same RDD.
     """
     spark: Any = rows.sparkSession
     if is_remote(spark):
@@ -196,7 +197,7 @@ def made_once(rows: DataFrame, subtasks: int) -> DataFrame:
 
 
 def checkpointed(rows: DataFrame, partitions: int, place: Column) -> DataFrame:
-    """Rows that are kept by the executors once they have run, and never made again; `place`: their partition.
+    """Return rows that executors store once computed, and never compute again; `place`: their partition.
 
     Two executors may write the same block of a checkpoint. A shuffle before it gives both the same rows.
     """
@@ -207,9 +208,9 @@ def checkpointed(rows: DataFrame, partitions: int, place: Column) -> DataFrame:
 
 
 def _partitions(source: DataFrameSource, parallelism: int, *, numbered: bool) -> DataFrame:
-    """The source's DataFrame as partitions for its subtasks: as many at most, in the order of event time.
+    """Return the source's DataFrame in at most `parallelism` partitions, ordered by event time if it has any.
 
-    `numbered`: a last column tells the number of the partition, which is not the task's in a union.
+    `numbered`: a last column holds the number of the partition, which in a union differs from the task's.
     """
     frame: DataFrame = source.dataframe()
     if source.event_time is None:
@@ -222,13 +223,13 @@ def _partitions(source: DataFrameSource, parallelism: int, *, numbered: bool) ->
 
 
 _PLACE = "place"
-"""Column: where a row was, or is to be; those of sources are named by numbers."""
+"""A column for the position of a row, before or after a shuffle; columns of sources have numbers as names."""
 
 
 def _pickled(spec: TaskSpec) -> tuple[bytes, list[Any]]:
-    """The spec as workers get it, and the broadcast variables in it.
+    """Pickle the spec for workers; return it with the broadcast variables in it.
 
-    JobCompileError names the operator whose function cannot be pickled.
+    Raises JobCompileError that names the operator whose function cannot be pickled.
     """
     try:
         return pickle_with_broadcasts(spec)
@@ -246,7 +247,7 @@ def _pickled(spec: TaskSpec) -> tuple[bytes, list[Any]]:
 
 
 def _functions(chain: ChainSpec) -> Iterator[tuple[str, Any]]:
-    """The author's functions in a chain, with names for messages."""
+    """Yield the author's functions in a chain, each after its name for messages."""
     for spec in chain.operators:
         operator = spec.operator
         for number, selector in enumerate(getattr(operator, "key_selectors", ()), 1):

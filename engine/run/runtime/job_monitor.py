@@ -1,4 +1,4 @@
-"""What the subtasks of a job report: every attempt with its states, records and failure, as it happens.
+"""Reports of a job's subtasks about every attempt, its states, records and failure, while the job runs.
 
 Source: org.apache.flink.runtime.executiongraph.{ExecutionGraph.updateState,Execution}.
 """
@@ -28,37 +28,37 @@ from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import ExecutionState
 
-# Listens to reports of a job's subtasks: JSON lines from senders that know its token, on one thread.
+# The server of reports: JSON lines from senders that know the job's token, received on one thread.
 
 
 LONGEST_GREETING = 1024
 """Bytes of the first line, which holds the token."""
 
 AUTHENTICATION_SECONDS = 10.0
-"""A connection that has not sent its token by then is closed."""
+"""A connection that has not sent its token after this time is closed."""
 
 MOST_STRANGERS = 256
-"""Connections without a token so far; of more, the one that has waited longest makes room."""
+"""Limit of connections that have not sent a token yet; beyond it, the oldest of them is closed."""
 
 PATIENCE_SECONDS = 1.0
-"""For so long no connection has to make room: one that is about to send its token is let in."""
+"""No connection is closed to make room before this time, so that it can send its token."""
 
 CHANGE_SECONDS = 0.1
-"""Between two calls that say that there were reports."""
+"""Least time between two calls of `on_change`."""
 
 _CHUNK = 32768
 _PAUSE_SECONDS = 0.01
-"""Before each chunk of a connection, so that one that sends without end leaves time for all else."""
+"""Pause before each chunk of a connection, so that an endless sender leaves time for all others."""
 
 _BACKLOG = 1024
 
 
 class ReportServer:
-    """A context manager that hands reports to `take`, and says so by `on_change`; all run on its thread.
+    """A context manager that passes reports to `take`, then calls `on_change`; all run on its thread.
 
     A connection first sends an object whose `token` is the job's, then any number of reports. It is closed at
-    a line that is too long or no JSON object, and where `take` returns False; nothing is printed. `hung_up`
-    gets the last report that was taken of a connection that has ended.
+    a line that is too long or not a JSON object, and if `take` returns False; nothing is printed. `hung_up`
+    gets the last report that was taken from a connection that has ended.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ReportServer:
         self._host, self._token = host, token.encode()
         self._take, self._hung_up, self._on_change = take, hung_up, on_change
         self._connections: set[socket.socket] = set()
-        self._strangers: dict[asyncio.Task[None], float] = {}  # since when, the oldest first
+        self._strangers: dict[asyncio.Task[None], float] = {}  # time of arrival, the oldest first
         self._room = asyncio.Event()
         self._change: asyncio.TimerHandle | None = None
 
@@ -94,12 +94,12 @@ class ReportServer:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port where it listens."""
+        """Host and port of the socket."""
         host, port = self._socket.getsockname()[:2]
         return str(host), int(port)
 
     def drain(self, seconds: float = 1.0) -> None:
-        """Wait until all that has arrived by now is taken, for `seconds` at most."""
+        """Wait until all reports that have arrived by now are taken, for `seconds` at most."""
         asyncio.run_coroutine_threadsafe(self._drained(seconds), self._loop).result()
 
     def _run(self) -> None:
@@ -108,7 +108,7 @@ class ReportServer:
         except asyncio.CancelledError:
             pass
         finally:
-            for connection in self._connections:  # of those that were never heard
+            for connection in self._connections:  # nothing was read from these
                 connection.close()
             self._loop.close()
 
@@ -121,7 +121,7 @@ class ReportServer:
                 except BlockingIOError:
                     await self._arrival()
                     continue
-                except OSError:  # it is gone already, or this process has no descriptor left
+                except OSError:  # the client has gone, or this process has no descriptor left
                     await asyncio.sleep(_PAUSE_SECONDS)
                     continue
                 self._connections.add(connection)
@@ -132,7 +132,7 @@ class ReportServer:
                 await asyncio.sleep(0)
 
     async def _arrival(self) -> None:
-        """Wait until somebody connects. Not by sock_accept: cancelled, it loses whom it has let in."""
+        """Wait for a connection. Not by sock_accept, which loses the connection when it is cancelled."""
         arrived = asyncio.Event()
         self._loop.add_reader(self._socket, arrived.set)
         try:
@@ -170,7 +170,7 @@ class ReportServer:
                     return
                 taken = report
                 if self._change is None:
-                    self._change = self._loop.call_later(CHANGE_SECONDS, self._tell)
+                    self._change = self._loop.call_later(CHANGE_SECONDS, self._report_change)
         except OSError:  # a timeout too
             return
         finally:
@@ -182,14 +182,14 @@ class ReportServer:
     def _is_token(self, text: str) -> bool:
         return secrets.compare_digest(text.encode(errors="replace"), self._token)
 
-    def _tell(self) -> None:
+    def _report_change(self) -> None:
         self._change = None
         self._on_change()
 
     async def _message(
         self, connection: socket.socket, received: bytearray, longest: int
     ) -> dict[str, Any] | None:
-        """The object on the next line; None at the end, and where the line is too long or no object."""
+        """Return the object on the next line; None at the end, or if the line is too long or no object."""
         while (end := received.find(b"\n")) < 0:
             if len(received) > longest:
                 return None
@@ -208,12 +208,12 @@ class ReportServer:
 
     async def _drained(self, seconds: float) -> None:
         until, quiet = self._loop.time() + seconds, 0
-        while quiet < 2 and self._loop.time() < until:  # what is read is taken one turn of the loop later
+        while quiet < 2 and self._loop.time() < until:  # a report is taken one loop turn after it is read
             quiet = 0 if self._has_arrived() else quiet + 1
             await asyncio.sleep(_PAUSE_SECONDS)
 
     def _has_arrived(self) -> bool:
-        """Whether a connection, or what is to be accepted, has not been read to its end so far."""
+        """Whether bytes of a connection are unread, or a connection waits to be accepted."""
         readable = select.poll()
         for source in (self._socket, *self._connections):
             readable.register(source, select.POLLIN)
@@ -222,7 +222,7 @@ class ReportServer:
 
 @dataclass
 class Attempt:
-    """One Execution: what is known of it."""
+    """The state of one attempt of a subtask, an Execution in Flink."""
 
     vertex: int
     subtask: int
@@ -236,10 +236,10 @@ class Attempt:
     host: str | None = None
     failure: dict[str, str] | None = None
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)  #: by operator and name, at its end
-    lost_at: int | None = None  #: when it hung up without having said how it ended
+    lost_at: int | None = None  #: time at which it hung up without having reported its end
 
     def enter(self, state: ExecutionState, at: int | None = None) -> None:
-        """Record a state; a final one stays."""
+        """Record a state; a final one does not change any more."""
         if self.state not in FINAL_STATES:
             self.state = state
             self.state_timestamps.setdefault(state.value, at or now())
@@ -250,10 +250,10 @@ _COUNTS = ("records_in", "records_out", "bytes_in", "bytes_out")
 """The counts that an attempt reports."""
 
 FAILURE = ("error", "traceback", "frames", "operator", "record", "cause", "during", "hint")
-"""The texts that an attempt reports of a failure."""
+"""The texts of a failure that an attempt reports."""
 
 MOST_ATTEMPTS = 10_000
-"""Limit for one subtask. Spark makes up to spark.task.maxFailures in each attempt of the stage."""
+"""Limit for one subtask. Spark makes up to spark.task.maxFailures attempts in each attempt of the stage."""
 
 _STATES = frozenset(state.value for state in ExecutionState)
 _LONGEST_HOST = 255
@@ -270,7 +270,7 @@ class JobMonitor:
     """Listens to the subtasks of one job; a context manager.
 
     `on_change` is called, from another thread, soon after reports. `earlier`: attempts of the same job before
-    it was started again; the numbers of attempts go on from there.
+    it was started again; the numbers of new attempts continue from these.
     """
 
     def __init__(
@@ -286,7 +286,7 @@ class JobMonitor:
         }
         self._earlier = frozenset(self.attempts)
         following = {key[:2]: key[2] + 1 for key in sorted(self._earlier)}
-        #: By vertex: what the numbers of each subtask's attempts begin with.
+        #: By vertex: the number of the first new attempt of each subtask.
         self.first_attempts = {
             vertex: tuple(following.get((vertex, subtask), 0) for subtask in range(count))
             for vertex, count in parallelism.items()
@@ -315,7 +315,7 @@ class JobMonitor:
         return ReportAddress(host=host, port=port, token=self._token)
 
     def submitted(self, here: int | None = None) -> None:
-        """The job is with Spark's scheduler; the driver is the only subtask of the vertex `here`."""
+        """Note that Spark's scheduler has the job; the driver is the only subtask of the vertex `here`."""
         self._all(ExecutionState.SCHEDULED)
         if here is not None:
             attempt = self.attempts[here, 0, 0]
@@ -324,15 +324,15 @@ class JobMonitor:
                 attempt.enter(state)
 
     def count_here(self, here: int, writers: Collection[int]) -> None:
-        """The vertex that the driver is has got what `writers`, whose only reader it is, have put out."""
+        """Set the input of `here`, the driver's vertex, to the output of `writers`, which it alone reads."""
         self.attempts[here, 0, 0].records_in = sum(self.summary(writer)["records_out"] for writer in writers)
 
     def cancelling(self) -> None:
-        """The job is being cancelled."""
+        """Note that the job is being cancelled."""
         self._all(ExecutionState.CANCELING)
 
     def ended(self, *, finished: bool) -> None:
-        """Spark's job has ended: attempts that said nothing of their end are told by how it ended."""
+        """Give attempts that have not reported an end the final state of Spark's job, which has ended."""
         self.catch_up()
         with self._lock:
             for attempt in self.attempts.values():
@@ -340,16 +340,16 @@ class JobMonitor:
                     attempt.enter(ExecutionState.FINISHED if finished else ExecutionState.CANCELED)
 
     def catch_up(self) -> None:
-        """Take in what subtasks have reported by now."""
+        """Take the reports that have arrived by now."""
         self._server.drain()
 
     def first_failure(self) -> Attempt | None:
-        """The attempt that failed first."""
+        """Return the attempt that failed first."""
         failed = [attempt for attempt in self._attempts_of_this_start() if attempt.failure is not None]
         return min(failed, key=lambda by_time: by_time.state_timestamps.get("FAILED", 0), default=None)
 
     def first_lost(self, seconds: float = 2.0) -> Attempt | None:
-        """The attempt that first hung up without a last report; waits up to `seconds` for one that does."""
+        """Return the attempt that first hung up without reporting its end, after waiting up to `seconds`."""
         until = time.monotonic() + seconds
         while True:
             with self._lock:
@@ -359,18 +359,18 @@ class JobMonitor:
             time.sleep(0.02)
 
     def summary(self, vertex: int) -> dict[str, int]:
-        """Totals of a vertex: finished subtasks, attempts, records and bytes of the attempts that count."""
+        """Return a vertex's finished subtasks, attempts, and the records and bytes of the last attempts."""
         with self._lock:
             mine = [attempt for attempt in self.attempts.values() if attempt.vertex == vertex]
             last: dict[int, Attempt] = {}
-            for attempt in sorted(mine, key=lambda of_vertex: of_vertex.attempt_number):
+            for attempt in sorted(mine, key=lambda unsorted: unsorted.attempt_number):
                 last[attempt.subtask] = attempt
             counts = {name: sum(getattr(latest, name) for latest in last.values()) for name in _COUNTS}
             done = sum(latest.state is ExecutionState.FINISHED for latest in last.values())
             return {"finished": done, "attempts": len(mine), **counts}
 
     def snapshot(self) -> list[Attempt]:
-        """Copies of all attempts, by vertex, subtask and number."""
+        """Return copies of all attempts, sorted by vertex, subtask and number."""
         with self._lock:
             return [
                 replace(attempt, state_timestamps=dict(attempt.state_timestamps))
@@ -392,14 +392,14 @@ class JobMonitor:
         return self.attempts[key]
 
     def _hung_up(self, report: Mapping[str, Any]) -> None:
-        """The connection whose last report is `report` has ended."""
+        """Note the end of the connection whose last report is `report`."""
         with self._lock:
             attempt = self._attempt(report["vertex"], report["subtask"], report["attempt_number"])
             if attempt.state not in FINAL_STATES:
                 attempt.lost_at = now()
 
     def _take(self, report: Mapping[str, Any]) -> bool:
-        """Take a report in; False where it does not say of which attempt. The rest is used if it fits."""
+        """Take a report; return False if it names no valid attempt. Other wrong values are ignored."""
         vertex, subtask, number = (report.get(key) for key in ("vertex", "subtask", "attempt_number"))
         if not (_is_count(vertex) and _is_count(subtask) and _is_count(number)):
             return False
@@ -432,12 +432,12 @@ def _is_count(value: Any) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < 1 << 63
 
 
-# What a run that ended was, and what its subtasks did.
+# The result of a run, with the attempts of its subtasks.
 
 
 @dataclass(repr=False)
 class JobResult:
-    """The result of a job that finished."""
+    """The result of a job that has ended."""
 
     job_id: str
     name: str
@@ -449,14 +449,14 @@ class JobResult:
     attempts: list[Attempt]
     tables: dict[str, pa.Table]  #: the plan that ran
     compiled: CompiledJob
-    options: dict[str, str] = field(default_factory=dict)  #: of the plan, as a store records them
+    options: dict[str, str] = field(default_factory=dict)  #: options of the plan, as a store records them
     collected: dict[int, list[Any]] = field(default_factory=dict)  #: by `Transformation.created`
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """What functions have measured, by operator and name, over all subtasks.
+        """Metrics of the job's functions, by operator and name, over all subtasks.
 
-        Counters, meters and gauges are added up; of a distribution there are `sum`, `count`, `min` and `max`.
+        Counters, meters and gauges are added up; a distribution has `sum`, `count`, `min` and `max`.
         """
         last = {
             (last_of_subtask.vertex, last_of_subtask.subtask): last_of_subtask
@@ -465,7 +465,7 @@ class JobResult:
         return add_up_metrics(attempt.metrics for attempt in last.values())
 
     def accumulators(self) -> dict[str, Any]:
-        """The metrics by their own names, over all operators, as Flink has accumulators."""
+        """Return the metrics by their own names, over all operators, like Flink's accumulators."""
         return metrics_by_name(self.metrics)
 
     def __repr__(self) -> str:
@@ -483,7 +483,9 @@ class JobResult:
 
 
 def summaries(result: JobResult) -> list[tuple[str, dict[str, int]]]:
-    """Each vertex in topological order: name, and its subtasks, attempts, records and bytes in and out."""
+    """Return name and counts (subtasks, attempts, records and bytes in and out) of each vertex, in
+    topological order.
+    """
     vertex_summaries = []
     for vertex in result.compiled.vertices:
         mine = [attempt for attempt in result.attempts if attempt.vertex == vertex.chain.vertex]
@@ -497,7 +499,7 @@ def summaries(result: JobResult) -> list[tuple[str, dict[str, int]]]:
 
 
 def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
-    """Tables `executions` and `runs` of plans.tables, for one run.
+    """Return tables `executions` and `runs` of plans.tables, for one run.
 
     Source of attempt ids: org.apache.flink.runtime.executiongraph.ExecutionAttemptID.toString.
     """
@@ -547,7 +549,7 @@ def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
 
 
 def write_run(store: str, result: JobResult) -> int:
-    """The number of the new version of `store` that holds the run and the plan it ran; StoreError."""
+    """Write the run and the plan it ran to `store`; return the new version's number. Raises StoreError."""
     from penstock.engine.store.delta_rs_tables import DeltaRsTables
     from penstock.engine.store.write_plan import write_version
 

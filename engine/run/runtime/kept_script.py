@@ -1,22 +1,22 @@
-"""The folder of a script's run that keeps finished data sets: who works on it, and what it holds.
+"""The folder in which a run of a script saves finished data sets: its owner and its content.
 
-Below the folder of `--checkpoint-dir`, a run of a script has a folder by an id of its own:
+Below the folder of `--checkpoint-dir`, each run of a script has a folder, named by a random id:
 
-| file | says |
+| file | meaning |
 |---|---|
-| `claimed-<n>` | which process works on it; the next may when that one is dead |
+| `claimed-<n>` | the process that works on it; when that process is dead, another may claim it |
 | `done-<i>` | job number i of the script, from 0, has finished |
-| `job-<i>/plan` | what identifies the plan of that job: its vertices, operators and edges |
-| `job-<i>/id-<job id>` | a run of the script has had this job under that id |
-| `job-<i>/<vertex id>/…` | blocks that a vertex has put out, a file for each attempt of a subtask |
-| `job-<i>/<vertex id>.complete` | all its subtasks have finished: the files that count, and a code of these |
+| `job-<i>/plan` | the identity of that job's plan: its vertices, operators and edges |
+| `job-<i>/id-<job id>` | a run of the script has run this job under that id |
+| `job-<i>/<vertex id>/…` | output blocks of a vertex, a file for each attempt of a subtask |
+| `job-<i>/<vertex id>.complete` | all its subtasks have finished: the valid files, and a code of these |
 
-The code is one that only the key of the user's state folder makes: it shows that this user's Penstock has
-kept the files, which hold pickles. Files are written once, for this user only, and are on the disk before
-anything says that they are there. Nothing here imports pyspark.
+The code is a message authentication code by the key of the user's state folder: it shows that this user's
+Penstock has saved the files, which hold pickles. Files are written once, for this user only, and are on the
+disk before a record names them. Nothing here imports pyspark.
 
 Source: org.apache.flink.runtime.io.network.partition (blocking results), and
-org.apache.flink.runtime.scheduler.adaptivebatch.BatchJobRecoveryHandler, for what is recovered.
+org.apache.flink.runtime.scheduler.adaptivebatch.BatchJobRecoveryHandler, for the recovered results.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class KeptScript:
     folder: str
 
     def job(self, number: int) -> KeptJob:
-        """Job number `number` of the script, from 0."""
+        """Return job number `number` of the script, from 0."""
         return KeptJob(f"{self.folder}/job-{number}")
 
     def claim(self) -> None:
-        """From now on this process works on it. InputError where another one does, or may."""
+        """Claim the folder for this process. Raises InputError if another process works on it, or may."""
         system, path = filesystem_of(self.folder)
         make_folder_of_user(system, path)
         if isinstance(system, fs.LocalFileSystem):
@@ -102,52 +102,52 @@ class KeptScript:
         return owner is not None and liveness(owner) != "dead"
 
     def note_done(self, number: int, name: str) -> None:
-        """Job number `number` has finished; it is not to run again."""
+        """Record that job number `number` has finished, so that it does not run again."""
         _write(self.folder, f"done-{number}", name)
 
     def name_of_done(self, number: int) -> str | None:
-        """The name of job number `number`, if it has finished."""
+        """Return the name of job number `number`; None unless it has finished."""
         return _read(self.folder, f"done-{number}")  # type: ignore[no-any-return]
 
     def jobs(self) -> Iterator[tuple[int, KeptJob]]:
-        """The jobs that have not finished, by number."""
+        """Yield number and job for each job that has not finished."""
         for name in _folders(self.folder):
             if _JOB.fullmatch(name):
                 yield int(name.removeprefix("job-")), KeptJob(f"{self.folder}/{name}")
 
     def remove(self) -> None:
-        """Remove all that it keeps."""
+        """Remove the folder."""
         remove_folder(*filesystem_of(self.folder))
 
 
 @dataclass(frozen=True)
 class KeptJob:
-    """A job of a script, and those of its vertices that have finished."""
+    """The folder of a job of a script, with its finished vertices."""
 
     folder: str
 
     def plan(self) -> Any:
-        """The identity of its plan; None if it was not run yet."""
+        """Return the identity of its plan; None if it has not run yet."""
         return _read(self.folder, "plan")
 
     def begin(self, plan: Any, job_id: str) -> None:
-        """Run the job under an id; `plan` is what identifies its plan."""
+        """Record a run of the job under an id; `plan` is the identity of its plan."""
         make_folder_of_user(*filesystem_of(self.folder))
         _write(self.folder, "plan", plan)
         _write(self.folder, f"{_ID}{job_id}", True)
 
     def ids(self) -> list[str]:
-        """The ids that it has had."""
+        """Return the ids under which it has run."""
         system, path = filesystem_of(self.folder)
         infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
         return [info.base_name.removeprefix(_ID) for info in infos if info.base_name.startswith(_ID)]
 
     def vertex_folder(self, vertex_id: str) -> str:
-        """Where the files of a vertex are."""
+        """Return the folder of a vertex's files."""
         return f"{self.folder}/{vertex_id}"
 
     def begin_vertex(self, vertex_id: str) -> str:
-        """The folder of a vertex that is about to run, without what an earlier run has left there."""
+        """Empty the folder of a vertex that is about to run, and return its path."""
         system, path = filesystem_of(self.vertex_folder(vertex_id))
         remove_folder(system, path)
         _remove_if_there(system, self._complete(vertex_id))
@@ -155,53 +155,56 @@ class KeptJob:
         return self.vertex_folder(vertex_id)
 
     def complete_vertex(self, vertex_id: str, files: Sequence[KeptFile]) -> None:
-        """All subtasks of a vertex have finished; when this returns, nothing of `files` can be lost."""
+        """Record `files` as the output of a finished vertex; when this returns, they are on the disk."""
         force_folder(*filesystem_of(self.vertex_folder(vertex_id)))
-        told = [list(file) for file in files]
-        _write(self.folder, f"{vertex_id}{_COMPLETE}", {"files": told, "mac": self._mac(vertex_id, told)})
+        listed = [list(file) for file in files]
+        _write(self.folder, f"{vertex_id}{_COMPLETE}", {"files": listed, "mac": self._mac(vertex_id, listed)})
 
     def files_of(self, vertex_id: str) -> list[KeptFile] | None:
-        """What a vertex has put out; None if it is not complete, or a file is not there as it was.
+        """Return the saved output of a vertex.
 
-        None, too, where it was not this user's Penstock, with this state folder, that has kept it.
+        None if it is not complete, if a file is missing or has another size, or if it was not saved by this
+        user's Penstock with this state folder.
         """
-        told = self._told(vertex_id)
-        if told is None or not hmac.compare_digest(str(told.get("mac")), self._mac(vertex_id, told["files"])):
+        record = self._completion(vertex_id)
+        if record is None:
             return None
-        files = [KeptFile(str(name), int(size), str(digest)) for name, size, digest in told["files"]]
+        if not hmac.compare_digest(str(record.get("mac")), self._mac(vertex_id, record["files"])):
+            return None
+        files = [KeptFile(str(name), int(size), str(digest)) for name, size, digest in record["files"]]
         system, path = filesystem_of(self.vertex_folder(vertex_id))
-        there = system.get_file_info([posixpath.join(path, file.name) for file in files])
-        if [info.size for info in there] == [file.size for file in files]:
+        infos = system.get_file_info([posixpath.join(path, file.name) for file in files])
+        if [info.size for info in infos] == [file.size for file in files]:
             return files
         _remove_if_there(system, self._complete(vertex_id))
         return None
 
     def is_of_others(self, vertex_id: str) -> bool:
-        """Whether a vertex is complete, but not by this user's Penstock with this state folder."""
-        return self.files_of(vertex_id) is None and self._told(vertex_id) is not None
+        """Whether a vertex was saved completely, but not by this user's Penstock with this state folder."""
+        return self.files_of(vertex_id) is None and self._completion(vertex_id) is not None
 
     def _complete(self, vertex_id: str) -> str:
         return posixpath.join(filesystem_of(self.folder)[1], f"{vertex_id}{_COMPLETE}")
 
-    def _told(self, vertex_id: str) -> Any:
+    def _completion(self, vertex_id: str) -> Any:
         try:
-            told = _read(self.folder, f"{vertex_id}{_COMPLETE}")
+            record = _read(self.folder, f"{vertex_id}{_COMPLETE}")
         except (NotOwnError, ValueError):
-            told = {}
-        return {"files": [], **told} if isinstance(told, dict) else told and {"files": []}
+            record = {}
+        return {"files": [], **record} if isinstance(record, dict) else record and {"files": []}
 
     def _mac(self, vertex_id: str, files: Any) -> str:
-        """A message authentication code of what a vertex of this job of this run has put out."""
-        said = [*self.folder.rstrip("/").split("/")[-2:], vertex_id, files]
-        return hmac.digest(state_key(), json.dumps(said).encode(), "sha256").hex()
+        """Return the message authentication code of a vertex's output in this job of this run."""
+        message = [*self.folder.rstrip("/").split("/")[-2:], vertex_id, files]
+        return hmac.digest(state_key(), json.dumps(message).encode(), "sha256").hex()
 
     def remove(self) -> None:
-        """Remove all that it keeps."""
+        """Remove the folder."""
         remove_folder(*filesystem_of(self.folder))
 
 
 def new_script(checkpoint_dir: str) -> KeptScript:
-    """A folder for the run of a script, claimed by this process. ConfigurationError where it cannot be."""
+    """Make a folder for the run of a script, and claim it. Raises ConfigurationError if this fails."""
     script = KeptScript(f"{_absolute(checkpoint_dir)}/{uuid4().hex}")
     try:
         script.claim()
@@ -211,7 +214,10 @@ def new_script(checkpoint_dir: str) -> KeptScript:
 
 
 def scripts_in(checkpoint_dir: str) -> list[KeptScript]:
-    """The runs of scripts that have a folder in `checkpoint_dir`; ConfigurationError if it cannot be read."""
+    """Return the runs of scripts that have a folder in `checkpoint_dir`.
+
+    Raises ConfigurationError if it cannot be read.
+    """
     above = _absolute(checkpoint_dir)
     try:
         names = _folders(above)
@@ -232,7 +238,7 @@ def _is_own(script: KeptScript) -> bool:
 
 
 def _absolute(folder: str) -> str:
-    """`folder` from wherever it is used; URIs stay as they are."""
+    """Return the absolute path of `folder`; URIs stay unchanged."""
     return folder.rstrip("/") if "://" in folder else os.path.abspath(folder.removeprefix("file:"))
 
 
@@ -257,14 +263,17 @@ def _read(folder: str, name: str) -> Any:
     return read_once_written(system, posixpath.join(path, name))
 
 
-# The key by which Penstock knows again what it has kept itself.
+# The key by which Penstock recognizes the files that it has saved itself.
 
 
 _BYTES = 32
 
 
 def state_key() -> bytes:
-    """The key of this user's state folder, made at its first use. OSError where it cannot be read or made."""
+    """Return the key of this user's state folder, made at its first use.
+
+    Raises OSError if it cannot be read or made.
+    """
     return _key_in(str(state_folder()))
 
 
@@ -276,14 +285,14 @@ def _key_in(folder: str) -> bytes:
     return bytes.fromhex(key)
 
 
-# The run of a script that `--resume` and `penstock clean` name by the id of one of its jobs.
+# Runs of scripts, which `--resume` and `penstock clean` find by the id of one of their jobs.
 
 
 def find_kept(prefix: str, checkpoint_dir: str | None) -> tuple[KeptScript, JobRecord | None]:
-    """The run of the script of the job whose id begins with `prefix`, and the job if it is listed.
+    """Return the run of the script with the job whose id begins with `prefix`, and the job if it is listed.
 
-    Jobs are looked for in the list and, with `checkpoint_dir`, there. InputError where there is none, where
-    several have such ids, or where nothing of it is kept.
+    Searches `checkpoint_dir`, if given, and the list of jobs. Raises InputError if there is no such job, if
+    several jobs match, or if nothing of it is saved.
     """
     if checkpoint_dir is not None and prefix.strip():
         kept = {
@@ -293,7 +302,7 @@ def find_kept(prefix: str, checkpoint_dir: str | None) -> tuple[KeptScript, JobR
             if any(job_id.startswith(prefix.strip().lower()) for job_id in job.ids())
         }
         if len(kept) > 1:
-            raise InputError(f"{checkpoint_dir} keeps several jobs whose ids begin with {prefix!r}")
+            raise InputError(f"{checkpoint_dir} holds several jobs whose ids begin with {prefix!r}")
         if kept:
             listed = [
                 listed_job
@@ -304,11 +313,11 @@ def find_kept(prefix: str, checkpoint_dir: str | None) -> tuple[KeptScript, JobR
     record = find_job(prefix)
     if record.submitted.kept_in is None:
         raise InputError(
-            f"job {record.job_id} keeps nothing to go on with",
-            "`penstock run --checkpoint-dir DIR` keeps what its vertices have finished",
+            f"job {record.job_id} has not saved anything to resume from",
+            "`penstock run --checkpoint-dir DIR` saves the output of finished vertices",
         )
     script = KeptScript(record.submitted.kept_in)
     if not any(record.job_id in job.ids() for _, job in script.jobs()):
         why = "it is FINISHED" if record.state == "FINISHED" else "it was removed"
-        raise InputError(f"nothing is kept of job {record.job_id}: {why}")
+        raise InputError(f"nothing of job {record.job_id} is saved: {why}")
     return script, record

@@ -1,4 +1,4 @@
-"""Jobs of `penstock run` are listed while they run and after, and cancelled when somebody asks for it."""
+"""List the jobs of `penstock run` while they run and after, and cancel a job when a user requests it."""
 
 import os
 import threading
@@ -29,23 +29,23 @@ from penstock.engine.run.runtime.run_job import run_job
 from penstock.engine.run.runtime.transformations import Job
 from penstock.plans.errors import PenstockError
 
-# A job in the background.
+# A job that runs in the background.
 #
 # Source: org.apache.flink.core.execution.JobClient.
 
 
 class RunningJob:
-    """A job that runs in a thread: what a JobClient queries."""
+    """A job that runs in a thread, for a JobClient."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._control = job, RunControl()
         self._result: JobResult | None = None
         self._error: BaseException | None = None
-        self._is_told = self._is_cancelled = False
+        self._has_reported = self._is_cancelled = False
         self._thread = threading.Thread(target=self._run, name=f"penstock-{job.name}", daemon=True)
 
     def start(self) -> "RunningJob":
-        """Begin."""
+        """Start the thread."""
         _running.add(self)
         self._thread.start()
         return self
@@ -56,18 +56,18 @@ class RunningJob:
         return self._control.job_id
 
     def status(self) -> str:
-        """A JobStatus by name."""
+        """Return the name of its JobStatus."""
         return self._control.state
 
     def cancel(self) -> None:
-        """Ask it to stop."""
+        """Request its cancellation."""
         self._is_cancelled = True
         self._control.cancel()
 
     def result(self) -> JobResult:
-        """Wait for its end; raises what run_job raised."""
+        """Wait for its end, and return its result; raises the error that run_job raised."""
         self._thread.join()
-        self._is_told = True
+        self._has_reported = True
         if self._error is not None:
             raise self._error
         assert self._result is not None
@@ -82,22 +82,22 @@ class RunningJob:
         finally:
             _running.discard(self)
 
-    def raise_untold(self) -> None:
-        """Wait for its end; raise what it failed with, unless `result` has, or it was cancelled here."""
+    def raise_unreported(self) -> None:
+        """Wait for its end; raise its error, unless `result` has raised it, or it was cancelled here."""
         self._thread.join()
-        knows = self._is_told or (self._is_cancelled and isinstance(self._error, JobCancelledError))
+        knows = self._has_reported or (self._is_cancelled and isinstance(self._error, JobCancelledError))
         if self._error is not None and not knows:
             raise self._error
 
     def join(self, seconds: float) -> None:
-        """Wait for its end, for so long at most."""
+        """Wait for its end, up to `seconds`."""
         self._thread.join(seconds)
 
 
-#: Those that have not ended.
+#: Jobs that have not ended.
 _running: set[RunningJob] = set()
 
-#: Those that have failed.
+#: Jobs that have failed.
 _failed: list[RunningJob] = []
 
 _SECONDS_TO_END = 60.0
@@ -105,10 +105,10 @@ _SECONDS_TO_END = 60.0
 
 @contextmanager
 def jobs_end_with_script() -> Iterator[None]:
-    """Wait at the end for jobs that a script has left running, and raise what they fail with.
+    """Wait at the end of the block for jobs that a script has left running, and raise their errors.
 
-    So is what those failed with that had ended before, and whose result nobody asked for.
-    Where the script raises, or this is interrupted, they are cancelled.
+    The errors of jobs that had failed before are raised too, if the script has not called their `result`.
+    If the script raises, or the wait is interrupted, running jobs are cancelled.
     """
     try:
         try:
@@ -134,22 +134,22 @@ def jobs_end_with_script() -> Iterator[None]:
 def _wait_for_all() -> None:
     running = list(_running)  # before those that failed: a job that fails now is in one of them
     for job in [*_failed, *running]:
-        job.raise_untold()
+        job.raise_unreported()
 
 
 _LOOK_SECONDS = 0.5
 _WRITE_SECONDS = 1.0
 _SIGN_OF_LIFE_SECONDS = 60.0
 _LARGEST_SHARE = 0.05
-"""At most this share of the time goes into writing how a job does, however large it is."""
+"""At most this share of the time is spent on writing the state of a job, also for a large one."""
 
 
 @contextmanager
 def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = None) -> Iterator[None]:
-    """Inside, every job that runs has a folder (engine.jobs), as `script` with its own id and name.
+    """Inside the block, every job has a folder (engine.run.job_records): `script` with the job's id and name.
 
-    `driver`: what this process is, if it is a detached driver; who started it is told the id of each job
-    once it is submitted. A folder that cannot be written is said once, and stops no job.
+    `driver`: set if this process is a detached driver; the id of each submitted job is sent to the process
+    that started it. A folder that cannot be written is reported once, and does not stop a job.
     """
     listed: list[_ListedJob] = []
     log = None if driver is None else driver.log
@@ -168,7 +168,7 @@ def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = No
             kept_in=None if recovered is None else recovered.script.folder,
             resumed=None if recovered is None else recovered.resumed,
             kept_vertices=tuple(
-                () if recovered is None else sorted(finished_vertices(recovered.kept, result.compiled))
+                () if recovered is None else sorted(finished_vertices(recovered.saved, result.compiled))
             ),
         )
         try:
@@ -176,7 +176,7 @@ def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = No
                 remove_old_jobs()
             folder = make_job_folder(job, result.tables, tables_of_run(result), log)
             if log is not None:
-                log = folder / LOG  # the file that the driver began with has had its time
+                log = folder / LOG  # the file that the driver began with is no longer used
             listed_job = _ListedJob(folder, result, control)
             listed.append(listed_job)
             control.on_end.append(listed_job.end)
@@ -184,8 +184,8 @@ def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = No
         except OSError as error:
             _print_once(error)
         if driver is not None:
-            with suppress(OSError):  # who started this driver has ended
-                os.write(driver.told, f"{result.job_id}\n".encode())
+            with suppress(OSError):  # the process that started this driver has ended
+                os.write(driver.job_ids, f"{result.job_id}\n".encode())
             with suppress(OSError):
                 driver.log.unlink()
 
@@ -199,7 +199,7 @@ def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = No
 
 
 class _ListedJob:
-    """Writes how a job goes, and looks whether it is to be cancelled, on a thread of its own."""
+    """Writes the state of a job, and looks for a request to cancel it, on a thread of its own."""
 
     def __init__(self, folder: Path, result: JobResult, control: RunControl) -> None:
         self._folder, self._result, self._control = folder, result, control
@@ -207,16 +207,16 @@ class _ListedJob:
         self._thread = threading.Thread(target=self._work, name="penstock-listed-job", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def end(self, result: JobResult) -> None:
-        """The job has ended; when this returns, its folder says so."""
+        """Write the end of the job into its folder; it is there when this returns."""
         self.give_up()
         self._write(result)
 
     def give_up(self) -> None:
-        """Write nothing more."""
+        """Stop the thread, which then writes nothing more."""
         self._over.set()
         self._thread.join()
 
@@ -225,8 +225,8 @@ class _ListedJob:
         next_write = next_sign = time.monotonic()
         while not self._over.wait(_LOOK_SECONDS):
             try:
-                asked = (self._folder / CANCEL).exists()
-                if asked and not self._control.cancel_requested.is_set():
+                requested = (self._folder / CANCEL).exists()
+                if requested and not self._control.cancel_requested.is_set():
                     self._control.cancel()
                 began = time.monotonic()
                 if began >= next_sign:
@@ -244,7 +244,7 @@ class _ListedJob:
                     written = known
                     took = time.monotonic() - began
                     next_write = began + max(_WRITE_SECONDS, took / _LARGEST_SHARE)
-            except FileNotFoundError:  # somebody has removed the folder
+            except FileNotFoundError:  # the folder was removed
                 return
             except Exception as error:
                 print_message(f"job {self._result.name!r}: {error}")
@@ -265,16 +265,16 @@ class _ListedJob:
         try:
             tables = tables_of_run(result)
             write_state(self._folder, {"executions": tables["executions"]})
-            write_state(self._folder, {"runs": tables["runs"]})  # last: what it says is final is so
+            write_state(self._folder, {"runs": tables["runs"]})  # last: a final state covers executions
         except (OSError, PenstockError) as error:
             if self._folder.exists():
                 _print_once(error)
 
 
-_said: list[None] = []
+_printed: list[None] = []
 
 
 def _print_once(error: Exception) -> None:
-    if not _said:
-        _said.append(None)
-        print_message(f"this job is not listed, or not as it goes: {error}")
+    if not _printed:
+        _printed.append(None)
+        print_message(f"this job is not listed, or its state is not updated: {error}")

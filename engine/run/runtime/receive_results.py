@@ -1,7 +1,6 @@
-"""Receives the records that subtasks send while their job runs, when they are asked for.
+"""Receive the records that subtasks send while their job runs, as the reader requests them.
 
-Nothing is read before that: what a subtask has sent waits in its connection, and when that is full, the
-subtask waits.
+Nothing is read ahead: sent records wait in the subtask's connection; when that is full, the subtask waits.
 
 Source: org.apache.flink.streaming.api.operators.collect.CollectResultFetcher.
 """
@@ -43,10 +42,10 @@ from penstock.operators.connectors.recover_sinks import needs_commit
 from penstock.operators.task.report import ATTEMPT_EDGE, BLOCK_HEADER, NO_EDGE, ResultsAddress
 
 SILENT_SECONDS = 5.0
-"""If the subtask whose turn it is gives nothing for so long, the records of others are taken."""
+"""If the subtask whose turn it is sends nothing for this time, the records of others are taken."""
 
 _READ_OF_ANOTHER_ATTEMPT = (
-    "a subtask ran again after some of its records had been read, and may have given other ones to sinks"
+    "a subtask ran again after some of its records had been read, and may have written other ones to sinks"
 )
 
 _CHUNK_BYTES = 1 << 20
@@ -55,11 +54,11 @@ _MOMENT_SECONDS = 0.05
 
 
 class ResultReceiver:
-    """A socket that subtasks connect to; not for several threads, except `wake` and `close`.
+    """A socket that subtasks connect to; not thread-safe, except `wake` and `close`.
 
-    `subtasks` are read one after the other, so that the order of records does not depend on how busy the
-    machine is, unless one is silent for long. `decode` makes records of the block of an edge. Where a subtask
-    is run again, the records that its earlier attempt has delivered are left out.
+    `subtasks` are read one after the other, so that the order of records does not depend on the load of the
+    machine, unless one is silent for SILENT_SECONDS. `decode` turns the block of an edge into records. If a
+    subtask is run again, the records that its earlier attempt has delivered are left out.
     """
 
     def __init__(
@@ -77,18 +76,21 @@ class ResultReceiver:
         self._waker.setblocking(False)
         self._strangers: dict[socket.socket, _Stranger] = {}
         self._subtasks = {key: _Subtask() for key in subtasks}
-        self._waiting = deque(self._subtasks.values())  # those that have not ended
+        self._waiting = deque(self._subtasks.values())  # subtasks that have not ended
         self._silent_from = time.monotonic() + SILENT_SECONDS
         self._all_sent = self._closed = False
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port where it listens."""
+        """Host and port of the socket."""
         host, port = self._socket.getsockname()[:2]
         return str(host), int(port)
 
     def next_records(self) -> list[Any]:
-        """The records of the next block; none at the end, after `close`, and after `wake(all_sent=False)`."""
+        """Return the records of the next block.
+
+        An empty list at the end, after `close`, and after `wake(all_sent=False)`.
+        """
         while not self._closed and self._waiting:
             first = self._waiting[0]
             silent = self._is_silent()
@@ -114,23 +116,23 @@ class ResultReceiver:
         return []
 
     def pass_over(self) -> None:
-        """Once all have ended: take what a subtask that is run again sends, for a moment."""
+        """Discard for a moment the records of subtasks that are run again, after all subtasks have ended."""
         self._wait([], _MOMENT_SECONDS)
 
     def take_only(self, attempts: Mapping[tuple[int, int], str]) -> bool:
-        """Take nothing of other attempts of those subtasks any more; False if something was taken of them."""
+        """Accept only these attempts of the subtasks; return False if records of other attempts were read."""
         for key, attempt in attempts.items():
             self._subtasks[key].accepted = attempt
         return all(self._subtasks[key].attempts <= {attempt} for key, attempt in attempts.items())
 
     def wake(self, *, all_sent: bool) -> None:
-        """The job has ended; unless all that was to be sent is sent, a reader gets nothing."""
+        """Wake the reader at the end of the job; unless all records are sent, it gets no further ones."""
         self._all_sent = all_sent
         with suppress(OSError):
             self._waker.send(b"+" if all_sent else b"-")
 
     def close(self) -> None:
-        """Take nothing more: subtasks that send fail."""
+        """Close all connections, so that subtasks that still send fail."""
         self._closed = True
         with suppress(OSError):
             self._waker.send(b"-")
@@ -140,7 +142,7 @@ class ResultReceiver:
                 opened.close()
 
     def _wait(self, wanted: "list[_Subtask]", seconds: float) -> bool:
-        """Wait for bytes of `wanted`, or for a connection; False where none will come."""
+        """Wait for bytes of `wanted`, or for a connection; False if none will come."""
         with selectors.DefaultSelector() as selector:
             try:
                 for source in (self._socket, self._woken, *self._strangers):
@@ -179,7 +181,7 @@ class ResultReceiver:
         now = time.monotonic()
         if now < self._silent_from:
             return False
-        if all(subtask.connection is None for subtask in self._waiting):  # Spark has started none
+        if all(subtask.connection is None for subtask in self._waiting):  # Spark has not started any
             self._silent_from = now + SILENT_SECONDS
             return False
         return True
@@ -195,7 +197,7 @@ class ResultReceiver:
     def _accept(self) -> None:
         try:
             connection, _ = self._socket.accept()
-        except OSError:  # it is gone already, or this process has no descriptor left
+        except OSError:  # the client has gone, or this process has no descriptor left
             time.sleep(0.01)
             return
         connection.setblocking(False)
@@ -208,7 +210,7 @@ class ResultReceiver:
         connection.close()
 
     def _greet(self, connection: socket.socket) -> None:
-        """Read on in the first line of a connection, which says whose records follow."""
+        """Read more of the first line of a connection, which names its subtask and attempt."""
         received = self._strangers[connection].received
         try:
             chunk = connection.recv(LONGEST_GREETING + 1 - len(received))
@@ -246,7 +248,7 @@ class ResultReceiver:
 
 
 class _Stranger:
-    """A connection that has not said yet who it is."""
+    """A connection that has not authenticated yet."""
 
     def __init__(self) -> None:
         self.until = time.monotonic() + AUTHENTICATION_SECONDS
@@ -254,20 +256,20 @@ class _Stranger:
 
 
 class _Subtask:
-    """The connection of one subtask, and what it has sent."""
+    """The connection of one subtask, and the bytes it has sent."""
 
     def __init__(self) -> None:
         self.connection: socket.socket | None = None
-        self.began = False  #: Spark has run it; it leaves out the subtasks of a DataFrame without rows
-        self.ended = False  #: all of its records are here; those of a further attempt are passed over
-        self.attempts = set[str]()  #: those of which records were delivered
-        self.accepted: str | None = None  #: the one that counts for Spark, once that is known
+        self.began = False  #: Spark has run it; Spark leaves out the subtasks of a DataFrame without rows
+        self.ended = False  #: all of its records are here; records of a further attempt are discarded
+        self.attempts = set[str]()  #: attempts of which records were delivered
+        self.accepted: str | None = None  #: the attempt that counts for Spark, once it is known
         self._attempt = ""
         self._received = bytearray()
-        self._taken = self._known = 0  # records that were delivered; those of them yet to come once more
+        self._taken = self._known = 0  # records delivered; of these, the number that will arrive once more
 
     def connect(self, connection: socket.socket, received: bytes, attempt: str) -> None:
-        """An attempt begins; one before it is over."""
+        """Begin an attempt, and end the one before it."""
         self.hang_up()
         self.connection, self._received, self._known = connection, bytearray(received), self._taken
         self._attempt = attempt
@@ -279,12 +281,12 @@ class _Subtask:
             self.connection = None
 
     def end(self) -> None:
-        """There are no further records."""
+        """Note that the subtask has no further records, and close its connection."""
         self.ended = True
         self.hang_up()
 
     def receive(self) -> None:
-        """Read what is there; a connection that ends too early is not one any more: another may come."""
+        """Read the bytes that have arrived; drop a connection that ended early: another one may follow."""
         assert self.connection is not None
         try:
             chunk = self.connection.recv(_CHUNK_BYTES)
@@ -301,7 +303,7 @@ class _Subtask:
             self._received.clear()
 
     def block(self) -> tuple[int, pa.Buffer] | None:
-        """The next block and its edge, if it is here as a whole."""
+        """Return the edge and payload of the next block; None if it has not arrived completely."""
         if len(self._received) < BLOCK_HEADER.size:
             return None
         edge, length = BLOCK_HEADER.unpack_from(self._received)
@@ -313,7 +315,7 @@ class _Subtask:
         return edge, payload
 
     def not_taken(self, records: list[Any]) -> list[Any]:
-        """The part of `records`, which come next, that no earlier attempt has delivered."""
+        """Return the part of the next `records` that no earlier attempt has delivered."""
         known = min(self._known, len(records))
         self._known -= known
         self._taken += len(records) - known
@@ -329,15 +331,16 @@ class _Subtask:
 # Source: org.apache.flink.streaming.api.operators.collect.{CollectResultIterator,CollectResultFetcher}.
 
 
-#: How long `close` waits for the job, which Spark ends as soon as it can.
+#: `close` waits up to this time until Spark has ended the job.
 _SECONDS_TO_END = 60.0
 
 
 class CollectedRecords:
-    """The records of a job's CollectSink, as an iterator; the job runs since it was made.
+    """An iterator over the records of a job's CollectSink; its construction starts the job.
 
-    What the job fails with is raised where the next record is asked for, and then it has none left. `close`
-    cancels the job, as does losing it. Raises JobCompileError when it is made, if the job cannot run.
+    If the job fails, its error is raised when the next record is requested, and the iterator is exhausted.
+    `close` cancels the job, as does dropping the last reference to the iterator. The constructor raises
+    JobCompileError if the job cannot run.
     """
 
     def __init__(self, job: Job, convert: Callable[[list[Any]], list[Any]]) -> None:
@@ -377,7 +380,7 @@ class CollectedRecords:
         return self._ready.pop()
 
     def close(self) -> None:
-        """Cancel the job unless it has ended, and wait for its end; there are no further records."""
+        """Cancel the job unless it has ended, wait for its end, and discard its remaining records."""
         self._ready = []
         open_collects.discard(self)
         if self._finalizer.detach() is not None:
@@ -385,16 +388,16 @@ class CollectedRecords:
             self._run.join()
 
 
-#: Those that were neither read to their end nor closed.
+#: Iterators that were neither read to their end nor closed.
 open_collects: weakref.WeakSet[CollectedRecords] = weakref.WeakSet()
 
 
-#: Those whose job has not ended. A thread that is still at work when the interpreter ends would abort it.
+#: Runs whose job has not ended. A thread that still works when the interpreter exits would abort it.
 _running: "set[_Run]" = set()
 
 
 class _Run:
-    """The job of one CollectedRecords; knows nothing of it, so that it can be lost while the job runs."""
+    """The job of one CollectedRecords; holds no reference to it, so that it can be dropped during the run."""
 
     def __init__(self, begun: BegunRun) -> None:
         self._begun, self.name = begun, begun.job.name
@@ -410,7 +413,7 @@ class _Run:
         )
 
     def start(self) -> None:
-        """Start the job; raises JobCompileError where it cannot be sent to Spark."""
+        """Start the job; raises JobCompileError if it cannot be sent to Spark."""
         _running.add(self)
         self._thread.start()
         self._begun.control.submitted.wait()
@@ -418,7 +421,7 @@ class _Run:
             raise self._error
 
     def next_records(self) -> list[Any] | None:
-        """Some records; None at the end. Raises what the job fails with."""
+        """Return the next records; None at the end. Raises the error with which the job fails."""
         records = self._receiver.next_records()
         if records:
             return records
@@ -429,14 +432,14 @@ class _Run:
         return None
 
     def cancel(self) -> None:
-        """Take nothing more, and cancel the job if it is still running."""
+        """Close the connections, and cancel the job if it is still running."""
         self._receiver.close()
         if self._thread.is_alive():
             with suppress(Exception):  # Spark itself has ended
                 self._begun.control.cancel()
 
     def lose(self) -> None:
-        """Cancel the job because nobody can read its records any more."""
+        """Cancel the job because its iterator is gone, so that its records can no longer be read."""
         if self._thread.is_alive() and len(self._begun.compiled.terminals) > 1:
             print_message(
                 f"job {self.name!r} is cancelled, and its sinks get nothing: the records of its "
@@ -470,7 +473,7 @@ class _Run:
             _running.discard(self)
 
     def _confirm(self, rows: Rows) -> None:
-        """LostResultsError if records were read of another attempt of a subtask than the sinks get."""
+        """Raise LostResultsError if reader and sinks got records of different attempts of a subtask."""
         attempts = {
             (vertex, subtask): payload.to_pybytes().decode()
             for edge, subtask, vertex, payload in rows
@@ -484,7 +487,7 @@ class _Run:
 
 @contextmanager
 def collects_closed_at_end() -> Iterator[None]:
-    """Closes what a script has left open: cancels its jobs."""
+    """Close the iterators that a script has left open at the end of the block, which cancels their jobs."""
     try:
         yield
     finally:
@@ -495,5 +498,5 @@ def collects_closed_at_end() -> Iterator[None]:
 def _close_open_collects() -> None:
     for collect in list(open_collects):
         collect.close()
-    for run in list(_running):  # whose reader is lost
+    for run in list(_running):  # whose iterator is gone
         run.join()

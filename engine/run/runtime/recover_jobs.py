@@ -1,6 +1,6 @@
-"""Jobs of a script whose finished data sets are kept, and those that go on with what is kept.
+"""Save the finished data sets of a script's jobs, and resume jobs from saved data sets.
 
-Jobs of a script are told apart by their order: the first that is submitted has number 0.
+Jobs of a script are identified by their order: the first one submitted has number 0.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from penstock.operators.task.keep_rows import KEPT, KeptFile, Rows, keep_rows, r
 from penstock.plans.errors import InputError
 from penstock.plans.installation import own_version
 
-# Runs a job vertex by vertex: each one's output is kept in files, which the next one reads.
+# A job runs vertex by vertex: the output of each is saved in files, which the next one reads.
 
 
-def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
-    """The vertices whose output is kept, and their ids: those that others read whole.
+def vertices_to_save(compiled: CompiledJob) -> dict[int, str]:
+    """Return the ids, by vertex, of the vertices whose output is saved: others read it as a whole.
 
-    A vertex with a sink that is committed is not kept: its rows belong to the run that has staged them. Nor
-    are vertices after one that is not kept: a resumed run would go on with what that has put out before, and
-    its sink would get what it puts out now.
+    A vertex with a sink that is committed is not saved: its rows belong to the run that has staged them. Nor
+    are vertices after one that is not saved: a resumed run would read the earlier output of that vertex,
+    while its sink would get the new output.
     """
     read = {gate.edge for vertex in compiled.vertices for gate in vertex.chain.gates}
     committed = {terminal.node for terminal in compiled.terminals if needs_commit(terminal.sink)}
-    kept: dict[int, str] = {}
+    saved: dict[int, str] = {}
     for vertex in compiled.vertices:
         if (
             any(output.edge in read for output in vertex.chain.outputs)
@@ -46,25 +46,28 @@ def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
                 for output in vertex.chain.outputs
             )
             and not any(operator.node in committed for operator in vertex.chain.operators)
-            and kept.keys() >= set(vertex.producers)
+            and saved.keys() >= set(vertex.producers)
         ):
-            kept[vertex.chain.vertex] = vertex.vertex_id
-    return kept
+            saved[vertex.chain.vertex] = vertex.vertex_id
+    return saved
 
 
 def finished_vertices(job: KeptJob, compiled: CompiledJob) -> frozenset[int]:
-    """The vertices of which `job` has everything, and all before them, whose readers get nothing else."""
-    kept = vertices_to_keep(compiled)
+    """Return the vertices of which `job` holds the complete output, as of all vertices before them.
+
+    Readers of such a vertex read nothing but saved output.
+    """
+    saved = vertices_to_save(compiled)
     finished = set[int]()
     for vertex in compiled.vertices:
         key = vertex.chain.vertex
-        if key in kept and finished.issuperset(vertex.producers) and job.files_of(kept[key]) is not None:
+        if key in saved and finished.issuperset(vertex.producers) and job.files_of(saved[key]) is not None:
             finished.add(key)
     return frozenset(finished)
 
 
-class KeptVertices:
-    """The vertices of a job that are run and kept, or were kept by an earlier run.
+class SavedVertices:
+    """The vertices of a job whose output this run saves, or an earlier run has saved.
 
     `begin` is called once, when all vertices can be sent to Spark, before the first one runs.
     """
@@ -74,7 +77,7 @@ class KeptVertices:
     ) -> None:
         self._spark, self._job = spark, job
         self.begin = begin
-        self._ids = vertices_to_keep(compiled)
+        self._ids = vertices_to_save(compiled)
         self._finished = finished_vertices(job, compiled)
 
     def __contains__(self, vertex: int) -> bool:
@@ -87,16 +90,16 @@ class KeptVertices:
         function: Rows,
         schema: StructType,
     ) -> DataFrame:
-        """What a vertex puts out, read from files; if these are not complete, it is run now.
+        """Return the output of a vertex, read from files; if they are incomplete, the vertex runs first.
 
-        `input_of`: its input; `function`: for mapInArrow, gives rows of `schema`.
+        `input_of` returns the input of a vertex; `function` goes to mapInArrow, and yields rows of `schema`.
         """
         vertex_id = self._ids[vertex.chain.vertex]
         files = self._job.files_of(vertex_id) if vertex.chain.vertex in self._finished else None
         if files is None:
             if self._job.is_of_others(vertex_id):
                 print_message(
-                    f"{vertex.chain.name!r} runs again: what it put out was kept with another state folder"
+                    f"{vertex.chain.name!r} runs again: its output was saved with another state folder"
                 )
             folder = self._job.begin_vertex(vertex_id)
             written = input_of(vertex).mapInArrow(keep_rows(function, folder), from_arrow_schema(KEPT))
@@ -106,14 +109,14 @@ class KeptVertices:
         return self._spark.range(0, len(files), 1, max(1, len(files))).mapInArrow(read, schema)
 
 
-# Identifies a plan by what kept data sets depend on, to find those of an earlier run.
+# The identity of a plan: everything that saved data sets depend on, to find those of an earlier run.
 
 
 _MOST_NAMED = 10
 
 
 def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
-    """The identity of a plan as JSON: for each vertex id its operators by id, its parallelism and inputs."""
+    """Return as JSON the identity of a plan, by vertex id its operators by id, its parallelism and inputs."""
     sizes = {row["vertex"]: row for row in tables["execution_job_vertices"].to_pylist()}
     ids = {row["vertex"]: row["vertex_id"] for row in tables["job_vertices"].to_pylist()}
     vertices: dict[str, Any] = {}
@@ -143,7 +146,7 @@ def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dic
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The changes between two plans, in words; none if data sets of one serve the other."""
+    """Describe the changes between two plans; none if data sets of one can be used by the other."""
     changes = [
         f"{setting} was {before[setting]!r}, is {now[setting]!r}"
         for setting in ("penstock", "job", "mode")
@@ -163,7 +166,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _operators(plan: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """Name and vertex of each operator, by its id."""
+    """Return the name and vertex of each operator, by its id."""
     return {
         key: (name, vertex)
         for vertex in plan["vertices"].values()
@@ -172,7 +175,7 @@ def _operators(plan: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """How the vertices of one operator differ."""
+    """Describe the differences between the two vertices of one operator."""
     changes = []
     if before["parallelism"] != now["parallelism"]:
         changes.append(
@@ -187,73 +190,76 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class RecoveredJob:
-    """A job of a script that keeps what it has finished."""
+    """A job of a script whose finished data sets are saved."""
 
     script: KeptScript
     number: int
     name: str
-    kept: KeptJob
-    done_before: bool  #: by an earlier run of the script
-    resumed: str | None  #: the id of the job that the script goes on with
+    saved: KeptJob
+    done_before: bool  #: an earlier run of the script has finished it
+    resumed: str | None  #: the id of the job that the script resumes
 
     def finished(self) -> None:
-        """The job has finished; nothing of it is kept any more."""
+        """Note that the job has finished, and remove its saved data sets."""
         try:
             self.script.note_done(self.number, self.name)
-            self.kept.remove()
+            self.saved.remove()
         except OSError as error:
-            print_message(f"job {self.name!r} has finished, but {self.script.folder} cannot say so: {error}")
+            print_message(
+                f"job {self.name!r} has finished, but {self.script.folder} cannot record this: {error}"
+            )
 
 
 class ScriptRecovery:
-    """The jobs of one run of a script; `resumed`: the id of the job that it goes on with."""
+    """The jobs of one run of a script; `resumed` is the id of the job that it resumes."""
 
     def __init__(self, script: KeptScript, resumed: str | None = None) -> None:
         self.script, self.resumed = script, resumed
         self._next = 0
 
     def begin(self, job: Job, tables: Mapping[str, pa.Table], job_id: str) -> RecoveredJob:
-        """The next job, which is about to run as `job_id` and was planned as `tables`.
+        """Begin the next job, planned as `tables`, under the id `job_id`.
 
-        InputError where an earlier run of the script had another job there, and kept something of it.
+        Raises InputError if an earlier run of the script has saved data sets of another job of this number.
         """
         number, self._next = self._next, self._next + 1
-        kept, done = self.script.job(number), self.script.name_of_done(number)
+        saved, done = self.script.job(number), self.script.name_of_done(number)
         plan = identify_plan(job.name, job.batch, tables)
         if done is None:
-            earlier = kept.plan()
+            earlier = saved.plan()
             changes = [] if earlier is None else differences(earlier, plan)
         else:
             changes = [] if done == job.name else [f"it was {done!r}"]
         if changes:
             raise InputError(
-                f"job {job.name!r} (number {number + 1} of the script) is not the one that was kept:\n  "
+                f"job {job.name!r} (number {number + 1} of the script) is not the job that was saved:\n  "
                 + "\n  ".join(changes),
                 "run the script as it was, or without --resume from the start",
             )
         if done is None:
-            kept.begin(plan, job_id)
-        return RecoveredJob(self.script, number, job.name, kept, done is not None, self.resumed)
+            saved.begin(plan, job_id)
+        return RecoveredJob(self.script, number, job.name, saved, done is not None, self.resumed)
 
 
-class _InUse:
-    """The kept data sets of the script that this process runs."""
+class _CurrentRecovery:
+    """The saved data sets of the script that this process runs."""
 
     recovery: ScriptRecovery | None = None
 
 
 def recovered_job(job: Job, tables: Mapping[str, pa.Table], job_id: str) -> RecoveredJob | None:
-    """What is kept of a job that is about to run; None where nothing is to be."""
-    return None if _InUse.recovery is None else _InUse.recovery.begin(job, tables, job_id)
+    """Return the saved data sets of a job that is about to run; None if the script does not save any."""
+    recovery = _CurrentRecovery.recovery
+    return None if recovery is None else recovery.begin(job, tables, job_id)
 
 
 @contextmanager
 def use_recovery(recovery: ScriptRecovery | None) -> Iterator[None]:
-    """Jobs that run inside keep what they have finished, until they or the script have ended well."""
+    """Save the finished data sets of jobs inside the block, until the job or the script has succeeded."""
     if recovery is None:
         yield
         return
-    _InUse.recovery = recovery
+    _CurrentRecovery.recovery = recovery
     try:
         yield
     except BaseException as error:
@@ -263,7 +269,7 @@ def use_recovery(recovery: ScriptRecovery | None) -> Iterator[None]:
         recovery.script.remove()
         raise
     finally:
-        _InUse.recovery = None
+        _CurrentRecovery.recovery = None
     recovery.script.remove()
 
 
@@ -271,6 +277,6 @@ def _print_saved_vertices(script: KeptScript) -> None:
     with suppress(OSError):
         ids = [job_id for _, job in script.jobs() for job_id in job.ids()[-1:]]
         if ids:
-            print_message(f"what is finished is kept: penstock run --resume {ids[-1]} goes on from there")
+            print_message(f"finished data sets are saved: `penstock run --resume {ids[-1]}` resumes the job")
         else:
             script.remove()

@@ -1,4 +1,4 @@
-"""A run while it lasts, what stops it, and who is told of its begin and end."""
+"""The state of a run while it lasts, its cancellation, and the listeners of its begin and end."""
 
 import threading
 import uuid
@@ -18,27 +18,27 @@ _FINAL_STATES = ("FINISHED", "CANCELED", "FAILED")
 
 @dataclass
 class RunControl:
-    """A run while it lasts: its id, its state, and whether it was asked to stop."""
+    """The id and state of a run while it lasts, and whether its cancellation was requested."""
 
     job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     cancel_requested: threading.Event = field(default_factory=threading.Event)
     submitted: threading.Event = field(default_factory=threading.Event)  #: it is with Spark's scheduler
     state: str = "CREATED"  #: JobStatus
     monitor: JobMonitor | None = None  #: while Spark runs it
-    recovered: RecoveredJob | None = None  #: what is kept of it
+    recovered: RecoveredJob | None = None  #: its saved data sets
     on_end: "list[Callable[[JobResult], None]]" = field(default_factory=list)
-    spark: SparkSession | None = None  #: what it runs in, once it is begun
+    spark: SparkSession | None = None  #: the session that it runs in, once it has begun
 
     def cancel(self) -> None:
         """Stop the run; it ends as CANCELED."""
         self.cancel_requested.set()
         if self.spark is not None:
-            # jobs of the run that Spark does not know yet are not to start either
+            # jobs of the run that are not submitted to Spark yet must not start either
             cancel_group_and_future_jobs(self.spark, self.job_id, lambda: self.state in _FINAL_STATES)
 
 
 def ended(control: RunControl, result: JobResult, error: BaseException | None = None) -> None:
-    """Say how the run has ended: in its result, to those who query it, and in the list of jobs."""
+    """Record the end of a run in its result, in `control`, and in the list of jobs (`on_end`)."""
     cancelled = isinstance(error, JobCancelledError | KeyboardInterrupt)
     result.state = "FINISHED" if error is None else "CANCELED" if cancelled else "FAILED"
     result.failure = None if error is None else redact(str(error))
@@ -51,5 +51,5 @@ def ended(control: RunControl, result: JobResult, error: BaseException | None = 
 #: Called with every run when it is planned and compiled, before Spark starts.
 submit_listeners: list[Callable[[JobResult, RunControl], None]] = []
 
-#: Called with every run when it has ended: `penstock run` puts what shows and records runs here.
+#: Called with every run when it has ended: `penstock run` adds the functions that print and record runs.
 run_listeners: list[Callable[[JobResult], None]] = []

@@ -1,4 +1,4 @@
-"""What a run needs: a session, files on the workers, and a display of its progress."""
+"""The session of a run, its files on the workers, and a display of its progress."""
 
 import hashlib
 import shutil
@@ -38,16 +38,16 @@ from penstock.operators.task.python_dependencies import (
 )
 from penstock.plans.printable import printable
 
-# Sends Python files, packages and archives of a job to Spark's workers.
+# Python files, packages and archives of a job on their way to Spark's workers.
 #
 # Source: org.apache.flink.python.util.PythonDependencyUtils.
 
 
 def ship_python(spark: SparkSession, job: Job) -> PythonDependencies:
-    """Send what the functions of `job` need, and make its modules known to this process too.
+    """Send the files that the functions of `job` need, and put its modules on the path of this process too.
 
-    JobCompileError names a file that does not exist, is no archive, or may not be put where it is wanted, and
-    requirements that pip cannot install.
+    Raises JobCompileError for a file that does not exist, is not an archive, or whose target is not allowed,
+    and for requirements that pip cannot install.
     """
     modules = [_module(spark, file, number) for number, file in enumerate(job.python_files)]
     if job.requirements is not None:
@@ -87,7 +87,7 @@ def _archive(spark: SparkSession, location: str, folder: str | None) -> ShippedF
         return _shipped(spark, location, name, target, is_archive=True)
     path = _local(location, "python archive")
     if path.is_dir() or not (tarfile.is_tarfile(path) if is_tar(path.name) else zipfile.is_zipfile(path)):
-        kind = "a folder" if path.is_dir() else f"no {'tar' if is_tar(path.name) else 'zip'} file"
+        kind = "a folder" if path.is_dir() else f"not a {'tar' if is_tar(path.name) else 'zip'} file"
         raise JobCompileError(
             f"python archive {location} is {kind}; archives are .zip, .jar, .whl, .tar, .tar.gz or .tgz files"
         )
@@ -111,7 +111,7 @@ def _shipped(
     if isinstance(file, str):
         send_file(spark, file)
         return ShippedFile(name, name, folder, is_archive)
-    # Spark sends one file for each name, once: the name tells the content, so it is right for every job
+    # Spark sends each name once: the name holds a digest of the content, so it is right for every job
     with file.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()[:32]
     named = _folder_of_sent() / f"{digest}-{name}"
@@ -147,12 +147,13 @@ def _installed(requirements: str, packages: str | None) -> Path:
 
 
 def run_session(slots: int, dataframes: Sequence[DataFrame] = ()) -> SparkSession:
-    """The session that jobs run in: that of the DataFrames they read, the process's own, else a new one as
-    `use_session_settings` says.
+    """Return the session that jobs run in: the session of the DataFrames they read, else the connected
+    session of `use_session_settings`, else the process's own session or a new one.
 
-    Outside of its blocks a new one is as the configuration directory says, and the process's own as it is.
-    A new one on a cluster asks for executors (TaskManagers) with as many cores as the plan has slots: on
-    spark:// by spark.cores.max, on yarn and k8s by spark.executor.instances, unless these are set.
+    The last two get the settings of `use_session_settings`. Outside of its blocks, the process's own session
+    is used unchanged, and a new one gets the settings of the configuration directory. A new session on a
+    cluster requests executors (TaskManagers) with as many cores as the plan has slots: on spark:// by
+    spark.cores.max, on yarn and k8s by spark.executor.instances, unless these are set.
     """
     if dataframes:
         return use_this_python(dataframes[0].sparkSession)
@@ -165,18 +166,19 @@ def run_session(slots: int, dataframes: Sequence[DataFrame] = ()) -> SparkSessio
     settings = _settings or SessionSettings(conf=find_configuration().spark if is_new else {})
     conf = dict(settings.conf)
     master = settings.master or conf.get("spark.master", "")
-    each = int(conf.get(EXECUTOR_CORES) or 1)
+    executor_cores = int(conf.get(EXECUTOR_CORES) or 1)
+    executors = -(-slots // executor_cores)
     if is_new and master.startswith("spark://"):
-        conf.setdefault("spark.cores.max", str(-(-slots // each) * each))
+        conf.setdefault("spark.cores.max", str(executors * executor_cores))
     elif is_new and master.startswith(("yarn", "k8s://")):
-        conf.setdefault("spark.executor.instances", str(-(-slots // each)))
+        conf.setdefault("spark.executor.instances", str(executors))
     return any_session(master=settings.master, conf=conf)
 
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """What a session is started with: a Spark master (None: local[*]) and Spark settings; or a session that
-    runs, with which this process is connected.
+    """A Spark master (None: local[*]) and Spark settings to start a session with, or the running session
+    that this process is connected to.
     """
 
     master: str | None = None
@@ -188,7 +190,7 @@ _settings: SessionSettings | None = None
 
 
 def session_of_runs() -> Session | None:
-    """The session that jobs run in, if they do not start a Spark of their own."""
+    """Return the session that jobs run in; None if they start Spark themselves."""
     return None if _settings is None else _settings.session
 
 
@@ -196,7 +198,7 @@ def session_of_runs() -> Session | None:
 def use_session_settings(
     master: str | None, conf: Mapping[str, str], session: Session | None = None
 ) -> Iterator[None]:
-    """Jobs that run inside the block run on `master`, or in `session`."""
+    """Run the jobs inside the block on `master`, or in `session`."""
     global _settings  # noqa: PLW0603 scripts start jobs through an environment
     before, _settings = _settings, SessionSettings(master, conf, session)
     try:
@@ -206,7 +208,7 @@ def use_session_settings(
 
 
 def cached_files_on_spark(spark: SparkSession, files: Mapping[str, CachedFile]) -> dict[str, str]:
-    """Send the files of the distributed cache to the workers; name to the file's name among Spark's."""
+    """Send the files of the distributed cache to the workers; return each file's name among Spark's files."""
     sent = {}
     for name, file in files.items():
         path = Path(file.path.removeprefix("file://"))

@@ -1,6 +1,6 @@
-"""Runs a job on Spark: plan, settle what earlier runs have left, compile, one Spark job, commit of its sinks.
+"""Run a job on Spark: plan it, finish or undo earlier runs, compile it, run one Spark job, commit its sinks.
 
-Source: org.apache.flink.runtime.dispatcher.Dispatcher and jobmaster.JobMaster, for the order of things.
+Source: org.apache.flink.runtime.dispatcher.Dispatcher and jobmaster.JobMaster, for the order of these steps.
 """
 
 import hashlib
@@ -77,7 +77,7 @@ from penstock.operators.connectors.source import Source
 from penstock.operators.files.filesystem import identify_files
 from penstock.operators.task.report import ResultsAddress
 
-# A run waits for the slots that its plan wants, and has them to itself while it lasts.
+# A run waits for the slots that its plan requires, and holds them until it ends.
 #
 # Source: org.apache.flink.runtime.jobmaster.slotpool.DeclarativeSlotPoolBridge.
 
@@ -97,12 +97,12 @@ def _slots_of_run(
     job_id: str,
     cancel_requested: threading.Event,
 ) -> Iterator[None]:
-    """Inside the block `job` has its slots.
+    """Hold the slots of `job` inside the block.
 
-    In a session they are shared with other clients' jobs, first come, first served. On a cluster of its own
-    the job starts once these have registered. A local Spark has no slots: it runs the subtasks of a job
-    that is wider than it has cores one after the other. Over Spark Connect nothing is known of slots.
-    Raises NoResourceAvailableError after
+    The slots of a session are shared with other clients' jobs, first come, first served. A cluster that the
+    job has to itself starts the job once its slots have registered. A local Spark has no slots: if a job has
+    more subtasks than Spark has cores, they run one after the other. The slots of a server of Spark Connect
+    are unknown, so the job does not wait for them. Raises NoResourceAvailableError after
     slot.request.timeout, and JobCancelledError.
     """
     session = session_of_runs()
@@ -144,7 +144,7 @@ def _slots_of_run(
 
 
 def slot_request_timeout(config: Mapping[str, str]) -> float:
-    """Seconds that a job waits for its slots."""
+    """Return the seconds that a job waits for its slots, from option slot.request.timeout."""
     text = config.get(SLOT_REQUEST_TIMEOUT.key)
     milliseconds = SLOT_REQUEST_TIMEOUT.default if text is None else SLOT_REQUEST_TIMEOUT.parse(text)
     return float(milliseconds) / 1000
@@ -156,7 +156,7 @@ def _wait(
     timeout_seconds: float,
     cancel_requested: threading.Event,
 ) -> None:
-    """Wait until `look` says that the slots are there; the time starts again when the queue moves."""
+    """Wait until `look` reports that all slots are held; the timeout restarts when the queue moves."""
     since, shortest = time.monotonic(), None
     with show_waiting(request) as show:
         while True:
@@ -190,23 +190,23 @@ def _look_at_cluster(spark: SparkSession, request: SlotRequest) -> tuple[bool, S
     context = spark.sparkContext
     managers, slots = registered_slots(context)
     conf = context.getConf()
-    each = int(conf.get("spark.executor.cores") or 0)
-    asked = int(conf.get("spark.cores.max") or request.slots)
-    designated = -(-asked // each) if each else max(managers, 1)
-    wanted = min(request.slots, asked)
+    slots_per_manager = int(conf.get("spark.executor.cores") or 0)
+    most_slots = int(conf.get("spark.cores.max") or request.slots)
+    designated = -(-most_slots // slots_per_manager) if slots_per_manager else max(managers, 1)
+    wanted = min(request.slots, most_slots)
     return slots >= wanted, Supply(f"the cluster {context.master}", designated, managers, slots, slots), 0
 
 
-# Tells a job that is run again from another one.
+# Fingerprints, which identify a job that is run again.
 
 
 def job_fingerprint(job: Job) -> str:
-    """What makes a run a repetition of another: the same text, which is otherwise another one.
+    """Return a SHA-256 of the job and its input; a random text if one of its parts is unknown.
 
-    That is a SHA-256 over the job's name, operators and parameters, script and arguments of this process, the
-    user's modules that it has imported, the files that are sent along, how many jobs of that name it has
-    published before, where its sinks write, the values that its functions hold, and what its sources say of
-    the records that they read. Where one of these cannot be told, it is like no other.
+    Two runs with the same fingerprint repeat each other. It covers the job's name, operators and parameters,
+    script and arguments of this process, the user's modules that it has imported, the files that are sent
+    along, the number of jobs of that name that it has published before, the folders of its sinks, the values
+    that its functions hold, and the fingerprints of its sources (the records that they would read).
     """
     try:
         known = [
@@ -253,7 +253,7 @@ def _script() -> str | None:
 
 
 def _modules() -> Iterator[list[str]]:
-    """The modules of the user's that are imported, and a digest of each."""
+    """Yield the name and digest of each imported module that is the user's own."""
     for name, module in sorted(sys.modules.copy().items()):
         file = getattr(module, "__file__", None)
         if name != "__main__" and isinstance(file, str) and not is_installed(file):
@@ -270,7 +270,7 @@ def _content(module: ModuleType, file: str) -> bytes:
 
 
 def _files_sent(job: Job) -> list[str]:
-    """Digests of the files that are sent along with a job."""
+    """Return digests of the files that are sent along with a job."""
     archives = [path for path, _ in job.archives]
     cached = [file.path for _, file in sorted(job.cached_files.items())]
     paths = [*job.python_files, *archives, *cached, *filter(None, (job.requirements, job.requirements_cache))]
@@ -292,7 +292,7 @@ class BegunRun:
     spark: SparkSession
     compiled: CompiledJob
     opened: OpenRun
-    repeated: JournalRun | None  #: an earlier run that has committed what this one would
+    repeated: JournalRun | None  #: an earlier run that has committed the output that this one would commit
     result: JobResult
     backoff: Backoff
 
@@ -300,12 +300,12 @@ class BegunRun:
 def run_job(job: Job, control: RunControl | None = None) -> JobResult:
     """Run `job` to its end, and commit its sinks.
 
-    Where the driver of an earlier run of the same job over the same input was killed within its commit, that
-    commit is finished, and this run commits nothing: it is not run, unless records are collected.
+    If the driver of an earlier run of the same job over the same input was killed within its commit, that
+    commit is finished, and this run commits nothing: it does not run at all, unless records are collected.
 
-    Raises JobCompileError, JobExecutionError (which names operator, subtask and record where a user's
-    function raised) and JobCancelledError; then nothing is committed. CommitError says what of the commit is
-    done. However it ends, the run is handed to those who listen (`run_listeners`).
+    Raises JobCompileError, JobExecutionError (which names operator, subtask and record if a user's function
+    raised) and JobCancelledError; in these cases nothing is committed. A CommitError lists the parts of the
+    commit that are done. In every case, `run_listeners` are called with the result.
     """
     begun = begin_job(job, control or RunControl())
     if isinstance(begun, JobResult):
@@ -315,9 +315,10 @@ def run_job(job: Job, control: RunControl | None = None) -> JobResult:
 
 
 def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
-    """Plan and compile `job`, start Spark, and open the run; the result of a job that is not run again.
+    """Plan and compile `job`, start Spark, and open the run; pass the BegunRun to `end_job`.
 
-    Raises JobCompileError. What is begun is to be handed to `end_job`.
+    Return a JobResult if an earlier run has done the job, which then does not run again.
+    Raises JobCompileError.
     """
     remember_secrets(job.config)
     acknowledge_runs()
@@ -333,7 +334,7 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
         return result
     if recovered is not None and recovered.done_before and not collects:
         published_jobs[job.name] += any(needs_commit(sink.sink) for sink in following.sinks)
-        return job_done_before(job, control, tables, "the run that is resumed has finished it")
+        return job_done_before(job, control, tables, "the resumed run has finished it")
     compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
     result = JobResult(
         control.job_id,
@@ -368,10 +369,10 @@ def end_job(
     confirm: Callable[[Rows], None] = lambda rows: None,
     on_change: Callable[[JobMonitor], None] = lambda monitor: None,
 ) -> JobResult:
-    """Run what is begun to its end, as `run_job` says.
+    """Run `begun` to its end: run it on Spark, commit or undo its sinks, call the listeners. See `run_job`.
 
-    With `results`, its records are not collected, but sent to `address` while the job runs; `confirm` raises,
-    before the commit, if what was read there does not belong to what the sinks get.
+    With `results`, records are not collected, but sent to `address` while the job runs. `confirm` is called
+    before the commit; it raises if the records read at `address` do not match the output of the sinks.
     """
     job, control, compiled, result = begun.job, begun.control, begun.compiled, begun.result
     try:
@@ -411,15 +412,15 @@ def end_job(
             undo_run(begun.opened)
         except Exception as undo_error:
             print_message(
-                f"job {job.name!r}: what it staged is not removed ({undo_error}); "
-                "`penstock recover` removes it"
+                f"job {job.name!r}: its staged files are not removed ({undo_error}); "
+                "`penstock recover` removes them"
             )
         ended(control, result, error)
         for listener in run_listeners:
             try:
                 listener(result)
-            except Exception as unheard:  # the job's own failure is what counts
-                print_message(f"job {job.name!r}: how it ended is not noted: {unheard}")
+            except Exception as listener_error:  # the job's own failure is raised
+                print_message(f"job {job.name!r}: its end is not recorded: {listener_error}")
         raise
     ended(control, result)
     if control.recovered is not None:
@@ -432,23 +433,23 @@ def end_job(
 
 
 def required_slots(tables: Mapping[str, pa.Table]) -> int:
-    """How many slots a job needs: those of all its slot sharing groups."""
+    """Return the number of slots that a job needs, the sum over its slot sharing groups."""
     return sum(tables["required_slots"]["slots"].to_pylist())
 
 
 def _parallelism(limited: CompiledJob, compiled: CompiledJob, control: RunControl) -> dict[int, int]:
-    """The parallelism of each vertex that runs: all but those of `limited` whose results are kept."""
+    """Return the parallelism of each vertex that runs; vertices of `limited` with saved output do not."""
     recovered = control.recovered
-    kept = frozenset[int]() if recovered is None else finished_vertices(recovered.kept, limited)
+    saved = frozenset[int]() if recovered is None else finished_vertices(recovered.saved, limited)
     return {
         vertex.chain.vertex: vertex.chain.parallelism
         for vertex in compiled.vertices
-        if vertex.chain.vertex not in kept
+        if vertex.chain.vertex not in saved
     }
 
 
 def collect_job(job: Job, sink: Transformation) -> Iterator[Any]:
-    """Run `job` and give the records that its `sink`, a CollectSink among its transformations, took."""
+    """Run `job`, and return the records that reached `sink`, a CollectSink among its transformations."""
     return iter(run_job(job).collected[sink.created])
 
 
@@ -460,7 +461,7 @@ def _is_done(control: RunControl) -> bool:
 
 
 def job_done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], why: str) -> JobResult:
-    """The result of a job that an earlier run has done: no vertex has run."""
+    """Return the result, without any vertex, of a job that an earlier run has done; print `why`."""
     print_message(f"job {job.name!r} is not run again: {why}")
     nothing = CompiledJob((), ())
     result = JobResult(
@@ -487,18 +488,20 @@ def job_done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], 
 
 
 def committed_before(repeated: JournalRun) -> str:
-    """Why a job is not run again whose earlier run had committed, and was killed before it could say so."""
+    """Return the reason not to run a job again whose earlier run was killed after its commit, before it
+    could report the commit.
+    """
     return (
         f"its run {repeated.short_id} of {datetime.fromtimestamp(repeated.started_at):%Y-%m-%d %H:%M:%S} is "
-        "committed, and ended before it could say so; the next run is a new one"
+        "committed, and ended before it could report this; the next run is a new one"
     )
 
 
-# A job that is about to run, as earlier runs of it are compared with it.
+# The identity of a run that is about to begin, for the comparison with earlier runs.
 
 
 def next_run(job: Job) -> NextRun:
-    """The run that is about to begin, as earlier runs are compared with it."""
+    """Return name, fingerprint, sinks and storage options of the run of `job` that is about to begin."""
     sinks = [
         JobSink(transformation.name, transformation.operator, transformation.output_type)
         for transformation in job.transformations

@@ -1,4 +1,4 @@
-"""Runs a compiled job on Spark: as one Spark job, or vertex by vertex where what they finish is kept."""
+"""Run a compiled job as one Spark job, or vertex by vertex if finished data sets are saved."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from penstock.engine.run.runtime.errors import (
 )
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
 from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor
-from penstock.engine.run.runtime.recover_jobs import KeptVertices
+from penstock.engine.run.runtime.recover_jobs import SavedVertices
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_environment import cached_files_on_spark, ship_python
 from penstock.engine.run.runtime.run_settings import print_once, spark_settings_for_runs, task_settings
@@ -45,7 +45,7 @@ from penstock.operators.task.report import ResultsAddress
 from penstock.plans.frames.spark_schemas import has_ended
 from penstock.plans.vocabulary import ExecutionState
 
-# What subtasks send to the driver: lines to print, records, and what sinks commit.
+# Rows that subtasks send to the driver: lines to print, records, and committables of sinks.
 
 
 #: (edge, channel, sequence, payload)
@@ -53,12 +53,12 @@ Rows = list[tuple[int, int, int, pa.Buffer]]
 
 
 def _terminal_rows(table: pa.Table) -> Rows:
-    """The rows of `table`, each sink's in order."""
+    """Return the rows of `table`, sorted by edge, channel and sequence, which is the order of each sink."""
     return sorted(_rows(table), key=lambda row: row[:3])
 
 
 def deliver(rows: Rows, terminals: tuple[Terminal, ...]) -> dict[int, list[Any]]:
-    """Print and collect what came to the driver; gives the collected records by `Transformation.created`."""
+    """Print the lines in `rows`, and return the collected records by `Transformation.created`."""
     collected: dict[int, list[Any]] = {}
     for terminal in terminals:
         mine = [payload for edge, _, _, payload in rows if edge == terminal.edge]
@@ -76,7 +76,7 @@ def deliver(rows: Rows, terminals: tuple[Terminal, ...]) -> dict[int, list[Any]]
 
 
 def committables(rows: Rows, terminals: tuple[Terminal, ...]) -> list[list[Committable]]:
-    """What writers have prepared for the commit, for each sink that is committed."""
+    """Return the committables of the writers, one list for each sink that is committed."""
     return [
         [
             committable
@@ -90,7 +90,7 @@ def committables(rows: Rows, terminals: tuple[Terminal, ...]) -> list[list[Commi
 
 
 def records(payload: Any, type_info: TypeInformation | None) -> list[Any]:
-    """The records of a block."""
+    """Return the records of a block."""
     block = decode(payload, type_info)
     if block.values is not None:
         return block.values
@@ -106,27 +106,27 @@ def _rows(table: pa.Table) -> Iterator[tuple[int, int, int, pa.Buffer]]:
             yield edge, channel, sequence, payloads[row].as_buffer()
 
 
-# Sends the records of `execute_and_collect` to the driver while the job runs.
+# Records of `execute_and_collect` on their way to the driver while the job runs.
 #
-# Flink's collect sink is one subtask that all subtasks before it write to. On Spark that exchange would be
-# a barrier: the first record would come once the last one is made. In STREAMING mode the driver is this
-# subtask instead, and reads from those before it directly.
+# Flink's collect sink is one subtask that all upstream subtasks write to. On Spark that exchange would be
+# a barrier: the first record would arrive once the last one is made. In STREAMING mode the driver is this
+# subtask instead, and reads from the upstream subtasks directly.
 
 
 @dataclass(frozen=True)
 class ResultsToDriver:
-    """A job whose only CollectSink gets its records over a socket."""
+    """A job whose only CollectSink receives its records over a socket."""
 
     compiled: CompiledJob
-    types: dict[int, TypeInformation | None]  #: of the edges that lead to the driver
-    subtasks: tuple[tuple[int, int], ...]  #: (vertex, subtask) that write to them, in the order to read them
-    here: int | None  #: the vertex that the driver is; None: the sink is in a chain with others
+    types: dict[int, TypeInformation | None]  #: record type of each edge that leads to the driver
+    subtasks: tuple[tuple[int, int], ...]  #: (vertex, subtask) that write to these edges, in reading order
+    here: int | None  #: the vertex that the driver runs; None if the sink is chained to other operators
 
 
 def results_to_driver(compiled: CompiledJob, *, batch: bool) -> ResultsToDriver:
-    """How the driver reads the records of `compiled` while it runs.
+    """Change `compiled` so that the driver reads its records while it runs.
 
-    In BATCH mode the exchange before the sink is a barrier in Flink too, and stays.
+    In BATCH mode the exchange before the sink is a barrier in Flink too, and stays an exchange.
     """
     (terminal,) = (end for end in compiled.terminals if isinstance(end.sink, CollectSink))
     last = next(
@@ -178,9 +178,9 @@ def run_on_spark(
     monitor: JobMonitor,
     address: ResultsAddress | None,
 ) -> Rows:
-    """Run `compiled`, and give the rows of its terminal vertices; `monitor` listens to its tasks.
+    """Run `compiled`, and return the rows of its terminal vertices; `monitor` listens to its tasks.
 
-    Raises JobCancelledError, and JobExecutionError that says what failed.
+    Raises JobCancelledError, and JobExecutionError with the place and cause of the failure.
     """
     if not is_remote(spark):
         drop_dead_workers(spark)
@@ -203,9 +203,9 @@ def run_on_spark(
                     raise KeyboardInterrupt
 
             recovered = control.recovered
-            kept = None if recovered is None else KeptVertices(spark, recovered.kept, compiled, submit)
-            frames = JobFrames(spark, compiled, settings, dependencies, kept=kept)
-            if kept is None:
+            saved = None if recovered is None else SavedVertices(spark, recovered.saved, compiled, submit)
+            frames = JobFrames(spark, compiled, settings, dependencies, saved=saved)
+            if saved is None:
                 submit()
             table = frames.terminal().toArrow()
         monitor.ended(finished=True)
@@ -219,7 +219,7 @@ def run_on_spark(
         monitor.ended(finished=False)
         raise JobCancelledError(f"job {job.name!r} was cancelled; nothing of it is committed") from error
     except (PySparkException, Py4JError) as error:
-        # on Ctrl-C PySpark's own handler cancels all jobs, which may get here before KeyboardInterrupt does
+        # on Ctrl-C PySpark's own handler cancels all jobs; its error may arrive before KeyboardInterrupt
         cancelled = control.cancel_requested.is_set() or any(sign in str(error) for sign in _SIGNS_OF_CANCEL)
         if cancelled:
             monitor.cancelling()
@@ -236,9 +236,10 @@ def _only_to_driver(compiled: CompiledJob, address: ResultsAddress) -> bool:
 
 
 def source_dataframes(name: str, compiled: CompiledJob) -> list[DataFrame]:
-    """The DataFrames that the job `name` reads.
+    """Return the DataFrames that the job `name` reads.
 
-    JobCompileError where they are of several sessions, or of one that has been stopped.
+    Raises JobCompileError if some belong to Spark Connect and some to classic Spark, or if the session of one
+    has been stopped.
     """
     frames = [
         operator.operator.dataframe()
@@ -253,7 +254,7 @@ def source_dataframes(name: str, compiled: CompiledJob) -> list[DataFrame]:
     return frames
 
 
-# Lets the workers of one job run on the Python interpreter that the job asks for.
+# The Python interpreter on which the workers of one job run.
 #
 # Source: org.apache.flink.python.PythonOptions.PYTHON_EXECUTABLE.
 
@@ -271,9 +272,9 @@ _PROBE = (
 
 @contextmanager
 def workers_python(spark: SparkSession, job: Job) -> Iterator[None]:
-    """Functions that are handed to Spark inside the block run on the interpreter of `job`, if it names one.
+    """Inside the block, functions handed to Spark run on the interpreter that `job` names, if any.
 
-    JobCompileError for one that is not there, or on which workers could not run.
+    Raises JobCompileError if the interpreter does not exist, or if workers cannot run on it.
     """
     wanted = job.python_executable
     if wanted is None:
@@ -284,7 +285,7 @@ def workers_python(spark: SparkSession, job: Job) -> Iterator[None]:
         yield
         return
     if any(wanted.startswith(f"{folder or os.path.basename(path)}/") for path, folder in job.archives):
-        print_once([f"{_OPTION} {wanted}"], "workers run already where they unpack a job's archives")
+        print_once([f"{_OPTION} {wanted}"], "workers already run when they unpack a job's archives")
         yield
         return
     context = spark.sparkContext
@@ -298,17 +299,17 @@ def workers_python(spark: SparkSession, job: Job) -> Iterator[None]:
 
 @cache
 def _usable(wanted: str) -> str:
-    """The path of an interpreter of this machine on which workers can run."""
+    """Return the path of an interpreter on this machine; JobCompileError if workers cannot run on it."""
     executable = shutil.which(wanted)
     if executable is None:
-        raise JobCompileError(f"{_OPTION} {wanted!r}: there is no such program")
+        raise JobCompileError(f"{_OPTION} {wanted!r}: this program does not exist")
     if os.path.samefile(executable, sys.executable):
         return sys.executable
     done = subprocess.run([executable, "-c", _PROBE], capture_output=True, text=True, check=False)
     try:
         version, missing = json.loads(done.stdout)
     except ValueError:
-        raise JobCompileError(f"{_OPTION} {wanted!r} is no Python interpreter") from None
+        raise JobCompileError(f"{_OPTION} {wanted!r} is not a Python interpreter") from None
     here = list(sys.version_info[:2])
     if version != here:
         raise JobCompileError(
@@ -317,17 +318,17 @@ def _usable(wanted: str) -> str:
         )
     if missing:
         raise JobCompileError(
-            f"{_OPTION} {wanted!r} has no {' and no '.join(missing)}: install Penstock for it as here, "
-            "because workers run Penstock's operators"
+            f"{_OPTION} {wanted!r} lacks {' and '.join(missing)}: install Penstock for it as for this "
+            "process, because workers run Penstock's operators"
         )
     return executable
 
 
-# Why a job failed, as one message: what its subtasks reported, else what Spark says.
+# The message of a failed job: the failure that a subtask reported, else Spark's own error.
 
 
 _NAME_CHARACTERS = 200
-#: What Spark says where a Python worker has ended in the middle of its work.
+#: Parts of Spark's error if a Python worker has ended in the middle of its work.
 _SIGNS_OF_A_DEAD_WORKER = (
     "EOFException",
     "Python worker exited unexpectedly",
@@ -336,11 +337,11 @@ _SIGNS_OF_A_DEAD_WORKER = (
 )
 _HINT_OF_A_DEAD_WORKER = (
     "a function has ended the process (os._exit), a native library has crashed, or the system has killed it "
-    "for lack of memory (see the worker's standard error, and dmesg). If it is memory: give the machine more "
-    "of it, run fewer subtasks at a time (a smaller parallelism, spark.executor.cores or local[n]), or keep "
-    "less in functions and state (penstock.state.memory-bytes)"
+    "for lack of memory (see the worker's standard error, and dmesg). If memory is the cause: give the "
+    "machine more, run fewer subtasks at a time (a smaller parallelism, spark.executor.cores or local[n]), "
+    "or hold less in functions and state (penstock.state.memory-bytes)"
 )
-#: What it says where it cannot run all readers of lost results again.
+#: Spark's errors if it cannot run all readers of lost results again.
 _LOST_RESULTS = re.compile(
     "(?:of|with) indeterminate (?:output|results)|indeterminate output of shuffle map stage"
     "|cannot rollback (?:a running|completed) result stage|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
@@ -349,19 +350,19 @@ _DESCRIBED_LOST_RESULTS = (
     "an executor was lost, and with it results that had been read in part; the functions that made them gave "
     "other results when they ran again"
 )
-#: What it says where that has happened to a worker before this job had it.
+#: Part of Spark's error if the workers had died before this job began.
 _SIGN_OF_WORKERS_DEAD_BEFORE = "IOException: Stream closed"
 _WORKERS_DEAD_BEFORE = (
     "the process that Python workers are forked from has been killed, and the workers too; Spark starts "
-    "them anew for the next job"
+    "new ones for the next job"
 )
 
 
 def describe_failure(
     name: str, compiled: CompiledJob, monitor: JobMonitor, error: Exception
 ) -> JobExecutionError:
-    """What becomes of `error`, which Spark raised for the job `name`: job, vertex, operator, subtask, record,
-    cause and hint. The attempt of a worker that died is marked as failed.
+    """Translate an error of Spark into a JobExecutionError that names job, vertex, operator, subtask, record,
+    cause and a hint. The attempt of a worker that died is marked as failed.
     """
     monitor.catch_up()
     if _LOST_RESULTS.search(str(error)):
@@ -405,7 +406,7 @@ def _error_from_report(name: str, compiled: CompiledJob, attempt: Attempt) -> Jo
 
 
 def _error_from_dead_worker(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecutionError:
-    cause = "its Python worker died without a word"
+    cause = "its Python worker died without reporting an error"
     attempt.failure = {"error": cause}
     attempt.enter(ExecutionState.FAILED, attempt.lost_at)
     return JobExecutionError(

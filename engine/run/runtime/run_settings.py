@@ -1,4 +1,4 @@
-"""Settings of a run: the Flink options that have an effect here, and what Spark needs meanwhile."""
+"""Flink's options that have an effect on a run, and Spark's settings during the run."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from penstock.engine.run.runtime.transformations import Job, Transformation, top
 from penstock.engine.spark.shared_settings import shared_settings
 from penstock.operators.task.report import ReportAddress, ResultsAddress, TaskSettings
 
-# Says once in a process what a script or configuration sets that has no effect here.
+# Warnings, once in a process, for settings of a script or configuration that have no effect here.
 
 
 _JAVA = (
-    "nothing of Java runs in jobs here: read and write with Penstock's own sources and sinks, and bring "
+    "jobs run no Java code here: read and write with Penstock's own sources and sinks, and add "
     "Python code with add_python_file"
 )
 _CHECKPOINTS = (
-    "no checkpoints are taken here; `penstock run --checkpoint-dir` keeps what vertices have finished"
+    "no checkpoints are taken here; `penstock run --checkpoint-dir` saves the output of finished vertices"
 )
-_STATE = "state is kept in memory and, where that is short, in files of the workers"
+_STATE = "state is held in memory and, if that is short, in files of the workers"
 _WORKERS = "Spark's Python workers run the functions"
 
-#: How options begin that are accepted and have no effect, to why. What only plans show is not among them.
+#: Prefix to reason, for options that are accepted and have no effect. Options shown in plans are not listed.
 WITHOUT_EFFECT: dict[str, str] = {
     "pipeline.jars": _JAVA,
     "pipeline.classpaths": _JAVA,
@@ -55,11 +55,11 @@ WITHOUT_EFFECT: dict[str, str] = {
     "pipeline.object-reuse": "records are never shared between functions that could change them",
     "metrics.latency.interval": "there are no latency markers",
 }
-_said: set[str] = set()
+_warned_names: set[str] = set()
 
 
 def print_ignored_options(options: Mapping[str, str]) -> None:
-    """A line on standard error for each reason, with its options that were not named before."""
+    """Print one warning per reason, with its options except those of earlier warnings."""
     by_reason: dict[str, list[str]] = {}
     for key in sorted(options):
         why = next((why for start, why in WITHOUT_EFFECT.items() if key.startswith(start)), None)
@@ -70,7 +70,7 @@ def print_ignored_options(options: Mapping[str, str]) -> None:
 
 
 def print_left_out(job: Job, roots: Iterable[Transformation]) -> None:
-    """A warning with the sinks among `roots` that PyFlink leaves out of a job whose records are collected."""
+    """Warn of the sinks among `roots` that PyFlink leaves out of a job whose records are collected."""
     names = [root.name for root in roots if root.kind == "sink" and root not in job.transformations]
     if names:
         print_error(
@@ -80,15 +80,15 @@ def print_left_out(job: Job, roots: Iterable[Transformation]) -> None:
 
 
 def print_once(names: Iterable[str], why: str) -> None:
-    """A warning that `names` have no effect; none if all of them were named before."""
-    new = [name for name in names if name not in _said]
+    """Warn that `names` have no effect; names of an earlier warning are left out."""
+    new = [name for name in names if name not in _warned_names]
     if new:
-        _said.update(new)
+        _warned_names.update(new)
         print_error(f"warning: {', '.join(new)}: no effect, because {why}")
 
 
-#: Blocks are up to a megabyte each: few of them make an Arrow batch large enough. Checksums show whether a
-#: task whose shuffle files were lost wrote other rows when it ran again; then all of its readers run again.
+#: Blocks are up to a megabyte each, so a few of them fill an Arrow batch. Checksums show whether a task
+#: whose shuffle files were lost wrote other rows when it ran again; then all of its readers run again.
 _SPARK = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32",
@@ -106,7 +106,7 @@ def task_settings(
     cached_files: Mapping[str, str],
     results: ResultsAddress | None = None,
 ) -> TaskSettings:
-    """What every task of `job` is told; JobCompileError for a Penstock option that is no number."""
+    """Return the settings of every task of `job`; JobCompileError if a Penstock option is not a number."""
     numbers = {option.key: _number(job.config, option) for option in PENSTOCK_OPTIONS}
     return TaskSettings(
         job_id=job_id,
@@ -131,29 +131,30 @@ def _number(config: Mapping[str, str], option: Option) -> int:
     try:
         return int(option.parse(text))
     except ValueError as error:
-        raise JobCompileError(f"option {option.key}: {text!r} {error}, allowed {option.allowed}") from None
+        raise JobCompileError(f"option {option.key}: {text!r} {error}; it must be {option.allowed}") from None
 
 
 def spark_settings_for_runs(spark: SparkSession) -> AbstractContextManager[None]:
-    """Set what exchanges rely on while a job is built and runs; runs that overlap share it."""
+    """Set Spark settings that exchanges need while a job is built and runs; overlapping runs share them."""
     return shared_settings(spark, _SPARK)
 
 
-# A job's plan, made in this process.
+# The plan of a job, made in this process.
 
 
 def plan_job(job: Job) -> dict[str, pa.Table]:
-    """Tables of all layers, as PyFlink submits the job.
+    """Return the tables of all layers, as PyFlink submits the job.
 
-    Raises JobCompileError with what Flink says where it refuses the job.
+    Raises JobCompileError with Flink's message if Flink refuses the job.
     """
     return _plan(job, topology_of(job))
 
 
 def plan_to_run(job: Job) -> dict[str, pa.Table]:
-    """Tables of all layers of the job as it runs here: in BATCH mode, too, with the script's parallelism.
+    """Return the tables of all layers of the job as it runs here, with the script's parallelism even in
+    BATCH mode.
 
-    Raises JobCompileError with what Flink says where it refuses the job.
+    Raises JobCompileError with Flink's message if Flink refuses the job.
     """
     return _plan(job, topology_to_run(job))
 

@@ -1,8 +1,8 @@
-"""Runs a limited job on growing prefixes of its input, until there are enough results.
+"""Run a limited job on growing prefixes of its input, until there are enough results.
 
-An exchange is a barrier on Spark: its readers begin when its producers have ended. In Flink they run side by
-side, and a limit stops producers that never end. Here the subtasks in front of an exchange are cut off after
-a number of bytes. If that does not give enough results, the job is run again with a larger number.
+An exchange is a barrier on Spark: its readers begin when its producers have ended. In Flink both run at the
+same time, and a limit stops producers that never end. Here the subtasks before an exchange are cut off after
+a number of bytes. If this does not yield enough results, the job is run again with a larger number.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor, now
 from penstock.operators.connectors.sink import CollectSink
 from penstock.operators.exchange.channel_writer import CUT_OFF
 
-#: What each subtask may write to each exchange at first, and how much more each time.
+#: Bytes that each subtask may write to each exchange in the first run, and the factor for each further run.
 _FIRST_BUDGET_BYTES, _GROWTH = 16 << 20, 8
 
-#: (edge, channel, sequence, payload) of what came to the driver.
+#: (edge, channel, sequence, payload) of each row that the driver received.
 Rows = list[tuple[int, int, int, Any]]
 
 
@@ -45,9 +45,10 @@ def run_until_enough(
     run: Callable[[CompiledJob], Rows],
     count: Callable[[Rows], int],
 ) -> Rows:
-    """What `run` gives of `compiled`: all rows, or those of a beginning that holds enough for its limit.
+    """Return the rows of `run(compiled)`, over its whole input or over a prefix that suffices for its limit.
 
-    `count` says how many records rows hold. BATCH mode has barriers in Flink too: there nothing is cut off.
+    `count` returns the number of records in rows. BATCH mode has barriers in Flink too, so nothing is cut
+    off.
     """
     limit = None if batch else _limit(compiled)
     if limit is None:
@@ -61,7 +62,7 @@ def run_until_enough(
 
 
 def _limit(compiled: CompiledJob) -> int | None:
-    """The limit of a job that ends in nothing but one CollectSink."""
+    """Return the limit of a job whose only sink is a CollectSink; None for other jobs."""
     sinks = [terminal.sink for terminal in compiled.terminals]
     return sinks[0].limit if len(sinks) == 1 and isinstance(sinks[0], CollectSink) else None
 
@@ -74,7 +75,9 @@ def _budgets() -> Iterator[int]:
 
 
 def _with_budget(compiled: CompiledJob, budget: int) -> CompiledJob:
-    """`compiled` with a budget for every output, except where Spark pulls: from one to one forward reader."""
+    """Return `compiled` with a budget for every output, except outputs that Spark reads as a pipeline: the
+    only output of a vertex, with one forward reader.
+    """
     alone = {vertex.chain.vertex for vertex in compiled.vertices if len(vertex.chain.outputs) == 1}
     pulled = {
         gate.edge
@@ -93,7 +96,7 @@ def _with_budget(compiled: CompiledJob, budget: int) -> CompiledJob:
     return CompiledJob(tuple(map(limited, compiled.vertices)), compiled.terminals)
 
 
-# A job that fails is started again, as its restart strategy says.
+# A job that fails is started again according to its restart strategy.
 #
 # Source: org.apache.flink.runtime.executiongraph.failover.ExecutionFailureHandler.
 
@@ -105,7 +108,7 @@ _RESTARTS_AFTER_LOSS = 3
 
 
 class Control(Protocol):
-    """What is read and set of a run while it lasts."""
+    """The attributes of a running job that are read and set here."""
 
     cancel_requested: threading.Event
     state: str
@@ -119,11 +122,12 @@ def start_again_after_failures(
     spark: SparkSession,
     start: Callable[[list[Attempt]], Result],
 ) -> Result:
-    """What `start` gives, called with the attempts so far as often as `backoff` allows.
+    """Return the result of `start`, called with the attempts so far, as often as `backoff` allows.
 
-    Only failures while the job `name` runs are mended so: JobCompileError, and an end of Spark itself, are
-    not. LostResultsError is mended without a strategy too, because Spark would have mended it if it could.
-    Raises what the last start raises, and JobCancelledError where the run is cancelled between two.
+    Only failures while the job `name` runs lead to a restart: JobCompileError, and an end of Spark itself, do
+    not. LostResultsError leads to one without a strategy too, because Spark would repeat the lost work itself
+    if it could. Raises the error of the last start, and JobCancelledError if the run is cancelled between
+    two starts.
     """
     earlier: list[Attempt] = []
     restarts = losses = 0
@@ -149,31 +153,31 @@ def start_again_after_failures(
 def _is_running(spark: SparkSession) -> bool:
     try:
         return not spark.sparkContext._jsc.sc().isStopped()
-    except AttributeError:  # a session of several clients, which has no context here
+    except AttributeError:  # a session of several clients has no context in this process
         return True
     except (Py4JError, OSError):
         return False
 
 
-# How long a failed job waits until it starts again, and when it has failed for good.
+# The time that a failed job waits until it starts again, and the end of its restarts.
 #
 # Source: org.apache.flink.runtime.executiongraph.failover.{RestartBackoffTimeStrategyFactoryLoader,
 # FixedDelayRestartBackoffTimeStrategy,FailureRateRestartBackoffTimeStrategy,
 # ExponentialDelayRestartBackoffTimeStrategy}.
 
 
-#: Told of each failure when it is (milliseconds): milliseconds until the restart; None: there is none.
+#: Called with the time of each failure (milliseconds); returns milliseconds until the restart, None for none.
 Backoff = Callable[[int], int | None]
 
 _LONGEST = 2**62
-"""Backoff in milliseconds. Where Flink's arithmetic would overflow, it restarts at the first backoff."""
+"""Longest backoff in milliseconds. If Flink's arithmetic would overflow, it restarts at the first backoff."""
 
 
 def restart_backoff(config: Mapping[str, str]) -> Backoff:
-    """The backoff that a job's options configure; without `restart-strategy.type` it never starts again.
+    """Return the backoff that a job's options configure; without `restart-strategy.type` there is no restart.
 
-    Flink starts jobs with checkpoints again by default: there are none here. Raises JobCompileError for a
-    value that is wrong, and for values that contradict each other.
+    Flink by default restarts jobs that take checkpoints; jobs here take none. Raises JobCompileError for a
+    wrong value, and for values that contradict each other.
     """
     make_backoff = {
         options.FIXED_DELAY: _fixed_delay,
@@ -215,8 +219,8 @@ def _exponential_delay(config: Mapping[str, str]) -> Backoff:
     first, longest = _read(config, options.FIRST_BACKOFF), _read(config, options.LONGEST_BACKOFF)
     if not 1 <= first <= longest:
         raise JobCompileError(
-            f"option {options.FIRST_BACKOFF.key}: {first} ms, allowed: from 1 ms to {longest} ms, as "
-            f"{options.LONGEST_BACKOFF.key} says"
+            f"option {options.FIRST_BACKOFF.key} must be from 1 ms to {longest} ms, the value of "
+            f"{options.LONGEST_BACKOFF.key}; got {first} ms"
         )
     multiplier, jitter = _read(config, options.MULTIPLIER), _read(config, options.JITTER)
     reset_after, attempts = _read(config, options.RESET_AFTER), _read(config, options.BACKOFF_ATTEMPTS)
@@ -244,4 +248,4 @@ def _read(config: Mapping[str, str], option: Option) -> Any:
     try:
         return option.parse(config[key])
     except ValueError as error:
-        raise JobCompileError(f"option {key}: {config[key]!r} {error}, allowed: {option.allowed}") from None
+        raise JobCompileError(f"option {key}: {config[key]!r} {error}; it must be {option.allowed}") from None

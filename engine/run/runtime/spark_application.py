@@ -1,4 +1,4 @@
-"""What a run asks of Spark beside DataFrames, from a session of this process or from one over Spark Connect.
+"""Calls of Spark other than DataFrames, for a session of this process and for one over Spark Connect.
 
 Over Spark Connect there is no SparkContext: jobs are grouped by a tag, files are artifacts.
 """
@@ -22,15 +22,15 @@ _SECONDS_BETWEEN_INTERRUPTS = 0.2
 
 
 def is_remote(spark: SparkSession) -> bool:
-    """Whether this is a client of a session, over Spark Connect."""
+    """Whether `spark` is a client of a session over Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 @contextmanager
 def in_running_session(spark: Any, call: str) -> Iterator[None]:
-    """ConfigurationError that names `call` where the session has been stopped before the block or during it.
+    """Raise a ConfigurationError that names `call` if the session is stopped before the block or during it.
 
-    What Spark raises of a session that has ended says nothing of that: null pointers, closed channels.
+    Spark's own errors in a session that has ended (null pointers, closed channels) do not name this cause.
     """
     if has_ended(spark):
         raise _stopped(call)
@@ -45,7 +45,7 @@ def in_running_session(spark: Any, call: str) -> Iterator[None]:
 
 
 _SIGNS_OF_AN_END = ("INVALID_HANDLE.SESSION", "NO_ACTIVE_SESSION")
-"""Of a session of Spark Connect that its server has ended."""
+"""Parts of the errors of a session of Spark Connect that its server has ended."""
 
 
 def _stopped(call: str) -> ConfigurationError:
@@ -55,12 +55,12 @@ def _stopped(call: str) -> ConfigurationError:
 
 
 def has_several_executors(spark: SparkSession) -> bool:
-    """Whether tasks may run in other processes than the driver's, which can be lost."""
+    """Whether tasks may run in processes other than the driver, which can be lost."""
     return re.fullmatch(r"local(\[.*\])?", spark.conf.get("spark.master", None) or "") is None
 
 
 def driver_host(spark: SparkSession) -> str:
-    """Where workers reach this process. (A session's server and its clients are on one machine.)"""
+    """Return the host at which workers reach this process; a session and its clients share a machine."""
     if is_remote(spark):
         return spark.conf.get("spark.driver.host", None) or "127.0.0.1"
     return spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
@@ -68,7 +68,7 @@ def driver_host(spark: SparkSession) -> str:
 
 @contextmanager
 def job_group(spark: SparkSession, job_id: str, description: str) -> Iterator[None]:
-    """Spark jobs that this thread starts inside the block belong to `job_id`."""
+    """Assign the Spark jobs that this thread starts inside the block to `job_id`."""
     if is_remote(spark):
         spark.addTag(job_id)
         try:
@@ -93,7 +93,7 @@ def cancel_group(spark: SparkSession, job_id: str) -> None:
 
 
 def cancel_group_and_future_jobs(spark: SparkSession, job_id: str, has_ended: Callable[[], bool]) -> None:
-    """Cancel the Spark jobs of `job_id`, those too that Spark does not know yet."""
+    """Cancel the Spark jobs of `job_id`, including jobs that are submitted later."""
     if not is_remote(spark):
         spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(job_id)
         return
@@ -110,7 +110,7 @@ def cancel_group_and_future_jobs(spark: SparkSession, job_id: str, has_ended: Ca
 def send_file(spark: SparkSession, path: str, *, is_folder: bool = False) -> None:
     """Send a file to the workers, which find it by its name among Spark's files.
 
-    JobCompileError for what cannot be sent over Spark Connect: folders, and files that are not local.
+    Raises JobCompileError for a path that Spark Connect cannot send: a folder, or a file that is not local.
     """
     if not is_remote(spark):
         context = spark.sparkContext
@@ -124,7 +124,7 @@ def send_file(spark: SparkSession, path: str, *, is_folder: bool = False) -> Non
 
 
 def local_path_of_sent(spark: SparkSession, folder: Path) -> Callable[[str], str]:
-    """A function from the name of a file that was sent from `folder` to its path on this machine."""
+    """Return a function from the name of a file that was sent from `folder` to its path on this machine."""
     return (lambda name: str(folder / name)) if is_remote(spark) else SparkFiles.get
 
 
@@ -132,7 +132,7 @@ def _add_artifact(spark: SparkSession) -> Callable[[str], None]:
     return lambda path: spark.addArtifacts(path, file=True)
 
 
-# Sends a file to Spark's workers once in an application; Spark would warn each further time.
+# A file is sent to Spark's workers once in an application; Spark would warn each further time.
 
 
 _sent: dict[str, set[str]] = {}

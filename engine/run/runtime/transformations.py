@@ -1,4 +1,4 @@
-"""What the calls of the DataStream API build: the job as its author wrote it, for planner and runtime.
+"""The job as its author wrote it: transformations made by calls of the DataStream API.
 
 Source: org.apache.flink.api.dag.Transformation and its subclasses in
 org.apache.flink.streaming.api.transformations.
@@ -15,7 +15,7 @@ from typing import Any
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
 from penstock.operators.common.typeinfo import TypeInformation
 
-# Flink's options for what a job depends on.
+# Flink's options for the dependencies of a job.
 #
 # Source: org.apache.flink.python.PythonOptions, org.apache.flink.python.util.PythonDependencyUtils.
 
@@ -29,10 +29,10 @@ PIPELINE_JARS = "pipeline.jars"
 PIPELINE_CLASSPATHS = "pipeline.classpaths"
 
 FILE_DELIMITER = ","  #: between paths
-PARAM_DELIMITER = "#"  #: between a path and what belongs to it
+PARAM_DELIMITER = "#"  #: between a path and its second part (target folder, or cache of requirements)
 
 
-#: Kinds without an operator: they only say how records travel (docs/topology-files.md).
+#: Kinds without an operator: they only define the way of records (docs/topology-files.md).
 VIRTUAL_KINDS = frozenset({"partition", "union", "side_output"})
 
 _creation_order = itertools.count(1)
@@ -61,12 +61,12 @@ class Call(StrEnum):
     ADD_SINK = "add_sink"
     SINK_TO = "sink_to"
     COLLECT = "execute_and_collect"
-    OWN = "own"  #: a method that PyFlink does not have: lowered as in Java
+    OWN = "own"  #: a method that PyFlink lacks: lowered as in Java
 
 
 @dataclass(eq=False, kw_only=True)
 class Transformation:
-    """One step of a job. `kind` is one of a topology file's (docs/topology-files.md)."""
+    """One step of a job. `kind` is a kind of topology files (docs/topology-files.md)."""
 
     kind: str
     name: str
@@ -74,23 +74,23 @@ class Transformation:
     inputs: list[Transformation] = field(default_factory=list)
     output_type: TypeInformation | None = None  #: None: records travel pickled
 
-    #: What runs; for kinds source and legacy_source an operators.connectors.source.Source, for sinks one of
-    #: operators.connectors.sink.Sink; None for virtual kinds.
+    #: The operator that runs: for kinds source and legacy_source an operators.connectors.source.Source, for
+    #: sinks an operators.connectors.sink.Sink; None for virtual kinds.
     operator: Any = None
-    #: The operator as it was when the stream was made: this one runs, whatever happens to `operator` later.
+    #: A copy of `operator` from the time when the stream was made. It runs, so later changes have no effect.
     pickled: Any = None
 
-    #: Types of the keys of its inputs where it is keyed: the selectors a record's key comes from, by input.
+    #: If it is keyed: the key selector of each input.
     key_selectors: tuple[Callable[[Any], Any], ...] = ()
 
-    parallelism: int | None = None  #: -1: the author has asked for the job's
-    #: What the environment gave where the author sets none; counts where that is not the job's own.
+    parallelism: int | None = None  #: -1: the author has chosen the job's
+    #: The environment's value when the call was made; used if the author sets none. None: the job's.
     default_parallelism: int | None = None
     max_parallelism: int | None = None
     uid: str | None = None
     uid_hash: str | None = None
     slot_sharing_group: str | None = None
-    slot_resources: tuple[Any, ...] = ()  #: of its slot sharing group, if it has any
+    slot_resources: tuple[Any, ...] = ()  #: resources of its slot sharing group, if specified
     co_location_group: str | None = None
     buffer_timeout: int | None = None
     chaining: str | None = None
@@ -112,11 +112,11 @@ class Transformation:
     # kind side_output
     tag: str | None = None
 
-    #: Of a cached stream that a job has filled: what it keeps.
+    #: For a cached stream that a job has filled: the transformation whose records it holds.
     cached_from: Transformation | None = None
-    #: The LoweredTransformation that it has become in a job that was executed; later jobs read that one.
+    #: Its LoweredTransformation in a job that was executed; later jobs read this one.
     lowered: Any = None
-    #: Of timestamps and watermarks with an assigner: the operator that extracts timestamps, pickled.
+    #: For timestamps and watermarks with an assigner: the operator that extracts timestamps, pickled.
     timestamp_extractor: Any = None
     #: Whether python.execution-mode was `thread` when the call was made.
     thread_mode: bool = False
@@ -130,11 +130,11 @@ class Transformation:
 
     created: int = field(default_factory=lambda: next(_creation_order))
 
-    #: How many transformations PyFlink makes of the call when it is made, and the id of the first of them.
+    #: Number of transformations that PyFlink makes at the time of the call, and the id of the first of them.
     made_at_once: int = 1
     first_id: int = 0
 
-    #: Where in the script a name, uid or uid_hash was set: file and line.
+    #: File and line of the script that set a name, uid or uid_hash.
     set_at: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -147,7 +147,7 @@ _taken_ids = [0]
 
 
 def take_ids(count: int = 1) -> int:
-    """The first of `count` new ids of transformations, which count up in a process as Flink's do.
+    """Return the first of `count` new ids of transformations, which count up in a process as Flink's do.
 
     Source: Transformation.getNewNodeId.
     """
@@ -157,12 +157,12 @@ def take_ids(count: int = 1) -> int:
 
 
 def restart_ids(taken: int = 0) -> None:
-    """Count as if only `taken` ids had been given: from 1 again, as in a new JVM."""
+    """Continue the ids after `taken`; by default from 1, as in a new JVM."""
     _taken_ids[0] = taken
 
 
 def reachable(roots: Iterable[Transformation]) -> list[Transformation]:
-    """`roots` and everything they read, in creation order: inputs before users."""
+    """Return `roots` and all their direct and indirect inputs, in creation order: inputs before readers."""
     reached: dict[int, Transformation] = {}
     todo = list(roots)
     while todo:
@@ -174,21 +174,22 @@ def reachable(roots: Iterable[Transformation]) -> list[Transformation]:
 
 
 def effective_parallelism(transformation: Transformation) -> int | None:
-    """What it runs with: its own, else its default; where it is virtual, its first input's when it was made.
+    """Return its own parallelism, else its default; None if both are unset.
 
+    The default of a virtual transformation is the parallelism that its first input had when it was made.
     Source: Transformation.getParallelism, PartitionTransformation, UnionTransformation.
     """
     return transformation.parallelism or transformation.default_parallelism
 
 
-# Transformations as PyFlink hands them to Flink, with what each of their operators runs.
+# Transformations as PyFlink submits them to Flink, with the functions that each operator runs.
 #
 # Source: org.apache.flink.api.dag.Transformation and its subclasses; the operators of
 # org.apache.flink.streaming.api.operators.python.
 
 
 class PythonOperator(StrEnum):
-    """The kinds of operators in which PyFlink runs Python functions, which decide what is fused.
+    """The kinds of operators in which PyFlink runs Python functions; fusing depends on them.
 
     In process mode a window is a KEYED_PROCESS operator.
     """
@@ -202,7 +203,7 @@ class PythonOperator(StrEnum):
 
 
 class Compaction(StrEnum):
-    """Whether the author of a file sink has asked for its files to be compacted."""
+    """Whether the author of a file sink has enabled or disabled the compaction of its files."""
 
     ENABLED = "enabled"
     DISABLED = "disabled"
@@ -210,12 +211,12 @@ class Compaction(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One function of an operator: a call of the script, or what PyFlink adds to it."""
+    """One function of an operator, which is a call of the script or added by PyFlink."""
 
     name: str  #: the call's operator name, before fusing
-    transformation: int  #: id of the transformation that it was before fusing
-    operator: Any  #: an operator, Source or Sink of package `operators`; None: records pass as they are
-    pickled: Any = None  #: `operator` as it was when the call was made: this one runs
+    transformation: int  #: id of its transformation before fusing
+    operator: Any  #: an operator, Source or Sink of package `operators`; None: records pass unchanged
+    pickled: Any = None  #: a copy of `operator` from the time of the call: this one runs
     output_type: TypeInformation | None
     kind: str  #: the call's kind
     call: Transformation | None  #: the call; None: PyFlink adds the step
@@ -224,7 +225,7 @@ class Step:
 
 @dataclass(eq=False, kw_only=True)
 class LoweredTransformation:
-    """One transformation of PyFlink's list, or one that they read. `kind` as in a topology file."""
+    """A transformation of PyFlink's list, or an input of one. `kind` as in a topology file."""
 
     id: int
     kind: str
@@ -235,7 +236,7 @@ class LoweredTransformation:
     parallelism_configured: bool = False
     max_parallelism: int = -1
     slot_sharing_group: str | None = None
-    slot_resources: tuple[Any, ...] = ()  #: of its slot sharing group, if it has any
+    slot_resources: tuple[Any, ...] = ()  #: resources of its slot sharing group, if specified
     co_location_group: str | None = None
     uid: str | None = None
     uid_hash: str | None = None
@@ -247,37 +248,37 @@ class LoweredTransformation:
     preferred_resources: dict[str, Any] | None = None
 
     python: PythonOperator | None = None
-    thread_mode: bool = False  #: of a Python operator
-    keyed_inputs: tuple[bool, ...] = ()  #: of a keyed operator: which inputs have a key selector
+    thread_mode: bool = False  #: for a Python operator
+    keyed_inputs: tuple[bool, ...] = ()  #: for a keyed operator: whether each input has a key selector
     operator_factory: str = "SimpleOperatorFactory"
     input_format: bool = False
     coordinated: bool = False
     yielding: bool = False
     supports_concurrent_execution_attempts: bool = True
-    commits: bool | None = None  #: of a sink of the Sink V2 API: whether a committer follows its writer
-    compaction: Compaction | None = None  #: of a sink of files, if it says whether larger ones are made
+    commits: bool | None = None  #: for a sink of the Sink V2 API: whether a committer follows its writer
+    compaction: Compaction | None = None  #: for a file sink, if its author has chosen it
     output_type: TypeInformation | None = None
 
     # kind partition
     partitioner: str | None = None
     exchange_mode: str = "UNDEFINED"
-    aligned: bool = False  #: no unaligned checkpoints, whatever the partitioner
+    aligned: bool = False  #: no unaligned checkpoints, with any partitioner
     partition_call: Transformation | None = None  #: the call with selectors and custom partitioner
     # kind side_output
     tag: str | None = None
     # kind cache
-    cache: str | None = None  #: id of its data set; of what writes or reads it, too
+    cache: str | None = None  #: id of its data set; also set for the operators that write and read it
     filled: bool = False  #: an earlier job has computed it
-    cached: LoweredTransformation | None = None  #: what it keeps
+    cached: LoweredTransformation | None = None  #: the transformation whose records it holds
 
-    steps: tuple[Step, ...] = ()  #: what it runs, in order; none for virtual kinds
-    #: What the author of its call had set when it was made; None for what no call stands for alone.
+    steps: tuple[Step, ...] = ()  #: the functions that it runs, in order; empty for virtual kinds
+    #: The author's settings of its call when it was made; None unless it represents one whole call.
     author_settings: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class NotFused:
-    """Why two Python operators that could be one are two: ids of both, and the reasons."""
+class UnfusedPair:
+    """The ids of two consecutive Python operators that were not fused, and the reasons."""
 
     source: int
     target: int
@@ -286,48 +287,48 @@ class NotFused:
 
 @dataclass(frozen=True, kw_only=True)
 class LostSetting:
-    """A setting of a call that PyFlink forgets when it fuses the call's operator with the one before."""
+    """A setting of a call that PyFlink drops when it fuses the call's operator with the one before."""
 
     setting: str  #: uid, uid_hash or name
     value: str
-    name: str  #: of the operator that had it
+    name: str  #: name of the operator that had it
     fused_into: str  #: name of the fused operator
     line: str | None  #: file:line of the call
 
 
 @dataclass(frozen=True)
 class InputEdge:
-    """What the StreamGraph does not say of one of its edges."""
+    """Attributes of a stream edge that the StreamGraph lacks."""
 
-    partition: LoweredTransformation | None  #: the one that decides how records travel
+    partition: LoweredTransformation | None  #: the partition that decides the channels of records
     side_output: LoweredTransformation | None
     number: int  #: input of the target, from 1
 
 
 @dataclass(frozen=True)
 class GeneratedGraph:
-    """A StreamGraph, and what its nodes and edges were."""
+    """A StreamGraph, with the transformations that its nodes and edges were made from."""
 
     stream_graph: dict[str, Any]  #: as in a topology file
     physical: dict[int, LoweredTransformation]  #: by node
     edges: dict[str, InputEdge]  #: by edge_id
-    next_id: int  #: of Flink's counter, after the translation
+    next_id: int  #: next id of Flink's counter after the translation
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoweredJob:
-    """What a script's calls become: PyFlink's list of transformations, and what happened on the way."""
+    """A script's calls as PyFlink's list of transformations, with their graphs and the effects of fusing."""
 
     transformations: list[LoweredTransformation]  #: in the order in which Flink translates them
-    not_fused: tuple[NotFused, ...] = ()
+    not_fused: tuple[UnfusedPair, ...] = ()
     lost_settings: tuple[LostSetting, ...] = ()
-    #: The StreamGraph as it is submitted, and as it runs here: in BATCH mode, where Flink's scheduler finds
-    #: the parallelism of an operator while the job runs, with that of the script.
+    #: The StreamGraph that is submitted, and the one that runs here. They differ in BATCH mode, in which
+    #: Flink's scheduler decides parallelism while the job runs: here operators run with the script's.
     submitted: GeneratedGraph
     to_run: GeneratedGraph
 
 
-# A job as its script described it, before it is planned and run.
+# A job as its script describes it, before it is planned and run.
 
 
 RUNTIME_MODE = "execution.runtime-mode"
@@ -335,7 +336,7 @@ RUNTIME_MODE = "execution.runtime-mode"
 
 @dataclass(frozen=True, kw_only=True)
 class CachedFile:
-    """A file of the distributed cache: its path as the author gave it."""
+    """A file of the distributed cache, with its path as the author gave it."""
 
     path: str
     executable: bool = False
@@ -343,12 +344,12 @@ class CachedFile:
 
 @dataclass(kw_only=True)
 class Job:
-    """Everything that planning and running need; nothing of it changes once the job is made."""
+    """The complete input of planning and running a job; it does not change after the job is made."""
 
     name: str
     #: The calls of the script that the job consists of, in their order.
     transformations: list[Transformation]
-    lowered: LoweredJob  #: what PyFlink makes of them
+    lowered: LoweredJob  #: the lowered calls
     parallelism: int
     max_parallelism: int | None = None
     config: dict[str, str] = field(default_factory=dict)  #: Flink options
@@ -365,12 +366,12 @@ class Job:
 
 
 def topology_of(job: Job) -> dict[str, Any]:
-    """The topology (docs/topology-files.md) of `job` as PyFlink submits it, for the planner."""
+    """Return the topology (docs/topology-files.md) of `job` as PyFlink submits it, for the planner."""
     return _topology(job, job.lowered.submitted)
 
 
 def topology_to_run(job: Job) -> dict[str, Any]:
-    """The topology of `job` as it runs here: every operator with its parallelism, also in BATCH mode."""
+    """Return the topology of `job` as it runs here, where operators have parallelism even in BATCH mode."""
     return _topology(job, job.lowered.to_run)
 
 

@@ -1,4 +1,4 @@
-"""Execution job vertices, and the tasks that have to run at the same time: scheduling regions."""
+"""Derive execution job vertices, and scheduling regions of tasks that have to run at the same time."""
 
 import polars as pl
 
@@ -17,9 +17,10 @@ from penstock.plans.tables.column_types import TOPOLOGY
 
 
 def find_pipelined_regions(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row per job vertex (key topology_id, vertex): regions, the scheduling region of each subtask.
+    """Return `regions`, the scheduling region of each subtask, one row per job vertex (key topology_id,
+    vertex).
 
-    As in joins.find_pipelined_regions; rows are those of ordered_vertices.
+    As joins.find_pipelined_regions; rows are in the order of ordered_vertices.
 
     Example: tests/passes/fixtures/task_regions.txt.
     """
@@ -28,7 +29,7 @@ def find_pipelined_regions(ordered_vertices: pl.DataFrame, placed_edges: pl.Data
 
 
 def create_execution_job_vertices(job_vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row per job vertex (key topology_id, vertex): execution_job_vertices.
+    """Return execution_job_vertices, one row per job vertex (key topology_id, vertex).
 
     Columns and source: see joins.create_execution_job_vertices.
 

@@ -1,4 +1,4 @@
-"""The base of all tables of tasks: job vertices in order, job edges with the places of their ends.
+"""Sort job vertices, and find the positions of the ends of job edges, the basis of all tables of tasks.
 
 The walks over tasks get both as arrays.
 """
@@ -16,7 +16,7 @@ from penstock.plans.frames.polars_frames import NONE, Places, ints, look_up, pla
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import MUST_BE_PIPELINED_TYPES, DistributionPattern
 
-# Job graphs of whole topologies as flat arrays, which the walks over tasks run over.
+# Job graphs of whole topologies as flat arrays, for the walks over tasks.
 
 
 Flags = npt.NDArray[np.bool_]
@@ -24,18 +24,19 @@ NO_GROUP = -1
 
 
 class JobGraphArrays(NamedTuple):
-    """Vertices of all topologies in one numbering (by topology, then topological order); their input edges.
+    """Vertices of all topologies in one numbering (by topology, then topological order), and their input
+    edges.
 
-    A task's place is in the order of vertices, then subtasks.
+    Tasks are numbered in the order of vertices, then subtasks.
     """
 
     topologies: Ints  #: topology_id per vertex
     vertices: Ints  #: vertex per vertex
-    first: Ints  #: per vertex the first vertex of its topology
+    first: Ints  #: per vertex, the first vertex of its topology
     parallelism: Ints
     slot_sharing_group: Ints
-    co_location_group: Ints  #: NO_GROUP if there is none
-    logical_region: Ints  #: per vertex the first vertex of its logical pipelined region
+    co_location_group: Ints  #: NO_GROUP without a group
+    logical_region: Ints  #: per vertex, the first vertex of its logical pipelined region
     sources: Ints  #: per edge, by target and input index
     targets: Ints
     all_to_all: Flags  #: per edge; pointwise otherwise
@@ -50,11 +51,13 @@ CARRIED = (
     "consumer_index",
     "result_partition_type",
 )
-"""Columns of connected_edges."""
+"""Columns of connected_edges in placed_edges."""
 
 
 def job_graph_arrays(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> JobGraphArrays:
-    """In: ordered_vertices (see order_job_vertices), placed_edges (see place_job_edges)."""
+    """Build the arrays from ordered_vertices (see order_job_vertices) and placed_edges (see
+    place_job_edges).
+    """
     topologies = ordered_vertices[TOPOLOGY].to_numpy()
     of_topologies = runs(topologies)
     first = of_topologies.starts[of_topologies.of_row]
@@ -80,7 +83,7 @@ def job_graph_arrays(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame)
 
 
 def with_task_numbers(ordered_vertices: pl.DataFrame, name: str, numbers: Ints) -> pl.DataFrame:
-    """One row per job vertex: its `numbers`, which are those of all tasks in order, as the list `name`."""
+    """Add to each job vertex its part of `numbers`, one per task in order, as the list `name`."""
     offsets = np.append(0, np.cumsum(ordered_vertices["parallelism"].to_numpy(), dtype=np.int64))
     lists = pa.LargeListArray.from_arrays(offsets, numbers.astype(np.int32))
     return ordered_vertices.select(TOPOLOGY, "vertex", pl.Series(name, lists))
@@ -90,9 +93,9 @@ def place_job_edges(connected_edges: pl.DataFrame, ordered_vertices: pl.DataFram
     """One row per job edge (key topology_id, target_vertex, input_index), in the order of connected_edges.
 
     In: connected_edges (see connect_vertices), ordered_vertices (see order_job_vertices). Out: pipelined
-    (must be consumed while it is produced); all_to_all (pointwise otherwise); of both ends source_rank and
-    target_rank, how many vertices of the topology stand before them in ordered_vertices, and their
-    parallelism as producers and consumers. Raises ValueError for an edge without its vertices.
+    (must be consumed while it is produced); all_to_all (pointwise otherwise); source_rank and target_rank,
+    the number of the topology's vertices before each end in ordered_vertices; the parallelism of the ends as
+    producers and consumers. Raises ValueError for an edge without its vertices.
     """
     sources = _places(connected_edges, "source_vertex", ordered_vertices)
     targets = _places(connected_edges, "target_vertex", ordered_vertices)
@@ -121,8 +124,8 @@ def order_job_vertices(job_vertices: pl.DataFrame, execution_job_vertices: pl.Da
     """One row per job vertex (key topology_id, vertex), by topology_id and then in topological order.
 
     In: job_vertices (see number_co_location_groups), execution_job_vertices. Out: parallelism (effective),
-    slot_sharing_group, co_location_group (NO_GROUP if there is none), pipelined_region. Other tables refer
-    to these rows by their places.
+    slot_sharing_group, co_location_group (NO_GROUP without a group), pipelined_region. Other tables refer to
+    these rows by position.
     """
     topologies = runs(job_vertices[TOPOLOGY].to_numpy())
     distinct = np.unique(job_vertices[TOPOLOGY].to_numpy()[topologies.starts], return_inverse=True)[1]
@@ -140,11 +143,11 @@ def order_job_vertices(job_vertices: pl.DataFrame, execution_job_vertices: pl.Da
 
 
 MOST_ROWS = 2**32 - 1
-"""Rows of a table that polars can number."""
+"""The most rows of a table that polars can number."""
 
 
 class TaskRows(NamedTuple):
-    """Rows of execution_vertices, intermediate_result_partitions and execution_edges."""
+    """Row counts of execution_vertices, intermediate_result_partitions and execution_edges."""
 
     tasks: int
     partitions: int
@@ -152,7 +155,7 @@ class TaskRows(NamedTuple):
 
 
 def count_task_rows(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> TaskRows:
-    """Counts the rows of the tables of tasks before any of them is made.
+    """Count the rows of the tables of tasks before any of them is created.
 
     In: ordered_vertices (see order_job_vertices), placed_edges (see place_job_edges). Raises
     NotEnoughMemoryError if a table would have more than MOST_ROWS.
@@ -165,8 +168,8 @@ def count_task_rows(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) 
     )
     if max(rows) > MOST_ROWS:
         raise NotEnoughMemoryError(
-            f"{rows.tasks:,} tasks with {rows.edges:,} inputs: found {max(rows):,} rows of one table, "
-            f"allowed {MOST_ROWS:,}",
+            f"{rows.tasks:,} tasks with {rows.edges:,} inputs: a table must have at most {MOST_ROWS:,} rows, "
+            f"got {max(rows):,}",
             "plan the input in smaller parts, or with --until job_graph, which has no tasks",
         )
     return rows

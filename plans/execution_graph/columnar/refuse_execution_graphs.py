@@ -1,4 +1,4 @@
-"""Topologies that Flink refuses while it makes the ExecutionGraph."""
+"""Topologies that Flink refuses while it builds the ExecutionGraph."""
 
 from collections.abc import Mapping
 
@@ -15,13 +15,13 @@ from penstock.plans.printable import MOST_OF_A_NAME, limited
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 
-# Names the topology and vertex with the most tasks, for the message that they do not fit.
+# The topology and vertex with the most tasks, for the message that they do not fit in memory.
 
 
 def name_most_tasks(tables: Mapping[str, pl.DataFrame]) -> str:
-    """The topology with the most tasks and its widest vertex, in words.
+    """Describe the topology with the most tasks and its widest vertex.
 
-    In: ordered_vertices, not empty; topologies and job_vertices, for names, if they are still there.
+    In: ordered_vertices, not empty; topologies and job_vertices, for names, if still available.
     """
     vertices = tables["ordered_vertices"].select(TOPOLOGY, "vertex", pl.col("parallelism").cast(pl.Int64))
     tasks = vertices.group_by(TOPOLOGY).agg(pl.col("parallelism").sum()).sort("parallelism", TOPOLOGY)
@@ -43,29 +43,30 @@ def _name(tables: Mapping[str, pl.DataFrame], table: str, row: pl.Expr) -> str |
     return limited(names[0], MOST_OF_A_NAME) if names else None
 
 
-# Topologies that have more tasks than a plan can hold.
+# Topologies with more tasks than a plan can contain.
 
 
 _ROWS = (pl.col("tasks") * (pl.col("inputs") + 1)).alias("rows")
 
 
 def effective_parallelism() -> pl.Expr:
-    """The parallelism of a row of job_vertices, 1 where it is decided at run time."""
+    """The parallelism of a row of job_vertices, or 1 if it is decided at run time."""
     parallelism = pl.col("parallelism")
     return pl.when(parallelism == NOT_DECIDED).then(1).otherwise(parallelism)
 
 
 def bounded_parallelism() -> pl.Expr:
-    """As effective_parallelism, no greater than Flink allows."""
+    """As effective_parallelism, capped at Flink's maximum."""
     return pl.min_horizontal(effective_parallelism(), UPPER_BOUND_MAX_PARALLELISM)
 
 
 def largest_vertices(job_vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
-    """The vertex with the most tasks and inputs of tasks of each topology with too many (plans.most_tasks).
+    """For each topology with too many tasks (see frames.counts), its vertex with the most tasks and task
+    inputs.
 
     In: job_vertices (see number_co_location_groups), connected_edges (see connect_vertices). Out: all (tasks
-    and inputs of tasks of the topology); name, tasks and inputs (of each task) of the vertex, of equal ones
-    the first in topological order.
+    and task inputs of the topology); name, tasks and inputs (per task) of the vertex; among equal ones the
+    first in topological order.
     """
     widest = job_vertices.select(bounded_parallelism().max()).item() or 0
     if widest * (len(job_vertices) + len(connected_edges)) <= MOST_TASKS:
@@ -118,7 +119,8 @@ def refuse_execution_graphs(
     connected_edges: pl.DataFrame,
     task_regions: pl.DataFrame,
 ) -> pl.DataFrame:
-    """One row per refused topology (see first_refusals): Flink's checks in their order, then limit_tasks.
+    """Return one row per refused topology (see first_refusals) by Flink's checks in their order, then
+    limit_tasks.
 
     Columns and source: see joins.refuse_execution_graphs.
 
@@ -159,7 +161,7 @@ def above_max_parallelism(job_vertices: pl.DataFrame, execution_job_vertices: pl
 
 
 def split_co_locations(job_vertices: pl.DataFrame, task_regions: pl.DataFrame) -> pl.DataFrame:
-    """Subtasks of one index of a co-location group have to be in one region."""
+    """Subtasks of one index of a co-location group must be in one region."""
     located = job_vertices.filter(pl.col("co_location_group").is_not_null()).select(
         TOPOLOGY, "vertex", "co_location_group", "co_location_group_name"
     )

@@ -1,4 +1,4 @@
-"""Edges between vertices, with the result partition type of the data set each one reads."""
+"""Edges between vertices, with the result partition types of the data sets they read."""
 
 from itertools import product
 
@@ -42,7 +42,7 @@ _EQUAL = (
 
 
 def reuse_data_sets(typed_edges: pl.DataFrame, vertices: pl.DataFrame) -> pl.DataFrame:
-    """The edges with the data set they really read.
+    """The edges with the data set that they read after sharing.
 
     Columns and source: see joins.reuse_data_sets.
 
@@ -83,14 +83,14 @@ def reuse_data_sets(typed_edges: pl.DataFrame, vertices: pl.DataFrame) -> pl.Dat
 
 
 IS_CHAINED = pl.col("chainable") | pl.col("chained_source")
-"""Of a row of stream_edges: the reader follows in the chain, or takes the source into its own."""
+"""For a row of stream_edges: the reader follows in the chain, or takes the source into its own chain."""
 
 
-# Partitioners that dynamic graphs settle on, and result partition types, for both planners.
+# Ordinary partitioners in place of dynamic graphs' classes, and result partition types, for both planners.
 
 
 SETTLED = (Partitioner.RESCALE, Partitioner.HASH)
-"""What UNSPECIFIED_FORWARD and CONSECUTIVE_HASH become on edges that are not chained."""
+"""The partitioners that replace UNSPECIFIED_FORWARD and CONSECUTIVE_HASH on edges that are not chained."""
 
 OF_EXCHANGE_MODE = {
     StreamExchangeMode.PIPELINED: Type.PIPELINED_BOUNDED,
@@ -112,10 +112,9 @@ OF_GLOBAL_MODE = {
 """The job's exchange mode to the types of forward edges, of other pointwise edges and of all others."""
 
 KEPT_BY_CACHES = Type.BLOCKING
-"""An edge of this type with a persistent data set is BLOCKING_PERSISTENT, and writes that data set.
+"""An edge of this type with a persistent data set becomes BLOCKING_PERSISTENT and writes that data set.
 
-Source: StreamingJobGraphGenerator.isPersistentIntermediateDataset.
-"""
+Source: StreamingJobGraphGenerator.isPersistentIntermediateDataset."""
 
 
 OF_EDGES = (
@@ -139,15 +138,15 @@ def choose_result_partition_types(
 
     Columns and source: see joins.choose_result_partition_types.
 
-    Instead of postorder and vertex_postorder it has operator_place (see walk_stream_graph), source_place and
-    target_place (the rows of its vertices in chain_vertices).
+    Instead of postorder and vertex_postorder the table has operator_place (see walk_stream_graph),
+    source_place and target_place (the rows of its vertices in chain_vertices).
 
     Example: tests/passes/fixtures/typed_edges.txt.
     """
     source_rows, target_rows = (edge_ends[end].to_numpy() for end in ("source_row", "target_row"))
     vertex_places = walked["vertex_place"].to_numpy()
     unchained = stream_edges.select(~pl.col("chainable") & ~pl.col("chained_source")).to_series().to_numpy()
-    # Edges of operators that no source leads to connect no vertices.
+    # Edges of operators that no source reaches connect no vertices.
     connects = unchained & (vertex_places[source_rows] >= 0)
     edges = stream_edges.select(*OF_EDGES, "edge_id").filter(pl.Series(values=connects))
     sources, targets = source_rows[connects], target_rows[connects]
@@ -170,21 +169,23 @@ def types_of_edges(numbered: pl.DataFrame) -> pl.DataFrame:
     In: columns of stream_edges but edge_id; source_vertex, operator_place and no_output of the source (see
     walk_stream_graph); source_place, target_place; id_lower and id_upper of its data set; global_mode.
     """
-    settled = _settled(numbered).with_columns(_FORWARD, _NOT_REBALANCE)
-    typed = settled.with_columns(_OF_PARTITIONERS).drop(_USED)
+    ordinary = _with_ordinary_partitioners(numbered).with_columns(_FORWARD, _NOT_REBALANCE)
+    typed = ordinary.with_columns(_FROM_PARTITIONERS).drop(_USED)
     return _persistent(typed) if typed["persistent_data_set"].null_count() < len(typed) else typed
 
 
 def _persistent(typed: pl.DataFrame) -> pl.DataFrame:
-    """Data sets of caches have the type and the id that the cache set."""
-    kept = pl.col("persistent_data_set").is_not_null() & (pl.col("result_partition_type") == KEPT_BY_CACHES)
-    rows = np.flatnonzero(typed.select(kept).to_series().to_numpy())
+    """Give data sets of caches the type and the id that the cache set."""
+    is_persistent = pl.col("persistent_data_set").is_not_null() & (
+        pl.col("result_partition_type") == KEPT_BY_CACHES
+    )
+    rows = np.flatnonzero(typed.select(is_persistent).to_series().to_numpy())
     texts = typed["persistent_data_set"].gather(rows).to_list()
     longs = np.frombuffer(b"".join(map(bytes.fromhex, texts)), ">i8").astype(np.int64).reshape(-1, 2)
     halves = [typed[half].to_numpy().copy() for half in ("id_lower", "id_upper")]
     for place, half in enumerate(halves):
         half[rows] = longs[:, place]
-    persistent = pl.when(kept).then(pl.lit(Type.BLOCKING_PERSISTENT.value))
+    persistent = pl.when(is_persistent).then(pl.lit(Type.BLOCKING_PERSISTENT.value))
     return typed.with_columns(
         persistent.otherwise("result_partition_type").alias("result_partition_type"),
         pl.Series("id_lower", halves[0]),
@@ -193,7 +194,7 @@ def _persistent(typed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _data_set_ids(walked: pl.DataFrame, vertices: Ints, edge_ids: pl.Series) -> tuple[Ints, Ints]:
-    """The ids of the data sets of edges out of these vertices if none is shared."""
+    """Return the ids of the data sets of edges out of these vertices, as if none were shared."""
     is_head = (pl.col("chain_index") == HEAD) & (pl.col("vertex_place") >= 0)
     of_heads = walked.select("chain_index", "vertex_place", "id_lower", "id_upper").filter(is_head)
     rows = np.empty(len(of_heads), np.int64)
@@ -204,15 +205,15 @@ def _data_set_ids(walked: pl.DataFrame, vertices: Ints, edge_ids: pl.Series) -> 
 
 
 def global_modes(edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.Series:
-    """The number of the global exchange mode of each row's topology."""
+    """Return the number of the global exchange mode of each row's topology."""
     modes = job_settings["global_exchange_mode"].cast(pl.Enum(Mode)).to_physical()
     if modes.n_unique() == 1:
         return modes.new_from_index(0, len(edges))
     return modes.gather(pl.Series(places(edges, job_settings, {})))
 
 
-def _settled(edges: pl.DataFrame) -> pl.DataFrame:
-    """Late output has no buffer timeout; partitioners of dynamic graphs become ordinary ones."""
+def _with_ordinary_partitioners(edges: pl.DataFrame) -> pl.DataFrame:
+    """Disable the buffer timeout of late output; replace partitioners of dynamic graphs by ordinary ones."""
     unspecified = pl.col("partitioner_class") == UNSPECIFIED_FORWARD
     consecutive = pl.col("partitioner_class") == CONSECUTIVE_HASH
     ends_late = pl.col("no_output") & (pl.col("exchange_mode") == StreamExchangeMode.UNDEFINED)
@@ -222,14 +223,14 @@ def _settled(edges: pl.DataFrame) -> pl.DataFrame:
     if not edges.select((unspecified | consecutive).any()).item():
         return edges
 
-    def settled(column: str, rescale: str, keyed: str) -> pl.Expr:
+    def ordinary(column: str, rescale: str, keyed: str) -> pl.Expr:
         rescaled = pl.when(unspecified).then(pl.lit(rescale))
         return rescaled.when(consecutive).then(pl.lit(keyed)).otherwise(column).alias(column)
 
     key = pl.when(unspecified).then(pl.lit(CLASSES[SETTLED[0]])).otherwise("partitioner_key")
     return edges.with_columns(
-        settled("partitioner", *(p.upper() for p in SETTLED)),
-        settled("partitioner_class", *(CLASSES[p] for p in SETTLED)),
+        ordinary("partitioner", *(p.upper() for p in SETTLED)),
+        ordinary("partitioner_class", *(CLASSES[p] for p in SETTLED)),
         key.alias("partitioner_key"),
         pl.col("pointwise") & ~consecutive,
     )
@@ -248,13 +249,13 @@ def _partition_type(
 
 
 def _result_partition_type() -> pl.Expr:
-    """A row's type by the number of its case: comparing numbers costs less than comparing strings."""
+    """A row's type by the number of its case; comparing numbers costs less than comparing strings."""
     flags, either = ("no_output", "forward", "pointwise", "broadcast"), (False, True)
     types = [
-        _partition_type(exchange, mode, *of_flags).value
+        _partition_type(exchange, mode, *flag_values).value
         for exchange in StreamExchangeMode
         for mode in Mode
-        for of_flags in product(either, either, either, either)
+        for flag_values in product(either, either, either, either)
     ]
     case = pl.col("exchange_mode").cast(pl.Enum(StreamExchangeMode)).to_physical().cast(pl.UInt32)
     case = case * len(Mode) + pl.col("global_mode")
@@ -265,7 +266,7 @@ def _result_partition_type() -> pl.Expr:
 
 _FORWARD = (pl.col("partitioner_class") == "ForwardPartitioner").alias("forward")
 _NOT_REBALANCE = (pl.col("partitioner_class") != "RebalancePartitioner").alias("not_rebalance")
-_OF_PARTITIONERS = (
+_FROM_PARTITIONERS = (
     _result_partition_type().alias("result_partition_type"),
     (~pl.col("pointwise") & pl.col("not_rebalance")).alias("inter_inputs_keys_correlated"),
     pl.when("pointwise").then("forward").otherwise("not_rebalance").alias("intra_input_key_correlated"),

@@ -1,4 +1,4 @@
-"""Every stream node belongs to the job vertex of its chain; one job vertex per chain."""
+"""Create job vertices, one per chain, to which each stream node of the chain belongs."""
 
 import json
 from binascii import hexlify
@@ -24,7 +24,7 @@ from penstock.plans.tables import INTERMEDIATE_DATA_SETS, JOB_EDGES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import DistributionPattern
 
-# Vertices of dynamic graphs get the parallelism that the adaptive batch scheduler starts from.
+# Vertices of dynamic graphs get the parallelism from which the adaptive batch scheduler starts.
 
 
 _OVERRIDES = {
@@ -40,7 +40,7 @@ _FORWARD_GROUPS = {TOPOLOGY: pl.Int64, "vertex": pl.Int32, "forward_group": pl.I
 def find_forward_groups(
     chain_vertices: pl.DataFrame, typed_edges: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row per vertex of a dynamic graph: the smallest vertex connected to it by forward edges.
+    """Return for each vertex of a dynamic graph the smallest vertex connected to it by forward edges.
 
     Columns and source: see joins.set_dynamic_parallelism.
 
@@ -109,7 +109,7 @@ def _above_zero(column: str) -> pl.Expr:
 
 
 def parallelism_overrides(job_settings: pl.DataFrame) -> pl.DataFrame:
-    """The parallelism that configurations give vertices by id.
+    """The parallelism that configurations assign to vertices by id.
 
     Columns and source: see joins.set_dynamic_parallelism.
     """
@@ -130,7 +130,7 @@ def parallelism_overrides(job_settings: pl.DataFrame) -> pl.DataFrame:
 
 
 def override_parallelism(vertices: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
-    """The vertices with the parallelism that they have on the cluster. As joins.set_dynamic_parallelism."""
+    """The vertices with their parallelism on the cluster. As joins.set_dynamic_parallelism."""
     overrides = parallelism_overrides(job_settings).select(TOPOLOGY, "overridden_id", "override")
     if overrides.is_empty():
         return vertices
@@ -144,11 +144,10 @@ def override_parallelism(vertices: pl.DataFrame, job_settings: pl.DataFrame) -> 
     return vertices.with_columns(joined.select(parallelism=pl.coalesce("override", "parallelism")))
 
 
-# The rules that derive the columns of a job vertex from the operators of its chain, for both planners.
+# Rules that derive the columns of a job vertex from the operators of its chain, for both planners.
 #
 # A new column of job_vertices that follows from columns of stream_nodes is declared in plans/tables and has
-# one
-# rule here: all steps up to job_vertices carry what they do not change.
+# one rule here: all steps up to job_vertices carry columns that they do not change.
 
 
 class FromChain(Enum):
@@ -157,7 +156,7 @@ class FromChain(Enum):
     HEAD = auto()  #: the head's value
     ANY = auto()  #: whether any operator has it, chained sources included
     ALL = auto()  #: whether all operators have it, chained sources included
-    SUM = auto()  #: sum of resources, without those of chained sources; null if those of any operator are
+    SUM = auto()  #: sum of resources, without chained sources; null if any operator's resources are null
 
 
 class VertexRule(NamedTuple):
@@ -183,8 +182,7 @@ VERTEX_RULES = {
 """Column of a vertex to its rule. Name, id and format_vertex have rules of their own in create_vertices.
 
 Source: StreamingJobGraphGenerator.createJobVertex, createChainedMinResources,
-markSupportingConcurrentExecutionAttempts.
-"""
+markSupportingConcurrentExecutionAttempts."""
 
 OPERATOR_COLUMNS = (
     "name",
@@ -198,7 +196,7 @@ OPERATOR_COLUMNS = (
 NODE_COLUMNS = tuple(
     dict.fromkeys((*OPERATOR_COLUMNS, *(rule.node_column for rule in VERTEX_RULES.values())))
 )
-"""The columns of stream_nodes that operators of a vertex keep: their own, and those that the rules need."""
+"""The columns of stream_nodes carried by operators of a vertex: their own, and those that the rules need."""
 
 RESOURCE_FIELDS = (
     "cpu_cores",
@@ -215,7 +213,7 @@ _HEX_DIGITS = 32
 
 
 def _hex_id(lower: pl.Series, upper: pl.Series) -> pl.Series:
-    """Flink's AbstractID.toString of ids held as two longs."""
+    """Return Flink's AbstractID.toString of ids given as two longs."""
     longs = np.empty((len(lower), 2), dtype=">i8")
     longs[:, 0], longs[:, 1] = lower.to_numpy(), upper.to_numpy()
     ends = np.arange(len(lower) + 1, dtype=np.int64) * _HEX_DIGITS
@@ -233,7 +231,7 @@ _OPENING = {
     LATER_BRANCH: ", ",
     _FIRST_CHAINED_SOURCE: " [",
 }
-"""The text before an operator's name, by its place in the chain."""
+"""The text before an operator's name, by its position in the chain."""
 _OPENINGS = pl.Series([_OPENING[branch] for branch in sorted(_OPENING)])
 
 
@@ -280,7 +278,7 @@ def create_vertices(operators: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_chained_name(operators: pl.DataFrame, rows: Ints) -> Ints:
-    """These rows by vertex, and as they stand in its chained name: head, chained sources, chain."""
+    """Sort these rows by vertex, then by position in the chained name: head, chained sources, chain."""
     of_vertices, index, source_index, preorder = (
         operators[name].to_numpy()[rows].astype(np.int64)
         for name in ("vertex_place", "chain_index", "chained_source_index", "preorder")
@@ -290,7 +288,7 @@ def _by_chained_name(operators: pl.DataFrame, rows: Ints) -> Ints:
 
 
 def _chained_names(operators: pl.DataFrame, heads: Ints) -> pl.Series:
-    """The chained names of the vertices with these heads; of an operator alone it is its name."""
+    """Return the chained names of the vertices with these heads; a single operator's is its own name."""
     of_vertices = operators["vertex_place"].to_numpy()
     has_several = np.bincount(of_vertices, minlength=len(heads)) > 1
     rows = _by_chained_name(operators, np.flatnonzero(has_several[of_vertices]))
@@ -303,7 +301,7 @@ def _chained_names(operators: pl.DataFrame, heads: Ints) -> pl.Series:
 
 
 def _name_pieces(members: pl.DataFrame) -> pl.Series:
-    """The part of the chained name that each operator adds, brackets included."""
+    """Return the part of the chained name that each operator adds, including brackets."""
     index = pl.col("chain_index")
     is_source = index == CHAINED_SOURCE
     is_first = is_source & (index.shift(1) == HEAD)
@@ -317,19 +315,19 @@ def _name_pieces(members: pl.DataFrame) -> pl.Series:
 
 
 def _joined(texts: pl.Series, starts: Ints) -> pl.Series:
-    """Joins the texts from each start up to the next without a copy: Arrow stores them side by side."""
+    """Join the texts from each start up to the next without a copy; Arrow stores them contiguously."""
     arrow = texts.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
     _, bounds, characters = arrow.buffers()
     ends = np.frombuffer(bounds, dtype=np.int64)[arrow.offset : arrow.offset + len(arrow) + 1]
-    kept = ends[np.append(starts, len(arrow))]
-    strings = pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(kept), characters)
+    joined_ends = ends[np.append(starts, len(arrow))]
+    strings = pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(joined_ends), characters)
     return pl.Series(values=strings, dtype=pl.String)
 
 
 def _sum_of_resources(operators: pl.DataFrame, name: str, heads: Ints) -> pl.Series:
-    """Sum over the chain without its chained sources; null as soon as one operator's is.
+    """Sum over the chain without its chained sources; null if any operator's resources are null.
 
-    As in Spark the head's amount is added to the sum of those below it, added one by one.
+    As on Spark, the head's amount is added to the sum of the amounts below it, added one by one.
     """
     if operators[name].null_count() == len(operators):
         return operators[name].clear(len(heads))
@@ -349,7 +347,7 @@ def _sum_of_resources(operators: pl.DataFrame, name: str, heads: Ints) -> pl.Ser
     return pl.DataFrame(sums).select(total).to_series()
 
 
-_OF_WALK = (
+_WALK_COLUMNS = (
     "vertex",
     "vertex_place",
     "chain_index",
@@ -365,16 +363,16 @@ _OF_WALK = (
 def assign_operators_to_vertices(stream_nodes: pl.DataFrame, walked: pl.DataFrame) -> pl.DataFrame:
     """The operators of all vertices, with the columns from which vertices are derived.
 
-    As in joins.assign_operators_to_vertices, with vertex_place (see walk_stream_graph), operator_id
-    and operator_order.
+    As joins.assign_operators_to_vertices, with vertex_place (see walk_stream_graph), operator_id and
+    operator_order.
 
     Example: tests/passes/fixtures/operators.txt.
     """
     nodes = stream_nodes.select(TOPOLOGY, pl.col("id").alias("node"), *NODE_COLUMNS)
-    operators = nodes.hstack(walked.select(_OF_WALK)).with_columns(
+    operators = nodes.hstack(walked.select(_WALK_COLUMNS)).with_columns(
         _hex_id(walked["id_lower"], walked["id_upper"]).alias("operator_id")
     )
-    # An operator that no source leads to (its only input was a sink) is in no vertex.
+    # An operator that no source reaches (its only input was a sink) is in no vertex.
     in_vertex = operators["vertex_place"] >= 0
     return operators if in_vertex.all() else operators.filter(in_vertex)
 
@@ -394,7 +392,7 @@ _COLUMNS: dict[str, pl.Expr] = {
     .otherwise(pl.lit(DistributionPattern.ALL_TO_ALL.value)),
     "ship_strategy": pl.col("partitioner"),
 }
-_OF_DATA_SETS = [
+_DATA_SET_COLUMNS = [
     pl.col("source_vertex" if name == "vertex" else name).alias(name)
     for name in INTERMEDIATE_DATA_SETS.names
     if name != "consumers"
@@ -417,7 +415,7 @@ def connect_vertices(shared_edges: pl.DataFrame) -> pl.DataFrame:
     in_order = np.argsort(operators.astype(np.int64) << 32 | out_indexes)
     input_index = count_in_groups(targets[in_order], int(targets.max(initial=-1)) + 1)
     of_source = runs(sources[in_order])
-    # Ids of one vertex's data sets differ by hashes of 32 bits.
+    # Ids of one vertex's data sets differ by 32-bit hashes.
     first = first_of_equal(of_source.of_row << 32 | (ids[in_order] & _LOWER_HALF))
     output_index, consumer_index = of_source.numbers(), np.zeros(len(first), np.int32)
     partition_type = shared_edges["result_partition_type"]
@@ -446,7 +444,7 @@ def connect_vertices(shared_edges: pl.DataFrame) -> pl.DataFrame:
 
 
 def _back(in_order: npt.NDArray[np.integer], rows: Ints) -> Places:
-    """The values by row; they are given in the order of `rows`."""
+    """Return values by row, from values in the order of `rows`."""
     by_row = np.empty(len(rows), np.int32)
     by_row[rows] = in_order
     return by_row
@@ -460,7 +458,7 @@ def create_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
     Example: tests/passes/fixtures/intermediate_data_sets.txt.
     """
     is_first = (connected_edges["consumer_index"] == 0).to_numpy()
-    edges = connected_edges.select(*_OF_DATA_SETS, pl.lit(1, pl.Int32).alias("consumers"))
+    edges = connected_edges.select(*_DATA_SET_COLUMNS, pl.lit(1, pl.Int32).alias("consumers"))
     if is_first.all():
         return edges
     places, indexes = (connected_edges[name].to_numpy() for name in ("source_place", "output_index"))

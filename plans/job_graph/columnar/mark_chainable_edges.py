@@ -1,4 +1,4 @@
-"""Every stream edge knows whether it is chainable, and every reason why not; every node knows its chain."""
+"""Chaining of every stream edge, with all reasons against it, and the chain of every node."""
 
 from typing import NamedTuple
 
@@ -25,23 +25,24 @@ from penstock.plans.vocabulary import ChainingStrategy
 # The two sequential walks over a StreamGraph.
 
 
-_OF_NODES = (TOPOLOGY, "id", "uid", "no_output_until_end_of_input", "among_sources")
+_NODE_COLUMNS = (TOPOLOGY, "id", "uid", "no_output_until_end_of_input", "among_sources")
 
 
 def walk_stream_graph(
     stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame, edge_ends: pl.DataFrame
 ) -> pl.DataFrame:
-    """Properties of nodes that need a walk in Flink's order: one row per row of stream_nodes.
+    """Return properties of nodes that require a walk in Flink's order, one row per row of stream_nodes.
 
-    Out: id_lower, id_upper, preorder, branch, closings, no_output as in joins.walk_stream_graph;
-    vertex (head of the chain); vertex_place (number of the vertex in the order in which Flink creates them,
-    which is its row in chain_vertices; -1: the node is in none); chain_index; chained_source_index (place of
-    a source among those in one head); operator_order; operator_place (by vertex and operator_order among all
-    operators that are no chained sources); colliding (its uid does, and its topology's walk ended there).
+    Out: id_lower, id_upper, preorder, branch, closings, no_output as in joins.walk_stream_graph; vertex (head
+    of the chain); vertex_place (number of the vertex in the order in which Flink creates them, which is its
+    row in chain_vertices; -1: the node is in none); chain_index; chained_source_index (position of a source
+    among the sources in one head); operator_order; operator_place (by vertex and operator_order among all
+    operators except chained sources); colliding (the node's uid collides, and its topology's walk ended
+    there).
 
     Example: tests/passes/fixtures/walked.txt.
     """
-    nodes = stream_nodes.select(_OF_NODES)
+    nodes = stream_nodes.select(_NODE_COLUMNS)
     topologies, ids = nodes[TOPOLOGY].to_numpy(), nodes["id"].to_numpy()
     sources, targets = (edge_ends[end].to_numpy() for end in ("source_row", "target_row"))
     if _is_in_order(topologies, ids):
@@ -53,7 +54,7 @@ def walk_stream_graph(
 
 
 def _is_in_order(topologies: Ints, ids: Ints) -> bool:
-    """Whether the rows of each topology stand together, with ids in order."""
+    """Return whether the rows of each topology are contiguous, with ascending ids."""
     starts_new = topologies[1:] != topologies[:-1]
     pieces = np.sort(topologies[np.flatnonzero(np.append(True, starts_new)[: len(topologies)])])
     return bool((starts_new | (ids[1:] > ids[:-1])).all() and (pieces[1:] != pieces[:-1]).all())
@@ -70,7 +71,7 @@ class StreamGraphRows(NamedTuple):
 
 
 def _walk(nodes: pl.DataFrame, stream_edges: pl.DataFrame, sources: Ints, targets: Ints) -> pl.DataFrame:
-    """The walks over nodes in order; the edges lead from the rows `sources` to the rows `targets`."""
+    """Walk over nodes in order; the edges lead from the rows `sources` to the rows `targets`."""
     rows = StreamGraphRows(
         nodes[TOPOLOGY].to_numpy(),
         nodes["id"].to_numpy(),
@@ -93,9 +94,13 @@ def walk_rows(nodes: StreamGraphRows, edges: GraphEdges) -> pl.DataFrame:
     operator_place = before[order.vertex] + order.operator_order
     chain_index, chained_source_index = order.distance + HEAD, np.zeros_like(order.distance)
     head, vertex = order.head, order.vertex
-    runs_in, into = edges.sources[edges.chained_source], edges.targets[edges.chained_source]
-    head[runs_in], vertex[runs_in], chain_index[runs_in] = into, vertex[into], CHAINED_SOURCE
-    chained_source_index[runs_in] = edges.in_indexes[edges.chained_source]
+    chained_rows, head_rows = edges.sources[edges.chained_source], edges.targets[edges.chained_source]
+    head[chained_rows], vertex[chained_rows], chain_index[chained_rows] = (
+        head_rows,
+        vertex[head_rows],
+        CHAINED_SOURCE,
+    )
+    chained_source_index[chained_rows] = edges.in_indexes[edges.chained_source]
     collides = np.zeros(len(head), np.bool_)
     collides[colliding] = True
     return pl.DataFrame(
@@ -137,7 +142,7 @@ def mark_chainable_edges(
 
     Example: tests/passes/fixtures/stream_edges.txt.
     """
-    return settle_edges(marked_edges, edge_ends, _behind_legacy_sources(marked_edges, chain_heads))
+    return settle_edges(marked_edges, edge_ends, _after_legacy_sources(marked_edges, chain_heads))
 
 
 def settle_edges(marked_edges: pl.DataFrame, edge_ends: pl.DataFrame, behind_legacy: Ints) -> pl.DataFrame:
@@ -159,13 +164,15 @@ def settle_edges(marked_edges: pl.DataFrame, edge_ends: pl.DataFrame, behind_leg
 
 
 def _named(sets: Ints) -> pl.Series:
-    """The names of the reasons in each set. From Arrow, since polars takes ten times as long for lists."""
+    """Return the names of the reasons in each set, via Arrow, because polars takes ten times as long for
+    lists.
+    """
     names = [[reason.value for reason in NotChainableReason if bits & reason.bit] for bits in sets.tolist()]
     return pl.Series(values=pa.array(names, pa.list_(pa.string())))
 
 
-def _behind_legacy_sources(marked_edges: pl.DataFrame, chain_heads: pl.DataFrame) -> Ints:
-    """The edges whose target yields and whose source is a legacy source or chained to one."""
+def _after_legacy_sources(marked_edges: pl.DataFrame, chain_heads: pl.DataFrame) -> Ints:
+    """Return the edges whose target yields and whose source is, or is chained to, a legacy source."""
     yielding = edges_to_yielding(marked_edges)
     legacy_heads = chain_heads.filter("head_is_legacy_source").select(TOPOLOGY, "node", chained_to_one=True)
     cut_edges = look_up(yielding, legacy_heads, {"source": "node"}).filter(
@@ -176,7 +183,7 @@ def _behind_legacy_sources(marked_edges: pl.DataFrame, chain_heads: pl.DataFrame
 
 def edges_to_yielding(marked_edges: pl.DataFrame) -> pl.DataFrame:
     """edge (its row), topology_id, source, legacy_source of the edges whose target yields."""
-    return marked_edges.select(_OF_YIELDING).filter("yielding")
+    return marked_edges.select(_YIELDING_COLUMNS).filter("yielding")
 
 
 _NOT_NEEDED = ("forward", "chaining_enabled", "chain_different_max_parallelism")
@@ -195,7 +202,7 @@ _CHAINED_SOURCE = (
     & (pl.col("target_chaining") == ChainingStrategy.HEAD_WITH_SOURCES)
     & ((pl.col("reasons") & ~NotChainableReason.SEVERAL_INPUTS.bit) == 0)
 ).alias("chained_source")
-_OF_YIELDING = (
+_YIELDING_COLUMNS = (
     pl.int_range(pl.len()).alias("edge"),
     pl.col(TOPOLOGY),
     pl.col("source"),

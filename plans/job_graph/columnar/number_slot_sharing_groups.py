@@ -1,4 +1,4 @@
-"""Job vertices in the order in which Flink schedules them, with their slot sharing and co-location groups."""
+"""Job vertices in Flink's scheduling order, with their slot sharing and co-location groups."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.operator_rules import SLOT_SCOPE
 from penstock.plans.vocabulary import MUST_BE_PIPELINED_TYPES, Layer, ManagedMemoryUseCase
 
-# Fractions of managed memory of operators, and the weights for which Flink fails to compute them.
+# Managed memory fractions of operators, and the weights for which Flink fails to compute them.
 
 
 _OPERATOR = ManagedMemoryUseCase.OPERATOR.value
@@ -126,12 +126,12 @@ def _divide_weights(weights: Ints, group_weights: Ints) -> pl.Series:
 
 
 def wrapped(total: pl.Expr) -> pl.Expr:
-    """A sum as Flink's int holds it."""
+    """Wrap a sum as Flink's int does."""
     return (total + 2**31) % 2**32 - 2**31
 
 
 def fraction_rounded_down() -> pl.Expr:
-    """weight / group_weight cut off after the 16th decimal: exact in 128 bits, then read as a decimal."""
+    """weight / group_weight truncated after the 16th decimal: exact in 128 bits, then parsed as a decimal."""
     unit = 10**_DECIMALS
     scaled = pl.col("weight").cast(pl.Int128) * unit // pl.col("group_weight").abs()
     decimals = (scaled % unit).cast(pl.Int64).cast(pl.String).str.zfill(_DECIMALS)
@@ -140,11 +140,11 @@ def fraction_rounded_down() -> pl.Expr:
     return digits.cast(pl.Float64).alias("fraction")
 
 
-def _maps(in_groups: Flags, of_groups: Ints, fractions: npt.NDArray[np.float64]) -> pl.Series:
-    """One map per row: each use case (a column) that is in the row's group, to the row's fraction."""
-    bounds = np.append(0, np.cumsum(in_groups.sum(axis=1)[of_groups])).astype(np.int32)
+def _maps(in_groups: Flags, group_of_row: Ints, fractions: npt.NDArray[np.float64]) -> pl.Series:
+    """Return one map per row, from each use case (a column) in the row's group to the row's fraction."""
+    bounds = np.append(0, np.cumsum(in_groups.sum(axis=1)[group_of_row])).astype(np.int32)
     rows = np.flatnonzero(bounds[1:] > bounds[:-1])
-    entries = np.flatnonzero(in_groups[of_groups[rows]])
+    entries = np.flatnonzero(in_groups[group_of_row[rows]])
     of_entries = pl.Series(entries % len(_USE_CASES), dtype=pl.get_index_type())
     keys = pl.Series(_USE_CASES).gather(of_entries).to_arrow()
     values = pa.array(fractions[rows].ravel()[entries])
@@ -157,7 +157,7 @@ _GROUP = [TOPOLOGY, "slot_sharing_group"]
 def refuse_memory_fractions(
     operators: pl.DataFrame, job_vertices: pl.DataFrame, precedence: int
 ) -> pl.DataFrame:
-    """The reasons of weights whose sum overflows.
+    """The refusals for weights whose sum overflows.
 
     Columns and source: see joins.refuse_memory_fractions.
     """
@@ -220,7 +220,7 @@ def _id_hash() -> pl.Expr:
 
 
 def _place(hash_code: pl.Expr, count: pl.Expr) -> pl.Expr:
-    """The place of an element in a hash set of `count` elements."""
+    """Return the position of an element in a hash set of `count` elements."""
     bits = pl.max_horizontal(pl.lit(SMALLEST_TABLE), (count / LOAD_FACTOR).log(2).ceil().cast(pl.Int64))
     mask = pl.lit(2, pl.Int64).pow(bits).cast(pl.Int64) - 1
     word = hash_code.cast(pl.Int64)
@@ -276,7 +276,7 @@ def with_index_prefix(numbered: pl.DataFrame, job_settings: pl.DataFrame) -> pl.
 
 
 def _in_topologies(vertices: pl.DataFrame, job_settings: pl.DataFrame, condition: pl.Expr) -> Flags:
-    """Whether the condition holds for the settings of each vertex's topology."""
+    """Return whether the condition holds for the settings of each vertex's topology."""
     holds = job_settings.select(condition).to_series().to_numpy()
     if not holds.any():
         return np.zeros(len(vertices), np.bool_)
@@ -287,7 +287,9 @@ def _in_topologies(vertices: pl.DataFrame, job_settings: pl.DataFrame, condition
 def _first_of_groups(
     vertices: pl.DataFrame, regions: Ints, topologies: Runs, is_default: Flags, by_region: Flags
 ) -> Ints:
-    """The first vertex created in each vertex's group: groups have a name, or are a region of `default`."""
+    """Return the first vertex created in each vertex's group, which has a name or is a region
+    of `default`.
+    """
     count = len(vertices)
     numbers = topologies.of_row.copy()
     numbers[by_region] = count + (topologies.starts[topologies.of_row] + regions)[by_region]
@@ -320,7 +322,7 @@ def number_co_locations(grouped_vertices: pl.DataFrame) -> pl.Series:
 
 
 def slot_sharing_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:
-    """In: job_vertices (see number_slot_sharing_groups). Out: slot_sharing_groups.
+    """Return slot_sharing_groups of job_vertices (see number_slot_sharing_groups).
 
     Example: tests/passes/fixtures/slot_sharing_groups.txt.
     """
@@ -337,7 +339,7 @@ def slot_sharing_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:
 
 
 def co_location_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:
-    """In: job_vertices (see number_co_location_groups). Out: co_location_groups.
+    """Return co_location_groups of job_vertices (see number_co_location_groups).
 
     Example: tests/passes/fixtures/co_location_groups.txt.
     """
@@ -353,7 +355,7 @@ def co_location_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:
 
 
 def sort_vertices_topologically(vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row per row of vertices: creation_order, topological_order, pipelined_region.
+    """Return creation_order, topological_order and pipelined_region, one row per row of vertices.
 
     Columns and source: see joins.sort_vertices_topologically.
 

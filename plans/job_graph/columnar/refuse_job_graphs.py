@@ -1,4 +1,4 @@
-"""Topologies that Flink refuses while it makes the JobGraph."""
+"""Topologies that Flink refuses while it builds the JobGraph."""
 
 from functools import cache
 
@@ -15,7 +15,7 @@ from penstock.plans.frames.polars_refusals import (
     refused_settings,
     settings_refused_at,
 )
-from penstock.plans.job_graph import refuse_job_graphs as said
+from penstock.plans.job_graph import refuse_job_graphs as checks
 from penstock.plans.job_graph.columnar.create_vertices import CONNECTED, HEAD, parallelism_overrides
 from penstock.plans.job_graph.columnar.number_slot_sharing_groups import refuse_memory_fractions
 from penstock.plans.stream_graph.choose_partitioners import DEFAULT_SLOT_SHARING_GROUP
@@ -31,9 +31,9 @@ def refuse_stream_graphs_walked(
     stream_edges: pl.DataFrame,
     job_settings: pl.DataFrame,
 ) -> pl.DataFrame:
-    """The reasons (see refusals) that nodes and edges give before they are operators and job edges.
+    """The reasons (see refusals) that nodes and edges give before they become operators and job edges.
 
-    They are found here so that nothing reads `stream_nodes` and `stream_edges` once there is a JobGraph.
+    A separate pass, so that nothing reads `stream_nodes` and `stream_edges` once there is a JobGraph.
     """
     return pl.concat(
         [
@@ -68,7 +68,7 @@ def refuse_job_graphs(
             buffer_timeouts(connected_edges, operators),
             *_hybrid(connected_edges, job_vertices, job_settings),
             co_locations(job_vertices),
-            refuse_memory_fractions(operators, job_vertices, said.MEMORY_FRACTION),
+            refuse_memory_fractions(operators, job_vertices, checks.MEMORY_FRACTION),
             refuse_overrides(job_vertices, job_settings),
         ]
     )
@@ -77,10 +77,10 @@ def refuse_job_graphs(
 def uid_collisions(walked: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
     """The reasons that uids are which collide on the walk."""
     collisions = stream_nodes.select(TOPOLOGY, "uid").filter(walked["colliding"])
-    before, after = map(pl.lit, said.COLLIDING_UID)
+    before, after = map(pl.lit, checks.COLLIDING_UID)
     message = pl.concat_str(before, "uid", after)
     location = pl.concat_str(pl.lit("uid "), "uid")
-    return _refusals(collisions, [pl.lit(said.COLLISION)], ILLEGAL_ARGUMENT, message, location)
+    return _refusals(collisions, [pl.lit(checks.COLLISION)], ILLEGAL_ARGUMENT, message, location)
 
 
 def unaligned_custom_partitioners(stream_edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
@@ -92,18 +92,18 @@ def unaligned_custom_partitioners(stream_edges: pl.DataFrame, job_settings: pl.D
     ).select(TOPOLOGY)
     if unaligned.is_empty():
         return _none()
-    of_them = join_topology(
+    own_edges = join_topology(
         stream_edges.select(TOPOLOGY, "edge_id", "partitioner_class"), unaligned, {}, "semi"
     )
-    rows = of_them.filter(pl.col("partitioner_class") == "CustomPartitionerWrapper")
-    message = pl.lit(said.UNALIGNED_CUSTOM_PARTITIONER)
+    rows = own_edges.filter(pl.col("partitioner_class") == "CustomPartitionerWrapper")
+    message = pl.lit(checks.UNALIGNED_CUSTOM_PARTITIONER)
     location = pl.concat_str(pl.lit("edge "), "edge_id")
-    return _refusals(rows, [pl.lit(said.UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
+    return _refusals(rows, [pl.lit(checks.UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
 
 
 def refuse_job_settings(job_settings: pl.DataFrame) -> pl.DataFrame:
-    """Settings that Flink reads for every graph."""
-    places = {str(step): place for step, place in said.SETTING_STEPS.items()}
+    """Refuse settings that Flink reads for every graph."""
+    places = {str(step): place for step, place in checks.SETTING_STEPS.items()}
     place = pl.col("step").replace_strict(places, default=None, return_dtype=pl.Int32)
     rows = refused_settings(job_settings).with_columns(place.alias("place")).drop_nulls("place")
     return settings_refused_at(rows, Layer.JOB_GRAPH, [pl.col("place")])
@@ -112,7 +112,7 @@ def refuse_job_settings(job_settings: pl.DataFrame) -> pl.DataFrame:
 def chained_sources(
     stream_edges: pl.DataFrame, stream_nodes: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """For a head with several inputs, Flink checks the sources that may run inside it."""
+    """Refuse the setting that Flink reads for sources that may run inside a head with several inputs."""
     settings = refused_settings(job_settings).filter(
         pl.col("step") == SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM
     )
@@ -129,25 +129,25 @@ def chained_sources(
     edges = edges.join(heads, left_on=[TOPOLOGY, "target"], right_on=[TOPOLOGY, "id"], how="semi")
     edges = edges.join(single, on=[TOPOLOGY, "source"], how="semi")
     read = edges.join(settings, on=TOPOLOGY)
-    return settings_refused_at(read, Layer.JOB_GRAPH, [pl.lit(said.CHAINED_SOURCE)])
+    return settings_refused_at(read, Layer.JOB_GRAPH, [pl.lit(checks.CHAINED_SOURCE)])
 
 
 def empty_names(operators: pl.DataFrame) -> pl.DataFrame:
-    """Sources that are chained into a head are exempt."""
+    """Refuse empty names, except of sources that are chained into a head."""
     names = operators.select(TOPOLOGY, "node", "operator_place", "chain_index", "name", "uid")
     rows = names.filter(((pl.col("name") == "") | (pl.col("uid") == "")) & (pl.col("chain_index") >= HEAD))
     attribute = pl.when(pl.col("name") == "").then(pl.lit("name")).otherwise(pl.lit("uid"))
-    before, after = map(pl.lit, said.EMPTY_STRING)
+    before, after = map(pl.lit, checks.EMPTY_STRING)
     message = pl.concat_str(before, attribute, after)
-    order = [pl.lit(said.EMPTY_NAME), pl.col("operator_place")]
+    order = [pl.lit(checks.EMPTY_NAME), pl.col("operator_place")]
     location = pl.concat_str(pl.lit("node "), "node")
     return _refusals(rows, order, ILLEGAL_ARGUMENT, message, location)
 
 
 def forward_groups_refused(vertices: pl.DataFrame) -> pl.DataFrame:
     """The reasons that vertices are whose forward group has a smaller max parallelism."""
-    rows, message = vertices.filter("too_small_max"), pl.lit(said.TOO_SMALL_MAX)
-    return _refusals(rows, [pl.lit(said.FORWARD_GROUP)], ILLEGAL_STATE, message, _vertex())
+    rows, message = vertices.filter("too_small_max"), pl.lit(checks.TOO_SMALL_MAX)
+    return _refusals(rows, [pl.lit(checks.FORWARD_GROUP)], ILLEGAL_STATE, message, _vertex())
 
 
 def incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
@@ -159,11 +159,11 @@ def incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
         connected_edges.filter(pl.col("consumer_index") == 0),
         producer="source_vertex",
         output="output_index",
-        **{f"first_{attribute}": attribute for attribute in said.INCOMPATIBLE},
+        **{f"first_{attribute}": attribute for attribute in checks.INCOMPATIBLE},
     )
     problem = pl.coalesce(
         pl.when(pl.col(attribute) != pl.col(f"first_{attribute}")).then(pl.lit(message))
-        for attribute, message in said.INCOMPATIBLE.items()
+        for attribute, message in checks.INCOMPATIBLE.items()
     )
     rows = (
         join_topology(later, first, {"source_vertex": "producer", "output_index": "output"})
@@ -183,7 +183,7 @@ def buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> p
     sources = rename(operators, at="node", source_name="name")
     targets = rename(operators, at="node", target_name="name")
     rows = join_topology(join_topology(timed, sources, {"source_node": "at"}), targets, {"target_node": "at"})
-    before, after = map(pl.lit, said.OUTPUT_TAG)
+    before, after = map(pl.lit, checks.OUTPUT_TAG)
     values = (
         pl.col("buffer_timeout"),
         pl.concat_str("source_name", pl.lit("-"), "source_node"),
@@ -192,10 +192,10 @@ def buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> p
         pl.col("ship_strategy"),
         pl.col("exchange_mode"),
         pl.col("buffer_timeout"),
-        pl.concat_str(before, "output_tag", after).fill_null(said.NO_OUTPUT_TAG),
+        pl.concat_str(before, "output_tag", after).fill_null(checks.NO_OUTPUT_TAG),
         pl.col("unique_id"),
     )
-    *texts, last = map(pl.lit, said.BUFFER_TIMEOUT)
+    *texts, last = map(pl.lit, checks.BUFFER_TIMEOUT)
     message = pl.concat_str(*(part for pair in zip(texts, values, strict=True) for part in pair), last)
     return _refusals(rows, _connect_order(0), UNSUPPORTED_OPERATION, message, _data_set())
 
@@ -211,10 +211,10 @@ def _hybrid(
     in_streaming = join_topology(hybrid, streaming, {}, "semi")
     of_group = job_vertices.filter(pl.col("slot_sharing_group_name") != DEFAULT_SLOT_SHARING_GROUP)
     beside_group = join_topology(of_group, hybrid, {}, "semi")
-    in_job, in_group = pl.lit(said.HYBRID_IN_STREAMING), pl.lit(said.HYBRID_BESIDE_GROUP)
+    in_job, in_group = pl.lit(checks.HYBRID_IN_STREAMING), pl.lit(checks.HYBRID_BESIDE_GROUP)
     return (
-        _refusals(in_streaming, [pl.lit(said.HYBRID_JOB)], ILLEGAL_STATE, in_job, _data_set()),
-        _refusals(beside_group, [pl.lit(said.HYBRID_GROUP)], ILLEGAL_STATE, in_group, _vertex()),
+        _refusals(in_streaming, [pl.lit(checks.HYBRID_JOB)], ILLEGAL_STATE, in_job, _data_set()),
+        _refusals(beside_group, [pl.lit(checks.HYBRID_GROUP)], ILLEGAL_STATE, in_group, _vertex()),
     )
 
 
@@ -232,22 +232,24 @@ def co_locations(job_vertices: pl.DataFrame) -> pl.DataFrame:
         .agg((group.min() != group.max()).alias("split"))
         .filter("split")
     )
-    message, order = pl.lit(said.SPLIT_CO_LOCATION), [pl.lit(said.CO_LOCATION)]
+    message, order = pl.lit(checks.SPLIT_CO_LOCATION), [pl.lit(checks.CO_LOCATION)]
     location = pl.concat_str(pl.lit("co-location group "), "co_location_group_name")
     return _refusals(split, order, ILLEGAL_STATE, message, location)
 
 
 def refuse_overrides(job_vertices: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
-    """The Dispatcher refuses overrides of vertices that are not a parallelism."""
+    """Refuse overrides that are not a parallelism, as the Dispatcher does."""
     wrong = parallelism_overrides(job_settings).filter(pl.col("override").is_null())
     if wrong.is_empty():
         return _none()
     of_vertices = job_vertices.select(TOPOLOGY, "vertex_id", "name", "creation_order")
     rows = of_vertices.join(wrong, left_on=[TOPOLOGY, "vertex_id"], right_on=[TOPOLOGY, "overridden_id"])
-    before, after = map(pl.lit, said.NOT_AN_INTEGER)
+    before, after = map(pl.lit, checks.NOT_AN_INTEGER)
     is_number = pl.col("number").is_not_null()
-    message = pl.when(is_number).then(pl.lit(said.BELOW_ONE)).otherwise(pl.concat_str(before, "given", after))
-    order = [pl.lit(said.OVERRIDE), pl.col("creation_order")]
+    message = (
+        pl.when(is_number).then(pl.lit(checks.BELOW_ONE)).otherwise(pl.concat_str(before, "given", after))
+    )
+    order = [pl.lit(checks.OVERRIDE), pl.col("creation_order")]
     return pl.concat(
         [
             _refusals(rows.filter(is_number), order, ILLEGAL_ARGUMENT, message, _vertex()),
@@ -270,7 +272,7 @@ def _none() -> pl.DataFrame:
 
 
 def _connect_order(step: int) -> list[pl.Expr]:
-    return [pl.lit(said.CONNECT), *map(pl.col, CONNECTED), pl.lit(step)]
+    return [pl.lit(checks.CONNECT), *map(pl.col, CONNECTED), pl.lit(step)]
 
 
 def _data_set() -> pl.Expr:

@@ -1,4 +1,4 @@
-"""Sinks of the Sink V2 API become the operators that Flink makes of them."""
+"""Expand sinks of the Sink V2 API into the operators that Flink creates for them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from penstock.plans.tables.column_types import BOOL, INT, STR, TOPOLOGY
 from penstock.plans.topology.columnar.canonical_texts import RESOURCES_OF_ZERO
 from penstock.plans.vocabulary import SOURCE_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
 
-# The operators that a sink of the Sink V2 API becomes, derived from the sink's own keys.
+# The operators that a sink of the Sink V2 API expands to, derived from the sink's own keys.
 #
 # Source: SinkTransformationTranslator.SinkExpander, GlobalCommitterTransformationTranslator.
 
@@ -30,17 +30,17 @@ EXPANDED = pa.schema(
         pa.field("concurrent_attempts", BOOL, False),
     ]
 )
-"""Rows of transformations after sinks were expanded. position: the order in which Flink translates them, from
-1; transformation: the id that the author gave what it was made of."""
+"""Rows of transformations after the expansion of sinks. position: the order in which Flink translates them,
+from 1; transformation: the author's id of the original transformation."""
 
-_OF_THE_SINK = ("parallelism", "max_parallelism", "slot_sharing_group")
-"""What an operator takes of its sink unless it sets it itself."""
+_INHERITED = ("parallelism", "max_parallelism", "slot_sharing_group")
+"""Attributes that an operator inherits from its sink unless it sets them itself."""
 
-_SINK_ITSELF: dict[str, Any] = dict.fromkeys((*_OF_THE_SINK, "uid", "co_location_group", "chaining")) | {
+_SINK_ITSELF: dict[str, Any] = dict.fromkeys((*_INHERITED, "uid", "co_location_group", "chaining")) | {
     "kind": str(Kind.UNION),
     "inputs": [],
 }
-"""What a sink that was expanded has in place of its own values."""
+"""Values that replace an expanded sink's own."""
 
 _WRITER, _COMMITTER, _GLOBAL_COMMITTER = "Writer", "Committer", "Global Committer"
 _UIDS = {
@@ -48,10 +48,10 @@ _UIDS = {
     _COMMITTER: ("Sink Committer: ", ""),
     _GLOBAL_COMMITTER: ("Sink ", " Global Committer"),
 }
-"""Name of an operator, Flink's or a step, to the text before and after the uid of the sink."""
+"""Name of an operator, Flink's or a step's, to the text before and after the sink's uid."""
 
 _FROM_TRANSFORMATIONS = (
-    *("kind", "name", "uid", "uid_hash", *_OF_THE_SINK, "co_location_group", "buffer_timeout", "chaining"),
+    *("kind", "name", "uid", "uid_hash", *_INHERITED, "co_location_group", "buffer_timeout", "chaining"),
     *("managed_memory", "slot_scope", "min_resources", "preferred_resources", "partitioner", "exchange_mode"),
 )
 _PART = pa.schema(
@@ -66,24 +66,25 @@ _PART = pa.schema(
         pa.field("concurrent_attempts", BOOL, False),
     ]
 )
-"""What parts_of_sink gives. Columns of transformations hold what the part sets itself.
+"""The columns of parts of sinks. Columns of transformations contain the values that the part sets itself.
 
-Its id is id_after, and ways_before times the ways into the sink, after the ids given before; it reads the
-part before it. The sink's uid stands between before_uid and after_uid; both null: the part has no uid.
-takes_of_sink: it takes from the sink what it does not set.
-"""
+Its id is id_after, plus ways_before times the ways into the sink, after the ids assigned before; it reads the
+previous part. The sink's uid is inserted between before_uid and after_uid; both null: the part has no uid.
+takes_of_sink: it inherits values that it does not set from the sink."""
 
 
 def _parts_of_sink(sink_topology: str) -> tuple[list[dict[str, Any]], int, int]:
-    """The parts of a sink (PART) in their order, and how many ids all take: a number, and one for each way.
+    """Return the parts of a sink (PART) in order, and the ids they take: a fixed number, and a number per
+    way.
 
-    All parts take their ids first, as all transformations are made first; then virtual nodes take theirs.
+    All parts take their ids first, as Flink creates all transformations first; then virtual nodes take
+    theirs.
     """
     sink: dict[str, Any] = orjson.loads(sink_topology)
     is_global = bool(sink.get("global_committer"))
     steps = list(_before_global_committer(sink))
     last = max((place for place, part in enumerate(steps) if part["kind"] != Kind.PARTITION), default=0)
-    ids, ways = len(steps) + is_global, 0  # GlobalCommitterTransform has an id and is no node
+    ids, ways = len(steps) + is_global, 0  # GlobalCommitterTransform has an id and is not a node
     read_by_one = True
     for part in steps if is_global else steps[: last + 1]:
         if part["kind"] != Kind.PARTITION:
@@ -94,10 +95,10 @@ def _parts_of_sink(sink_topology: str) -> tuple[list[dict[str, Any]], int, int]:
             ids += 1
     parts = [{**part, "id_after": place, "ways_before": 0} for place, part in enumerate(steps, 1)]
     if is_global:
-        of_global = {"ways_before": ways}
-        parts.append(_partition(Partitioner.GLOBAL) | of_global | {"id_after": ids + 1})
-        parts.append(_global_committer() | of_global | {"id_after": ids + 2})
-        ids += 3  # with the virtual node of the partition
+        way_offset = {"ways_before": ways}
+        parts.append(_partition(Partitioner.GLOBAL) | way_offset | {"id_after": ids + 1})
+        parts.append(_global_committer() | way_offset | {"id_after": ids + 2})
+        ids += 3  # including the virtual node of the partition
     return [{"sink_topology": sink_topology, **part} for part in parts], ids, ways
 
 
@@ -137,7 +138,7 @@ def _partition(partitioner: str, exchange_mode: str | None = None) -> dict[str, 
 
 
 def _fail_over_region() -> dict[str, Any]:
-    """In BATCH mode its input is written completely before it is read (SinkExpander.addFailOverRegion)."""
+    """In BATCH mode, its input is written completely before it is read (SinkExpander.addFailOverRegion)."""
     return _partition(Partitioner.FORWARD, str(StreamExchangeMode.BATCH))
 
 
@@ -156,14 +157,14 @@ def _operator(kind: Kind, name: str, hashes: Mapping[str, str | None]) -> dict[s
 
 
 def _global_committer() -> dict[str, Any]:
-    """It has only the name and the uid of the sink."""
+    """It inherits only the name and the uid of the sink."""
     own = {"parallelism": 1, "max_parallelism": 1, "chaining": str(ChainingStrategy.ALWAYS)}
     operator = _operator(Kind.GLOBAL_COMMITTER, _GLOBAL_COMMITTER, {})
     return {**operator, **own, "takes_of_sink": False}
 
 
 def _step(step: Mapping[str, Any], hashes: Mapping[str, str | None]) -> dict[str, Any]:
-    """A step; one with the name of a writer or committer has such a uid, too (SinkExpander.concatUid)."""
+    """Return a step; one named like a writer or committer gets such a uid, too (SinkExpander.concatUid)."""
     if step["kind"] == Kind.PARTITION:
         return _partition(step["partitioner"], step.get("exchange_mode"))
     name, uid = step.get("name", ""), step.get("uid")
@@ -187,30 +188,30 @@ def _step(step: Mapping[str, Any], hashes: Mapping[str, str | None]) -> dict[str
 
 _SINK = KINDS.index(Kind.SINK)
 _IS_SOURCE = np.array([kind in SOURCE_KINDS for kind in KINDS])
-_HAS_A_NODE = np.array([kind in (Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT) for kind in KINDS])
+_HAS_NODE = np.array([kind in (Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT) for kind in KINDS])
 _NONE = -1
 
 
 def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
-    """The transformations with what their sinks become (see EXPANDED).
+    """The transformations with their sinks expanded (see EXPANDED).
 
     Columns and source: see joins.expand_sinks.
 
     Example: a sink that commits becomes a writer and a committer
     (tests/passes/fixtures/expanded_transformations.txt).
 
-        transformations
-        id  kind    inputs  name   uid  sink_topology
-        1   source  []      s      -    -
-        2   sink    [1]     Files  out  {"committer":{},"writer":{}}
+      transformations
+      id  kind    inputs  name   uid  sink_topology
+      1   source  []      s      -    -
+      2   sink    [1]     Files  out  {"committer":{},"writer":{}}
 
-        -> expanded_transformations
-        id  kind       inputs  name              uid
-        1   source     []      s                 -
-        2   union      []      Files             -
-        3   writer     [1]     Files: Writer     out
-        4   partition  [3]     ""                -
-        5   committer  [4]     Files: Committer  Sink Committer: out
+      -> expanded_transformations
+      id  kind       inputs  name              uid
+      1   source     []      s                 -
+      2   union      []      Files             -
+      3   writer     [1]     Files: Writer     out
+      4   partition  [3]     ""                -
+      5   committer  [4]     Files: Committer  Sink Committer: out
     """
     plain = transformations.with_columns(
         position=pl.col("id"), transformation=pl.col("id"), concurrent_attempts=pl.lit(value=True)
@@ -225,7 +226,7 @@ def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
     sinks = _sinks_with_ids(ordered, sizes)
     sink_parts = sinks.join(parts, on="sink_topology", maintain_order="left_right")
     placed = _with_positions(ordered, sizes)
-    kept = placed.with_columns(
+    replaced = placed.with_columns(
         pl.when(is_sink).then(pl.lit(value, plain.schema[name])).otherwise(name).alias(name)
         for name, value in _SINK_ITSELF.items()
     )
@@ -233,12 +234,14 @@ def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
         pl.int_ranges(pl.col("position") + 1, pl.col("position") + 1 + pl.col("parts"))
     )
     expanded = _as_transformations(sink_parts).with_columns(position=first.to_series().explode())
-    tables = (plain.filter(~has_sinks), kept, expanded)
+    tables = (plain.filter(~has_sinks), replaced, expanded)
     return pl.concat(table.select(plain.columns).cast(plain.schema) for table in tables)
 
 
 def _parts(sink_topologies: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The parts (PART) of each distinct text; and for each text the number of its parts and of their ids."""
+    """Return the parts (PART) of each distinct text, and for each text the number of its parts and of their
+    ids.
+    """
     rows: list[dict[str, Any]] = []
     sizes: list[tuple[str, int, int, int]] = []
     for text in sink_topologies.to_list():
@@ -246,14 +249,14 @@ def _parts(sink_topologies: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
         rows += parts
         sizes.append((text, len(parts), ids, ways))
     columns = ("sink_topology", "parts", "ids", "ids_of_ways")
-    of_texts = pl.DataFrame(
+    text_sizes = pl.DataFrame(
         sizes, dict(zip(columns, (pl.String, *[pl.Int64] * 3), strict=True)), orient="row"
     )
-    return from_arrow(pa.Table.from_pylist(rows, _PART)), of_texts
+    return from_arrow(pa.Table.from_pylist(rows, _PART)), text_sizes
 
 
 def _with_positions(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
-    """Transformations in the order of their ids, with `parts`, what each becomes, and their positions."""
+    """Return transformations sorted by id, with `parts`, the number of their parts, and their positions."""
     parts = pl.col("parts").fill_null(0)
     return ordered.join(sizes, on="sink_topology", how="left", maintain_order="left").with_columns(
         parts=parts,
@@ -264,20 +267,20 @@ def _with_positions(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sinks_with_ids(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
-    """The sinks, with last_id, which their parts' ids follow, and `ways`, those into the sink.
+    """Return the sinks with last_id, after which their parts' ids begin, and `ways`, the ways into the sink.
 
-    In: all transformations of topologies with sinks, by topology and id; sizes as _parts gives them.
+    In: all transformations of topologies with sinks, by topology and id; sizes as returned by _parts.
     """
     input_arrays = input_rows(ordered.select(TOPOLOGY, "id", "inputs", "kind"))
-    stands_for, drawn = (np.zeros(len(ordered), np.int64) for _ in range(2))
+    node_counts, drawn = (np.zeros(len(ordered), np.int64) for _ in range(2))
     virtual = input_arrays.kinds >= FIRST_VIRTUAL
     run_loop(
         _count_ways,
         len(ordered),
         (input_arrays.bounds, input_arrays.rows, virtual, input_arrays.kinds == _SINK),
-        (stands_for,),
+        (node_counts,),
     )
-    if _HAS_A_NODE[input_arrays.kinds].any():
+    if _HAS_NODE[input_arrays.kinds].any():
         first = np.full(len(ordered), _NONE, np.int64)
         run_loop(
             _count_drawn,
@@ -287,8 +290,8 @@ def _sinks_with_ids(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
                 input_arrays.rows,
                 virtual,
                 _IS_SOURCE[input_arrays.kinds],
-                _HAS_A_NODE[input_arrays.kinds],
-                stands_for,
+                _HAS_NODE[input_arrays.kinds],
+                node_counts,
             ),
             (drawn, first),
         )
@@ -296,7 +299,7 @@ def _sinks_with_ids(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
     transformations = np.diff(np.append(of_topologies.starts, len(ordered)))[of_topologies.of_row]
     input = input_arrays.rows[np.minimum(input_arrays.bounds[:-1], max(len(input_arrays.rows) - 1, 0))]
     return (
-        ordered.with_columns(drawn=drawn, transformations=transformations, ways=stands_for[input])
+        ordered.with_columns(drawn=drawn, transformations=transformations, ways=node_counts[input])
         .with_columns(pl.col("drawn").cum_sum().over(TOPOLOGY))
         .filter(pl.col("sink_topology").is_not_null())
         .join(sizes, on="sink_topology", how="left", maintain_order="left")
@@ -310,16 +313,16 @@ def _sinks_with_ids(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _count_ways(bounds: Ints, inputs: Ints, virtual: Ints, sinks: Ints, stands_for: Ints) -> None:
-    """The number of stream nodes that each transformation stands for; 0 for a sink (see run_loop)."""
+def _count_ways(bounds: Ints, inputs: Ints, virtual: Ints, sinks: Ints, node_counts: Ints) -> None:
+    """Count the stream nodes that each transformation expands to; 0 for a sink (see run_loop)."""
     for row in range(len(virtual)):
         if virtual[row]:
             count = 0
             for place in range(bounds[row], bounds[row + 1]):
-                count += stands_for[inputs[place]]
-            stands_for[row] = count
+                count += node_counts[inputs[place]]
+            node_counts[row] = count
         else:
-            stands_for[row] = 1 - sinks[row]
+            node_counts[row] = 1 - sinks[row]
 
 
 def _count_drawn(
@@ -327,21 +330,21 @@ def _count_drawn(
     inputs: Ints,
     virtual: Ints,
     sources: Ints,
-    has_a_node: Ints,
-    stands_for: Ints,
+    has_node: Ints,
+    node_counts: Ints,
     drawn: Ints,
     first: Ints,
 ) -> None:
-    """The number of virtual nodes made for each operator, the first to reach them (see run_loop).
+    """Count the virtual nodes created for each operator, the first to reach them (see run_loop).
 
-    `first`: the first operator that reads a virtual transformation, through others.
+    `first`: the first operator that reads a virtual transformation, directly or through others.
     """
     for back in range(len(virtual)):
         row = len(virtual) - 1 - back
         reader = first[row] if virtual[row] else row
         if reader >= 0 and not sources[row]:
-            if has_a_node[row]:
-                drawn[reader] += stands_for[row]
+            if has_node[row]:
+                drawn[reader] += node_counts[row]
             for place in range(bounds[row], bounds[row + 1]):
                 read = inputs[place]
                 if first[read] < 0 or reader < first[read]:
@@ -349,7 +352,7 @@ def _count_drawn(
 
 
 def _as_transformations(sink_parts: pl.DataFrame) -> pl.DataFrame:
-    """The parts of sinks as transformations. Columns that sinks have, too, end in _right."""
+    """Return the parts of sinks as transformations. Columns that sinks share with them end in _right."""
     own = {
         name: pl.col(f"{name}_right")
         for name in _PART.names
@@ -375,13 +378,13 @@ def _as_transformations(sink_parts: pl.DataFrame) -> pl.DataFrame:
         .then(pl.concat_str("before_uid", "uid", "after_uid")),
         **{
             name: pl.when(takes).then(pl.coalesce(own[name], name)).otherwise(own[name])
-            for name in _OF_THE_SINK
+            for name in _INHERITED
         },
         co_location_group=pl.when(~takes | group.is_null())
         .then(own_group)
         .otherwise(pl.concat_str(group, pl.lit(": ") + own_group, ignore_nulls=True)),
         chaining=pl.when(takes).then(pl.coalesce("chaining", own["chaining"])).otherwise(own["chaining"]),
-        **{name: own[name] for name in _OF_PARTS_ALONE},
+        **{name: own[name] for name in _ONLY_FROM_PARTS},
         tag=pl.lit(None, pl.String),
         names=pl.lit(None, pl.List(pl.String)),
         transformation=pl.col("id"),
@@ -389,7 +392,7 @@ def _as_transformations(sink_parts: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-_OF_PARTS_ALONE = (
+_ONLY_FROM_PARTS = (
     *("uid_hash", "buffer_timeout", "managed_memory", "slot_scope"),
     *("min_resources", "preferred_resources", "partitioner", "exchange_mode"),
 )

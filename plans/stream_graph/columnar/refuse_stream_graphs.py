@@ -17,14 +17,14 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.job_settings import SettingStep
 from penstock.plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
 
-# At which point of translating the StreamGraph Flink reads each setting.
+# The point of the translation at which Flink reads each setting.
 
 
 MAX_PARALLELISM, BEFORE_INPUTS, INPUT_COUNT, EDGES, TIMEOUT, UID, MEMORY = range(7)
 """The steps of the translation of one operator; its inputs are translated before the third."""
 
 AFTER_ALL = 2**31 - 1
-"""Precedence of what Flink reads once all operators are translated, where others have an operator's id."""
+"""Precedence of settings that Flink reads after all operators; others have an operator's id."""
 
 CACHED_FILES, CHAINING, CHAINED_MAX_PARALLELISM = range(3)
 STEP_OF_OPERATOR = {
@@ -33,17 +33,17 @@ STEP_OF_OPERATOR = {
     SettingStep.AUTO_GENERATE_UIDS: UID,
 }
 CHAINING_UNREAD = (NotChainableReason.SEVERAL_INPUTS,)
-"""Reasons for which Flink does not look whether chaining is enabled."""
+"""Reasons for which Flink skips the check whether chaining is enabled."""
 
 MAX_PARALLELISM_UNREAD = (
     NotChainableReason.CHAINING_DISABLED,
     NotChainableReason.DIFFERENT_SLOT_SHARING_GROUP,
     NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE,
 )
-"""Reasons for which Flink does not look whether operators of different max parallelism may chain."""
+"""Reasons for which Flink skips the check whether operators of different max parallelism may chain."""
 
 
-# Settings that Flink refuses while it translates transformations, and where on its way it reads them.
+# Settings that Flink refuses while it translates transformations, and the point at which it reads them.
 
 
 _STEP = pl.col("step")
@@ -52,7 +52,7 @@ _STEP = pl.col("step")
 def _refuse_settings_of_transformations(
     transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, job_settings: pl.DataFrame
 ) -> list[pl.DataFrame]:
-    """The reasons that settings are, where Flink reads them for transformations.
+    """The reasons that refused settings give where Flink reads them for transformations.
 
     Columns and source: see joins.refuse_settings.
     """
@@ -67,9 +67,9 @@ def _refuse_settings_of_transformations(
 
 
 def refuse_settings_of_edges(stream_edges: pl.DataFrame, job_settings: pl.DataFrame) -> list[pl.DataFrame]:
-    """The reasons that settings are, where Flink reads them for edges.
+    """The reasons that refused settings give where Flink reads them for edges.
 
-    As plans.stream_graph.joins.refuse_settings.
+    As joins.refuse_settings.
     """
     settings = refused_settings(job_settings)
     return [] if settings.is_empty() else [_refuse_edge_settings(stream_edges, settings)]
@@ -78,7 +78,7 @@ def refuse_settings_of_edges(stream_edges: pl.DataFrame, job_settings: pl.DataFr
 def refuse_operator_settings(
     transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """Settings that Flink reads for an operator that does not set the value itself."""
+    """Refuse settings that Flink reads for an operator that does not set the value itself."""
     reads = (
         ((_STEP == SettingStep.MAX_PARALLELISM) & pl.col("max_parallelism").is_null())
         | ((_STEP == SettingStep.BUFFER_TIMEOUT) & (pl.col("buffer_timeout").fill_null(-1) < 0))
@@ -108,23 +108,28 @@ def refuse_operator_settings(
 def _refuse_input_settings(
     transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """Virtual transformations have no max parallelism of their own; keyed inputs are sorted in memory."""
+    """Refuse settings read for inputs.
+
+    Virtual transformations have no max parallelism of their own; keyed inputs are sorted in memory.
+    """
     virtual = (
         pl.col("partitioner").is_not_null()
         | pl.col("output_tag").is_not_null()
         | pl.col("selected_names").is_not_null()
         | (pl.col("input_degree") > 1)
     )
-    of_max, of_memory = (
+    is_max_parallelism, is_memory = (
         step == _STEP for step in (SettingStep.MAX_PARALLELISM, SettingStep.SORTED_INPUTS_MEMORY)
     )
     inputs = resolved_inputs.select(TOPOLOGY, "target", "in_index", "keyed", virtual.alias("virtual"))
-    read = _joined(inputs, settings).filter((of_max & pl.col("virtual")) | (of_memory & pl.col("keyed")))
+    read = _joined(inputs, settings).filter(
+        (is_max_parallelism & pl.col("virtual")) | (is_memory & pl.col("keyed"))
+    )
     order = [
         pl.col("target_transformation"),
         pl.col("target"),
-        pl.when(of_max).then(BEFORE_INPUTS).otherwise(MEMORY),
-        pl.when(of_max).then("in_index").otherwise(0),
+        pl.when(is_max_parallelism).then(BEFORE_INPUTS).otherwise(MEMORY),
+        pl.when(is_max_parallelism).then("in_index").otherwise(0),
         pl.lit(MAX_PARALLELISM),
     ]
     placed = _with_target_transformation(read, transformations)
@@ -137,18 +142,19 @@ def _refuse_cached_files(settings: pl.DataFrame) -> pl.DataFrame:
 
 
 def _refuse_edge_settings(stream_edges: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
-    of_chaining, of_max = (
+    is_chaining, is_max_parallelism = (
         step == _STEP for step in (SettingStep.OPERATOR_CHAINING, SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM)
     )
     read = _joined(stream_edges.select(TOPOLOGY, "not_chainable_reasons"), settings).filter(
-        ~_has_reason(CHAINING_UNREAD) & (of_chaining | (of_max & ~_has_reason(MAX_PARALLELISM_UNREAD)))
+        ~_has_reason(CHAINING_UNREAD)
+        & (is_chaining | (is_max_parallelism & ~_has_reason(MAX_PARALLELISM_UNREAD)))
     )
-    order = [pl.lit(AFTER_ALL), pl.when(of_chaining).then(CHAINING).otherwise(CHAINED_MAX_PARALLELISM)]
+    order = [pl.lit(AFTER_ALL), pl.when(is_chaining).then(CHAINING).otherwise(CHAINED_MAX_PARALLELISM)]
     return settings_refused_at(read, Layer.STREAM_GRAPH, order)
 
 
 def _with_target_transformation(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """`rows` with `target_transformation`: the transformation that Flink makes the target from.
+    """Add `target_transformation`, the transformation from which Flink creates the target.
 
     Flink translates all operators of a sink together with the sink, regardless of their ids.
     """
@@ -157,7 +163,7 @@ def _with_target_transformation(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.D
 
 
 def _joined(rows: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
-    """Each row once for each refused setting of its topology."""
+    """Repeat each row for each refused setting of its topology."""
     return rows.join(settings, on=TOPOLOGY)
 
 
@@ -198,7 +204,7 @@ _TOO_MANY_INPUTS = (pl.col("kind") == Kind.MULTI_INPUT) & (_INPUTS > MAX_INPUTS)
 _CHANGES_PARALLELISM = (pl.col("partitioner") == "FORWARD") & (
     pl.col("source_parallelism") != pl.col("target_parallelism")
 )
-_OF_EDGES = (
+_EDGE_COLUMNS = (
     TOPOLOGY,
     "source",
     "target",
@@ -221,7 +227,7 @@ def refuse_transformations(
 ) -> pl.DataFrame:
     """The reasons (see refusals) that transformations give before there are nodes and edges.
 
-    They are found here so that nothing reads `transformations` once its nodes are made.
+    A separate pass, so that nothing reads `transformations` once its nodes are created.
     """
     return pl.concat(
         [
@@ -258,21 +264,21 @@ def refuse_stream_graphs(
 
 def forward_changes(marked_edges: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
     """The reasons that forward edges between different parallelisms are."""
-    changes = marked_edges.select(_OF_EDGES).filter(_CHANGES_PARALLELISM)
+    changes = marked_edges.select(_EDGE_COLUMNS).filter(_CHANGES_PARALLELISM)
     if changes.is_empty():
         return NO_REASON
     changes = _with_target_transformation(changes, stream_nodes)
-    before, of_source, downstream, of_target, behind = map(pl.lit, FORWARD_CHANGES_PARALLELISM)
+    before, source_text, downstream, target_text, after = map(pl.lit, FORWARD_CHANGES_PARALLELISM)
     message = pl.concat_str(
         before,
         pl.concat_str("source_name", "source", separator="-"),
-        of_source,
+        source_text,
         "source_parallelism",
         downstream,
         pl.concat_str("target_name", "target", separator="-"),
-        of_target,
+        target_text,
         "target_parallelism",
-        behind,
+        after,
     )
     turn = pl.coalesce("target_transformation", "target")
     order = [turn, pl.col("target"), pl.lit(EDGES), pl.col("in_index")]
@@ -312,7 +318,7 @@ def missing_uids(
 
 
 def _uids_of_steps(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
-    """Refuses sinks whose steps have uids although the sink, and so its writer, has none."""
+    """Refuse sinks whose steps have uids although the sink, and so its writer, has none."""
     steps = expanded_transformations.filter(pl.col("id") != pl.col("transformation"))
     with_uid = steps.filter((pl.col("kind") == Kind.ONE_INPUT) & (pl.col("uid") != ""))
     writers = steps.filter((pl.col("kind") == Kind.WRITER) & pl.col("uid").is_null())
@@ -358,7 +364,7 @@ def _conflicting_weights(
     conflicting = join_topology(weighing, sorting, {}).filter(own != memory)
     keyed = resolved_inputs.filter("keyed").select(TOPOLOGY, "target")
     conflicts = join_topology(conflicting, keyed, {"id": "target"}, "semi")
-    before, between, behind = map(pl.lit, CONFLICTING_WEIGHTS)
-    message = pl.concat_str(before, memory, between, own, behind)
+    before, between, after = map(pl.lit, CONFLICTING_WEIGHTS)
+    message = pl.concat_str(before, memory, between, own, after)
     order = [pl.col("transformation"), pl.col("id"), pl.lit(MEMORY), pl.lit(0)]
     return refusals(conflicts, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _TRANSFORMATION)

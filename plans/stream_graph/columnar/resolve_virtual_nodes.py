@@ -1,4 +1,4 @@
-"""Inputs of physical transformations lead to physical transformations."""
+"""Resolve inputs of physical transformations to physical transformations."""
 
 from typing import NamedTuple
 
@@ -12,10 +12,10 @@ from penstock.plans.frames.counts import Ints, runs
 from penstock.plans.frames.polars_frames import places
 from penstock.plans.frames.polars_refusals import without_topologies
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.topologies_of_lines import Refused, rejected_rows
+from penstock.plans.topology.columnar.topologies_of_lines import RejectedTopology, rejected_rows
 from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind, Partitioner, StreamExchangeMode
 
-# The rows of the inputs of transformations, and their kinds.
+# Rows of the inputs of transformations, and their kinds.
 
 
 KINDS = list(Kind)
@@ -28,14 +28,14 @@ _WRITER = KINDS.index(Kind.WRITER)
 class InputRows(NamedTuple):
     """Links between the rows of transformations, which are in any order."""
 
-    order: Ints  #: all rows, those of one topology together and by id, so that inputs come first
+    order: Ints  #: all rows, grouped by topology and sorted by id, so that inputs come first
     bounds: Ints  #: row r has the inputs bounds[r] to bounds[r + 1]
     rows: Ints  #: the row of each input
-    kinds: Ints  #: of each row, as numbered by KINDS
+    kinds: Ints  #: per row, as numbered by KINDS
 
 
 def input_rows(transformations: pl.DataFrame) -> InputRows:
-    """The inputs of all transformations. Ids are 1, 2, … in each topology of which no sink was expanded."""
+    """Return the inputs of all transformations. Ids are 1, 2, … in each topology without expanded sinks."""
     topologies, ids = (transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
     lengths = transformations["inputs"].list.len().to_numpy()
     inputs = transformations["inputs"].explode(empty_as_null=False).to_numpy()
@@ -54,7 +54,7 @@ def input_rows(transformations: pl.DataFrame) -> InputRows:
 
 
 def _input_rows_by_id(transformations: pl.DataFrame, bounds: Ints, kinds: Ints) -> InputRows:
-    """As `input_rows`, in the order of translation and with inputs that are looked up."""
+    """As `input_rows`, in the order of translation and with inputs looked up by id."""
     order = transformations.select(pl.arg_sort_by(TOPOLOGY, "position")).to_series().to_numpy()
     inputs = transformations.select(TOPOLOGY, pl.col("inputs").alias("input")).explode(
         "input", empty_as_null=False
@@ -64,15 +64,15 @@ def _input_rows_by_id(transformations: pl.DataFrame, bounds: Ints, kinds: Ints) 
 
 
 def offsets(lengths: Ints) -> Ints:
-    """The starts of consecutive spans of these lengths, and the end of the last one."""
+    """Return the starts of consecutive spans of these lengths, and the end of the last one."""
     return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
 
 
-# Which transformations are stream nodes.
+# Transformations that become stream nodes.
 
 
 def is_kind(*kinds: str) -> pl.Expr:
-    """The kind is one of `kinds`. Comparing with each of a few takes a fraction of the time of is_in."""
+    """Return whether the kind is one of `kinds`; a few comparisons take a fraction of the time of is_in."""
     return pl.any_horizontal(pl.col("kind") == kind for kind in kinds)
 
 
@@ -80,14 +80,14 @@ _IS_PHYSICAL, _IS_SOURCE = ~is_kind(*VIRTUAL_KINDS), is_kind(*SOURCE_KINDS)
 
 
 def node_rows(transformations: pl.DataFrame, resolved_inputs: pl.DataFrame) -> Ints:
-    """The rows of the physical transformations, without sources that no transformation reads."""
+    """Return the rows of the physical transformations, without sources that no transformation reads."""
     physical, source = (c.to_numpy() for c in transformations.select(p=_IS_PHYSICAL, s=_IS_SOURCE))
     read = np.zeros(len(source), bool)
     read[resolved_inputs["source_row"].to_numpy()] = True
     return np.flatnonzero(physical & (read | ~source))
 
 
-# Stream edges know the rows of the nodes at their ends.
+# Rows of the nodes at the ends of stream edges.
 
 
 _ENDS = ("source", "target")
@@ -99,7 +99,7 @@ def find_edge_ends(
     stream_nodes: pl.DataFrame,
     given_stream_edges: pl.DataFrame,
 ) -> pl.DataFrame:
-    """One row per row of stream_edges: source_row and target_row, where its ends are among stream_nodes.
+    """Return source_row and target_row, the rows in stream_nodes of the ends of each row of stream_edges.
 
     On Spark, joins find them.
     """
@@ -115,12 +115,12 @@ def find_edge_ends(
     return pl.concat([translated, pl.DataFrame(given_ends)], rechunk=True)
 
 
-# Every virtual transformation is replaced by the physical ones above it.
+# Each virtual transformation is replaced by the physical ones above it.
 
 
 _NONE = -1
 _MOST = (1 << 31) - 1
-"""The most ways that are counted: unions of unions double them."""
+"""Limit of the count of ways: unions of unions double them."""
 
 _SINK_KIND, _PARTITION, _SIDE_OUTPUT, _SELECT = map(
     KINDS.index, (Kind.SINK, Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT)
@@ -133,16 +133,15 @@ _LABELS = (
     (pl.col("tag").alias("output_tag"),),
     (pl.col("names").alias("selected_names"),),
 )
-"""What an edge takes from each of the four rows that decide its labels."""
+"""Attributes that an edge takes from each of the four rows that decide its labels."""
 
 
 def _expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> pl.DataFrame:
     """One row per virtual transformation and way up to a physical one, in the order of inputs.
 
-    Out (sorted by row): row, that of the virtual transformation; source_row; the labels picked up on the way,
-    as in joins.expand_virtual_nodes; right_behind_hash, the transformation is a hash partition.
-    Ways up to a sink are left out: its translator gives no stream node ids to transformations that have it as
-    an input.
+    Out (sorted by row): row, the row of the virtual transformation; source_row; the labels collected on the
+    way, as in joins.expand_virtual_nodes; right_behind_hash, the transformation is a hash partition. Ways up
+    to a sink are omitted: its translator returns no stream node ids to transformations that read it.
     """
     kinds = inputs.kinds
     virtual = kinds >= FIRST_VIRTUAL
@@ -169,7 +168,7 @@ def _expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> p
 
 
 def _count_ways(order: Ints, bounds: Ints, inputs: Ints, kinds: Ints, ways: Ints) -> None:
-    """The number of ways up from each virtual transformation (see run_loop)."""
+    """Count the ways up from each virtual transformation (see run_loop)."""
     for row in order:
         if kinds[row] >= FIRST_VIRTUAL:
             count = 0
@@ -190,9 +189,10 @@ def _fill_ways(
     output_tags: Ints,
     selected_names: Ints,
 ) -> None:
-    """The end of each way and the rows that decide its labels (see run_loop): its input's, then its own.
+    """Write the end of each way and the rows that decide its labels (see run_loop): its input's, then its
+    own.
 
-    The nearest decides, and the farthest of those that set an exchange mode.
+    The nearest row decides; for the exchange mode, the farthest row that sets one.
     """
     for row in order:
         kind = kinds[row]
@@ -228,10 +228,10 @@ def _fill_ways(
 
 MULTIPLE_INPUTS = [kind for kind, properties in OPERATOR_KINDS.items() if properties.multiple_inputs]
 KEYED_BEHIND_HASH = (Kind.ONE_INPUT, Kind.WRITER, Kind.COMMITTER)
-"""Kinds that are keyed right after a hash partition: KeyedStream.doTransform makes their operators."""
+"""Kinds that are keyed right after a hash partition: KeyedStream.doTransform creates their operators."""
 
 
-# The attributes that an edge gets from the virtual transformations on its way.
+# Attributes that an edge gets from the virtual transformations on its way.
 
 
 LABELS = ("partition", "partitioner", "exchange_mode", "output_tag", "selected_names")
@@ -259,8 +259,8 @@ _SEVERAL = np.array([kind in MULTIPLE_INPUTS for kind in KINDS])
 def resolve_virtual_nodes(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
     """One row per StreamEdge, in the order in which Flink adds them to their target.
 
-    As in joins.resolve_virtual_nodes, with source_row and target_row, the rows of the two in
-    transformations; edges of one topology stand together, sorted by target and in_index.
+    As in joins.resolve_virtual_nodes, with source_row and target_row, the rows of both ends in
+    transformations; edges of one topology are contiguous, sorted by target and in_index.
 
     Example: tests/passes/fixtures/resolved_inputs.txt.
     """
@@ -331,10 +331,10 @@ def _add_edges(
     pairs: Ints,
     last_target: Ints,
 ) -> None:
-    """Numbers the edges of each target, each source and each two nodes (see run_loop).
+    """Number the edges of each target, each source and each pair of nodes (see run_loop).
 
-    `edges` is how many an input that names a row gives, `starts` where the row's ways start. The last two
-    are scratch space.
+    `edges`: the number of edges per input that names a row; `starts`: the first of the row's ways. The last
+    two arguments are scratch space.
     """
     edge = 0
     for target in order:
@@ -362,39 +362,39 @@ def _add_edges(
                 out_degree[source] += 1
                 pairs[source] += 1
                 edge += 1
-        for of_target in range(first, edge):
-            in_degree[of_target] = edge - first
+        for added in range(first, edge):
+            in_degree[added] = edge - first
 
 
-# Topologies whose unions of unions expand to more edges than a plan can hold are refused.
+# Topologies whose unions of unions expand to more edges than a plan can contain are refused.
 
 
-# Counts the edges that a topology's virtual transformations expand to, before any edge is created.
+# Count of the edges that a topology's virtual transformations expand to, before any edge is created.
 #
 # A union may read another union twice, which doubles its ways up: a topology of 60 transformations can expand
 # to 2^60 edges.
 
 
 MOST_EDGES = 1 << 22
-"""Of a small topology. Flink keeps an object for each of them."""
+"""Limit of a small topology. Flink holds an object for each edge."""
 EDGES_OF_A_TRANSFORMATION = 16
-"""Of a large topology for each transformation, where that is more."""
+"""Limit of a large topology per transformation, if that is more."""
 UNCOUNTED = 1 << 31
 """Ways of one transformation are counted up to this number."""
 
 
 def most_edges(transformations: int) -> int:
-    """The number of ways that all transformations of a topology may have together."""
+    """Return the number of ways that all transformations of a topology may have together."""
     return max(MOST_EDGES, EDGES_OF_A_TRANSFORMATION * transformations)
 
 
 def count_expanded_ways(
     order: Ints, bounds: Ints, inputs: Ints, virtual: Ints, sinks: Ints, ways: Ints
 ) -> None:
-    """The number of ways up from each transformation to physical ones (see run_loop).
+    """Count the ways up from each transformation to physical ones (see run_loop).
 
-    Row r has the inputs bounds[r] to bounds[r + 1], which come before it in `order`. Each way of a physical
-    transformation is one of its edges. A sink gives none to those that read it.
+    Row r has the inputs bounds[r] to bounds[r + 1], which precede it in `order`. Each way of a physical
+    transformation is one of its edges. A sink provides none to its readers.
     """
     for row in order:
         count = 0
@@ -408,7 +408,9 @@ def count_expanded_ways(
 
 
 def too_many_edges(id: int, ways: int, most: int) -> dict[str, str]:
-    """The error of a topology whose transformations up to `id` have that many ways, as parse_lines.shown."""
+    """Return the error for a topology whose transformations up to `id` have `ways` ways, as
+    parse_lines.shown.
+    """
     beyond = "more than " if ways >= UNCOUNTED else ""
     return {
         "error": str(ErrorKind.TOO_MANY_EDGES),
@@ -419,11 +421,11 @@ def too_many_edges(id: int, ways: int, most: int) -> dict[str, str]:
     }
 
 
-_HOLD_TOPOLOGIES = ("topologies", "transformations", "job_settings")
+_TABLES_OF_TOPOLOGIES = ("topologies", "transformations", "job_settings")
 
 
 def limit_expansion(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """The tables of the topology layer, in which topologies of too many edges are rows of `rejected` only.
+    """Move topologies with too many edges from the tables of the topology layer to `rejected`.
 
     They are rejected at stage input, with the first transformation at which there are too many.
     """
@@ -437,19 +439,19 @@ def limit_expansion(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     }
     rows = tables["topologies"].filter(pl.col(TOPOLOGY).is_in(wrong[TOPOLOGY].implode()))
     rejected = rejected_rows(
-        Refused(name, file, line, INPUT_STAGE, [errors[topology]])
+        RejectedTopology(name, file, line, INPUT_STAGE, [errors[topology]])
         for topology, name, file, line in rows.select(
             TOPOLOGY, "name", "source_file", "source_line"
         ).iter_rows()
     )
-    kept = {name: without_topologies(tables[name], refused) for name in _HOLD_TOPOLOGIES}
-    return {**tables, **kept, "rejected": pl.concat([tables["rejected"], rejected])}
+    remaining = {name: without_topologies(tables[name], refused) for name in _TABLES_OF_TOPOLOGIES}
+    return {**tables, **remaining, "rejected": pl.concat([tables["rejected"], rejected])}
 
 
 def beyond_limit(transformations: pl.DataFrame) -> pl.DataFrame:
     """(topology_id, id, ways, most): each topology's first transformation with too many ways, if any.
 
-    Topologies without unions are skipped: their edges are just the inputs in the file.
+    Topologies without unions are skipped: their edges are exactly the inputs in the file.
     """
     unions = transformations.filter(pl.col("kind") == Kind.UNION)[TOPOLOGY].unique()
     if len(unions) < transformations[TOPOLOGY].n_unique():

@@ -1,4 +1,4 @@
-"""Physical transformations become stream nodes."""
+"""Translate physical transformations to stream nodes, and give stream edges their partitioners."""
 
 import numpy as np
 import polars as pl
@@ -34,7 +34,7 @@ from penstock.plans.vocabulary import (
     StreamExchangeMode,
 )
 
-# Stream edges get their partitioner and know the nodes at both ends.
+# Partitioners of stream edges, and attributes of the nodes at both ends.
 
 
 _VERDICTS = ("chainable", "chained_source", "not_chainable_reasons")
@@ -50,10 +50,9 @@ def choose_partitioners(
     job_settings: pl.DataFrame,
     given_stream_edges: pl.DataFrame,
 ) -> pl.DataFrame:
-    """The StreamGraph's edges, each with what decides whether it chains: attributes of its ends and its job.
+    """The StreamGraph's edges, each with the attributes of its ends and its job that decide chaining.
 
-    Columns and source: see joins.choose_partitioners. The edges that are translated come first, as in
-    edge_ends.
+    Columns and source: see joins.choose_partitioners. Translated edges come first, as in edge_ends.
 
     Example: tests/passes/fixtures/edges_with_ends.txt.
     """
@@ -64,14 +63,14 @@ def choose_partitioners(
     translated = chosen.with_columns(*_partitioner_names(chosen), _edge_ids(chosen)).select(_EDGES)
     if given_stream_edges.is_empty():
         return translated
-    given_edges = given_stream_edges.drop(_VERDICTS).with_columns(_OF_GIVEN)
+    given_edges = given_stream_edges.drop(_VERDICTS).with_columns(_GIVEN_EDGE_COLUMNS)
     ends = _attributes(stream_nodes, edge_ends[count:])
     with_ends = look_up(given_edges.hstack(ends), settings, {})
     return pl.concat([translated, with_ends.select(translated.columns)], rechunk=True)
 
 
 def _attributes(nodes: pl.DataFrame, edge_ends: pl.DataFrame) -> list[pl.Series]:
-    """The attributes of an edge's ends that decide whether it chains, one column each."""
+    """Return the attributes of an edge's ends that decide chaining, one column each."""
     return [
         nodes[attribute][edge_ends[f"{end}_row"]].alias(f"{end}_{attribute}")
         for end, attributes in (("source", SOURCE_ATTRIBUTES), ("target", TARGET_ATTRIBUTES))
@@ -100,15 +99,15 @@ def _choices() -> list[pl.Expr]:
 
 
 def _partitioner_names(edges: pl.DataFrame) -> list[pl.Series]:
-    """partitioner, partitioner_class, partitioner_key."""
+    """Return partitioner, partitioner_class, partitioner_key."""
     chosen = edges["chosen"].to_numpy()
     keyed = np.isin(chosen, [_PARTITIONERS.index(p) for p in KEYED])
     classes = np.where(edges["unspecified"].to_numpy(), len(_PARTITIONERS), chosen)
     printed = pl.Series([p.upper() for p in _PARTITIONERS]).gather(chosen)
-    of_keyed = pl.DataFrame([printed.alias("partitioner"), edges["partition"]]).filter(
+    keyed_edges = pl.DataFrame([printed.alias("partitioner"), edges["partition"]]).filter(
         pl.Series(values=keyed)
     )
-    keys = of_keyed.select(pl.concat_str("partitioner", "partition", separator="#")).to_series()
+    keys = keyed_edges.select(pl.concat_str("partitioner", "partition", separator="#")).to_series()
     key = np.where(keyed, len(_CLASSES) - 1 + np.cumsum(keyed), classes)
     return [
         printed.alias("partitioner"),
@@ -118,7 +117,7 @@ def _partitioner_names(edges: pl.DataFrame) -> list[pl.Series]:
 
 
 def _edge_ids(edges: pl.DataFrame) -> pl.Series:
-    """edge_id. Each number is converted to text once, because copying the text is faster."""
+    """Return edge_id. Each number is converted to text once, because copying the text is faster."""
     highest = edges.select(pl.max_horizontal(pl.col(*_NUMBERS).max())).item() or 0
     numbers = pl.int_range(highest + 1, eager=True).cast(pl.String)
     ends = "-" + numbers + "_"
@@ -131,7 +130,7 @@ def _edge_ids(edges: pl.DataFrame) -> pl.Series:
         pl.lit(_BETWEEN_NUMBERS).gather("chosen"),
         pl.lit(numbers).gather("unique_id"),
     )
-    # Some at a time: the pieces take twice the memory of the ids.
+    # In slices: the pieces take twice the memory of the ids.
     starts = range(0, len(edges) or 1, _IDS_AT_A_TIME)
     ids = [edges.slice(start, _IDS_AT_A_TIME).select(edge_id=edge_id).to_series() for start in starts]
     return pl.concat(ids, rechunk=True)
@@ -180,7 +179,7 @@ _CHOICES = _choices()
 _NUMBERS = ("source", "target", "type_number", "unique_id")
 _BETWEEN_NUMBERS = pl.Series([f"_{p.upper()}_" for p in _PARTITIONERS])
 _EDGES = _edges()
-_OF_GIVEN = (
+_GIVEN_EDGE_COLUMNS = (
     pl.col("partitioner_class").is_in(FORWARD_CLASSES).alias("forward"),
     _size_of("target").alias("in_degree"),
     _size_of("target", "type_number").alias("input_degree"),
@@ -188,15 +187,16 @@ _OF_GIVEN = (
 )
 
 
-# Every stream node gets a slot sharing group: its own, or the group that all of its inputs share.
+# Slot sharing groups of stream nodes: a node's own, or the group that all of its inputs share.
 
 
 def inherit_slot_sharing_groups(
     expanded_transformations: pl.DataFrame, resolved_inputs: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row per stream node: row, that of its transformation, in order; slot_sharing_group.
+    """Return one row per stream node with row (the row of its transformation, ascending) and
+    slot_sharing_group.
 
-    As in joins.inherit_slot_sharing_groups; "default" where that has no row.
+    As in joins.inherit_slot_sharing_groups; "default" for rows that are missing there.
 
     Example: tests/passes/fixtures/inherited_groups.txt.
     """
@@ -213,11 +213,11 @@ def inherit_slot_sharing_groups(
     return pl.DataFrame({"row": rows.astype(np.int32), "slot_sharing_group": names.gather(groups[rows])})
 
 
-# Attributes of stream nodes that transformations do not have, for both planners.
+# Attributes of stream nodes that transformations lack, for both planners.
 
 
 ONLY_GIVEN = ("description", "operator_class", "function_class", "output_type", "consumes_data_set")
-"""Columns of STREAM_NODES, texts, that only a stream graph which is given can fill."""
+"""Text columns of STREAM_NODES that only a given stream graph can fill."""
 
 
 _COPIED = (
@@ -257,7 +257,7 @@ def translate_nodes(
 ) -> pl.DataFrame:
     """The StreamGraph's nodes; nodes of topologies given as StreamGraphs are passed on.
 
-    As in joins.translate_nodes; nodes that are translated come first, as in inherited_groups.
+    As in joins.translate_nodes; translated nodes come first, as in inherited_groups.
 
     Example: tests/passes/fixtures/stream_nodes.txt.
     """
@@ -280,25 +280,25 @@ def translate_nodes(
     )
     if given_stream_nodes.is_empty():
         return translated
-    # In one piece: rows are gathered from these columns, ten times slower from two.
+    # In one piece: gathering rows from two chunks is ten times slower.
     return pl.concat([translated, given_stream_nodes.select(STREAM_NODES.names)], rechunk=True)
 
 
 def _taken(table: pl.DataFrame, rows: Ints) -> pl.DataFrame:
-    """The chosen rows. Columns without any value, which are frequent, are not gathered."""
+    """Return the chosen rows. Columns without any value, which are frequent, are not gathered."""
     at = pl.Series(rows.astype(np.uint32))
     return pl.DataFrame([c.clear(len(at)) if c.null_count() == len(c) else c.rechunk()[at] for c in table])
 
 
 def _slot_scopes(nodes: pl.DataFrame, keyed: Flags, rows: Ints) -> pl.Series:
-    """The slot_scope of each row; keyed operators have a state backend."""
+    """Return the slot_scope of each row; keyed operators have a state backend."""
     places = np.where(keyed, len(nodes) - 1 + np.cumsum(keyed), np.arange(len(nodes)))
     with_state_backend = nodes.filter(pl.Series(values=keyed)).select(_WITH_STATE_BACKEND)
     return pl.concat([nodes, with_state_backend], rechunk=True)["slot_scope"].gather(places[rows])
 
 
 def _attribute_of_kind(attribute: str) -> pl.Expr:
-    """The attribute of OperatorKind that belongs to the row's kind."""
+    """Return the attribute of OperatorKind for the row's kind."""
     index = OperatorKind._fields.index(attribute)
     values = pl.Series([properties[index] for properties in OPERATOR_KINDS.values()], dtype=pl.String)
     return pl.lit(values).gather(pl.col("kind_number"))

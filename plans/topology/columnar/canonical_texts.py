@@ -1,4 +1,4 @@
-"""Canonical texts of many transformations at once."""
+"""Arrow columns of parsed topologies, and the canonical texts of many transformations at once."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
@@ -39,12 +39,12 @@ RESOURCES_TYPE = pa.struct(
 
 
 def offsets(lengths: Iterable[int]) -> pa.Array:
-    """List offsets of the given lengths."""
+    """Return list offsets for the given lengths."""
     return pa.array(accumulate(lengths, initial=0), _INT32)
 
 
 def cells(rows: Sequence[dict[str, Any]], keys: Iterable[str]) -> dict[str, list[Any]]:
-    """The values of each key, row by row; null if a row lacks it. Other keys are left out."""
+    """Return the values of each key, row by row; null if a row lacks it. Other keys are dropped."""
     values: dict[str, list[Any]] = {key: [None] * len(rows) for key in keys}
     for position, row in enumerate(rows):
         for key, value in row.items():
@@ -54,7 +54,7 @@ def cells(rows: Sequence[dict[str, Any]], keys: Iterable[str]) -> dict[str, list
 
 
 def _list_array(lists: Sequence[list[Any] | None], item: pa.DataType) -> pa.Array:
-    """A list column; null is an empty list."""
+    """Return a list column; null becomes an empty list."""
     filled = [entry or () for entry in lists]
     return pa.ListArray.from_arrays(
         offsets(map(len, filled)), pa.array(list(chain.from_iterable(filled)), item)
@@ -62,7 +62,7 @@ def _list_array(lists: Sequence[list[Any] | None], item: pa.DataType) -> pa.Arra
 
 
 def _weights_array(maps: Sequence[dict[str, int] | None]) -> pa.Array:
-    """`managed_memory` as a map, keys sorted; null is an empty map."""
+    """Return `managed_memory` as a map with sorted keys; null becomes an empty map."""
     entries = [entry for m in maps if m for entry in sorted(m.items())]
     return pa.MapArray.from_arrays(
         offsets(len(m) if m else 0 for m in maps),
@@ -72,17 +72,17 @@ def _weights_array(maps: Sequence[dict[str, int] | None]) -> pa.Array:
 
 
 RESOURCES_OF_ZERO = ("task_off_heap_memory_bytes", "managed_memory_bytes")
-"""What a ResourceSpec has none of unless it says so."""
+"""Fields of a ResourceSpec that default to 0."""
 
 
 def _resources_array(resources: Sequence[dict[str, Any] | None]) -> pa.Array:
-    """A ResourceSpec; off-heap and managed memory default to 0."""
+    """Return a ResourceSpec column; off-heap and managed memory default to 0."""
     zero = dict.fromkeys(RESOURCES_OF_ZERO, 0)
     return pa.array([None if r is None else {**zero, **r} for r in resources], RESOURCES_TYPE)
 
 
 def plain_array(data_type: pa.DataType) -> Callable[[Sequence[Any]], pa.Array]:
-    """A column as it is."""
+    """Return a function that builds a column of `data_type` from unchanged values."""
     return lambda values: pa.array(values, data_type)
 
 
@@ -110,11 +110,13 @@ COLUMNS: dict[str, Callable[[Sequence[Any]], pa.Array]] = {
     "sink_topology": plain_array(_COLUMN_TEXT),
 }
 _IF_SET = "sink_topology"
-"""Left out of a row's canonical text where it is null: no topology had it once."""
+"""Omitted from a row's canonical text if null, because topologies once had no such key."""
 
 
 def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
-    """Valid transformations as one struct array: the columns of TRANSFORMATIONS after topology_id."""
+    """Return valid transformations as one struct array with the columns of TRANSFORMATIONS
+    after topology_id.
+    """
     values = cells(rows, COLUMNS)
     values["sink_topology"] = list(map(sink_topology, rows))
     return pa.StructArray.from_arrays(
@@ -123,7 +125,7 @@ def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
 
 
 def sink_topology(row: dict[str, Any]) -> str | None:
-    """The parts a sink expands into, as JSON with sorted keys; null for sink functions and other kinds."""
+    """Return the expansion of a sink as JSON with sorted keys; None for sink functions and other kinds."""
     if "writer" not in row:
         return None
     sink = {key: row[key] for key in SINK_TOPOLOGY if key in row}
@@ -131,7 +133,7 @@ def sink_topology(row: dict[str, Any]) -> str | None:
 
 
 def canonical_rows(columns: pa.StructArray) -> pa.StringArray:
-    """One line of canonical text per transformation, ending in a newline (see `fingerprint`)."""
+    """Return one line of canonical text per transformation, ending in a newline (see `fingerprint`)."""
     fields = [_canonical_column(name, columns.field(name)) for name in COLUMNS if name != _IF_SET]
     row = pc.binary_join_element_wise(*fields, "|", null_handling="replace", null_replacement="")
     if columns.field(_IF_SET).null_count < len(columns):
@@ -141,7 +143,7 @@ def canonical_rows(columns: pa.StructArray) -> pa.StringArray:
 
 
 def _canonical_column(name: str, values: pa.Array) -> pa.Array:
-    """A column as text that no other value of it has; null or empty for null, empty lists and maps."""
+    """Return a column as text, injective per column; null, empty lists and empty maps become null or ""."""
     if pa.types.is_integer(values.type):
         return pc.cast(values, _COLUMN_TEXT)
     if values.null_count == len(values):
@@ -152,7 +154,7 @@ def _canonical_column(name: str, values: pa.Array) -> pa.Array:
         cores, *sizes = values.flatten()
         nanos = pc.cast(pc.floor(pc.add(pc.multiply(cores, 1e9), 0.5)), _INT64)
         return pc.binary_join_element_wise(*(pc.cast(part, _COLUMN_TEXT) for part in (nanos, *sizes)), ",")
-    if name == "managed_memory":  # which has one key at most
+    if name == "managed_memory":  # which has at most one key
         items = pc.binary_join_element_wise(values.keys, pc.cast(values.items, _COLUMN_TEXT), "=")
     elif name == "slot_scope":
         return _sorted_words(values)
@@ -168,7 +170,7 @@ def _with_lengths(strings: pa.StringArray) -> pa.StringArray:
 
 
 def _sorted_words(lists: pa.ListArray) -> pa.StringArray:
-    """The words of each list in their order, joined by commas."""
+    """Sort the words of each list and join them by commas."""
     several = pc.greater(pc.list_value_length(lists), 1)
     texts = pc.binary_join(lists, ",")
     ordered = [",".join(sorted(words)) for words in lists.filter(several).to_pylist()]
@@ -239,12 +241,12 @@ _EQUAL_BY_CLASS = frozenset(
 
 
 def partitioner_key(edge: dict[str, Any], compared: bool = False) -> str:
-    """A key that is equal where StreamPartitioner.equals holds among the edges of one source.
+    """Return a key that is equal if StreamPartitioner.equals holds, among the edges of one source.
 
-    Partitioners are equal by class, BinaryHashPartitioner also by its fields, which its name lists
-    (`HASH[a, b]`). Two that hold a key selector or a user's function are equal only if those are, which a
-    stream graph says only if its partitioners were `compared`: else they are taken as different, as
-    separately written ones are.
+    Partitioners are equal by class; BinaryHashPartitioner also by its fields, which its name lists (`HASH[a,
+    b]`). Two that contain a key selector or a user's function are equal only if those are equal. A stream
+    graph records that only if its partitioners were `compared`; otherwise they are treated as different, like
+    separately written ones.
     """
     partitioner_class: str = edge["partitioner_class"]
     if compared and partitioner_class not in _EQUAL_BY_CLASS:
@@ -257,7 +259,7 @@ def partitioner_key(edge: dict[str, Any], compared: bool = False) -> str:
 
 
 def placed_edges(graph: dict[str, Any]) -> list[dict[str, Any]]:
-    """The edges of a valid stream graph with their places in the edge lists of both ends."""
+    """Return the edges of a valid stream graph with their positions in the edge lists of both ends."""
     compared = graph.get("partitioners_compared", False)
     in_index = {e: i for node in graph["nodes"] for i, e in enumerate(node["in_edges"])}
     out_index = {e: i for node in graph["nodes"] for i, e in enumerate(node["out_edges"])}
@@ -274,20 +276,20 @@ def placed_edges(graph: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def nodes_with_sources(graph: dict[str, Any]) -> list[dict[str, Any]]:
-    """The nodes of a valid stream graph, each with whether it is among the graph's `sources`."""
+    """Return the nodes of a valid stream graph with a flag for the graph's `sources`."""
     sources = frozenset(graph["sources"])
     return [{**node, "among_sources": node["id"] in sources} for node in graph["nodes"]]
 
 
 def stream_node_columns(nodes: Sequence[dict[str, Any]]) -> pa.StructArray:
-    """Valid stream nodes as one struct array: the columns of STREAM_NODES after topology_id."""
+    """Return valid stream nodes as one struct array with the columns of STREAM_NODES after topology_id."""
     requirements = [
         [(int(index), need) for index, need in node["input_requirements"].items()] for node in nodes
     ]
     complex_keys = ("managed_memory", "slot_scope", "min_resources", "preferred_resources")
     values = cells(nodes, (*_NODE_COLUMNS, *complex_keys))
     columns = {key: pa.array(values[key], data_type) for key, data_type in _NODE_COLUMNS.items()}
-    # StreamingJobGraphGenerator.createChain asks for either.
+    # StreamingJobGraphGenerator.createChain checks both.
     columns["no_output_until_end_of_input"] = pc.or_(
         columns["no_output_until_end_of_input"],
         pa.array([node["output_only_after_end_of_stream"] for node in nodes], _BOOL),
@@ -304,9 +306,9 @@ def stream_node_columns(nodes: Sequence[dict[str, Any]]) -> pa.StructArray:
 
 
 def stream_edge_columns(edges: Sequence[dict[str, Any]]) -> pa.StructArray:
-    """Placed edges as one struct array: the columns of STREAM_EDGES after topology_id.
+    """Return placed edges as one struct array with the columns of STREAM_EDGES after topology_id.
 
-    Chainability is a later pass's: chainable and chained_source are false, the reasons empty.
+    A later pass decides chaining: chainable and chained_source are false, the reasons are empty.
     """
     values = cells(edges, _EDGE_COLUMNS)
     columns = {_RENAMED.get(key, key): pa.array(values[key], kind) for key, kind in _EDGE_COLUMNS.items()}
@@ -327,7 +329,9 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArray:
-    """As `canonical_rows`: one line per row of the columns of TRANSFORMATIONS, whose values are right."""
+    """Return `canonical_rows` as one line per row of valid TRANSFORMATIONS columns, by a compiled loop if
+    there are many.
+    """
     if not is_worth_compiling(len(rows)):
         return canonical_rows(rows)
     kinds = np.zeros(len(_FIELDS), np.int64)
@@ -342,8 +346,8 @@ def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArra
         if pa.types.is_integer(column.type):
             kinds[field] = _INTEGER
             width = column.type.bit_width // 8
-            of_rows = np.frombuffer(column.buffers()[1], f"i{width}", len(column), column.offset * width)
-            cells[field, :-1] = of_rows
+            numbers = np.frombuffer(column.buffers()[1], f"i{width}", len(column), column.offset * width)
+            cells[field, :-1] = numbers
         elif name == "inputs":
             kinds[field] = _INTEGERS
             bounds = column.offsets.to_numpy()
@@ -370,7 +374,7 @@ def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArra
 
 
 def _texts(column: pa.StringArray) -> tuple[npt.NDArray[np.int32], Bytes]:
-    """The bounds of the cells in a column of strings, and the text from the first cell on."""
+    """Return the bounds of the cells in a column of strings, and the text from the first cell on."""
     _, bounds, text = column.buffers()
     starts = np.frombuffer(bounds, np.int32, len(column) + 1, column.offset * 4)
     characters = np.zeros(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
@@ -380,10 +384,10 @@ def _texts(column: pa.StringArray) -> tuple[npt.NDArray[np.int32], Bytes]:
 def _write(
     kinds: Ints, present: npt.NDArray[np.int32], cells: Ints, text: Bytes, items: Ints, out: Bytes, ends: Ints
 ) -> None:
-    """The compiled loop.
+    """The compiled loop (see frames.compiled).
 
-    present: a bit per field that is not null. cells: per field and row an integer, or the start of its text
-    or items, which end at the next row's start. The last field is left out if it is null.
+    present: one bit per field that is not null. cells: per field and row an integer, or the start of its text
+    or items, which end at the next row's start. The last field is omitted if it is null.
     """
     at = 0
     digits = np.zeros(_LONGEST_INTEGER, np.uint8)
@@ -428,7 +432,7 @@ def _write(
         ends[row + 1] = at
 
 
-# Canonical headers of topologies. As joins.fingerprint.
+# Canonical headers of topologies. As joins.read_topology_tables.
 
 
 _CONFIG = pl.col("config").map.entries()
@@ -436,14 +440,14 @@ _ITEM = pl.element()
 
 
 def canonical_headers(topologies: pl.DataFrame) -> list[bytes]:
-    """The canonical header of each TOPOLOGIES row of transformations, with its newline."""
+    """Return the canonical header of each TOPOLOGIES row of transformations, with its newline."""
     text = pl.concat_str(
         pl.lit(str(TopologyForm.TRANSFORMATIONS)),
         _string(pl.col("name")),
         pl.col("parallelism").cast(pl.String),
         pl.col("max_parallelism").cast(pl.String).fill_null(""),
         pl.when("chaining").then(pl.lit("true")).otherwise(pl.lit("false")),
-        _kept_entries().list.sort().list.join(","),
+        _own_entries().list.sort().list.join(","),
         separator="|",
     )
     lines = topologies.select(pl.concat_str(text, pl.lit("\n"))).to_series()
@@ -451,18 +455,18 @@ def canonical_headers(topologies: pl.DataFrame) -> list[bytes]:
 
 
 def config_text() -> pl.Expr:
-    """The list of a config's entries in the order given, each as its canonical text."""
+    """Return the list of a config's entries in the given order, each as its canonical text."""
     fields = (_string(_ITEM.struct.field(name)) for name in ("key", "value"))
     return _CONFIG.list.eval(pl.concat_str(*fields, separator="="))
 
 
-def _kept_entries() -> pl.Expr:
-    """`config_text` without what `penstock capture` notes of itself."""
-    kept = _CONFIG.list.filter(~_ITEM.struct.field("key").str.starts_with(CAPTURE_NOTES))
+def _own_entries() -> pl.Expr:
+    """`config_text` without the notes of `penstock capture`."""
+    entries = _CONFIG.list.filter(~_ITEM.struct.field("key").str.starts_with(CAPTURE_NOTES))
     fields = (_string(_ITEM.struct.field(name)) for name in ("key", "value"))
-    return kept.list.eval(pl.concat_str(*fields, separator="="))
+    return entries.list.eval(pl.concat_str(*fields, separator="="))
 
 
 def _string(value: pl.Expr) -> pl.Expr:
-    """Length in bytes, a colon, and the string."""
+    """Return length in bytes, a colon, and the string."""
     return pl.concat_str(value.str.len_bytes().cast(pl.String), pl.lit(":"), value)

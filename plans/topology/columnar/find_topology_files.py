@@ -1,4 +1,4 @@
-"""The local files that paths, directories and globs name, as Spark's file sources choose them.
+"""Resolve paths, directories and globs to local files, as Spark's file sources do.
 
 Hadoop: Globber, GlobPattern, GlobExpander; Spark: DataSource.checkAndGlobPathIfNecessary, HadoopFSUtils.
 """
@@ -13,7 +13,7 @@ from penstock.plans.errors import InputError
 from penstock.plans.topology.input_errors import no_such_path, unreadable_file, unusable_path
 
 STANDARD_INPUT = "/dev/stdin"
-"""What the path `-` stands for. It is read as a pipe is, even if it is a file: once, from where it is."""
+"""The file of the path `-`. It is read like a pipe, even if it is a file: once, from its current position."""
 
 _GLOB_SIGNS = frozenset("{}[]*?\\")
 _SPECIAL = {"*": ".*", "?": ".", "{": "(?:"}
@@ -21,12 +21,12 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):").match
 
 
 def find_topology_files(paths: Sequence[str]) -> list[str]:
-    """Absolute paths of the files that are not empty, in the order of their names as UTF-8, each once.
+    """Return the absolute paths of all non-empty files, each once, sorted by name as UTF-8.
 
-    A path that exists is taken literally, even if it looks like a glob. A directory stands for all files in
-    and below it, without FIFOs, devices, and names that start with `.` or `_` (unless `paths` names the
-    directory itself). A link to a directory around it is not followed. Raises InputError for a path or glob
-    that matches nothing, a broken glob, and a path of another file system.
+    An existing path is taken literally, even if it looks like a glob. A directory means all files in and
+    below it, without FIFOs, devices, and names that start with `.` or `_` (unless `paths` names the directory
+    itself). A link to an enclosing directory is not followed. Raises InputError for a path or glob that
+    matches nothing, an invalid glob, and a path of another file system.
     """
     files: dict[str, None] = {}
     for path in paths:
@@ -43,7 +43,7 @@ def find_topology_files(paths: Sequence[str]) -> list[str]:
 
 
 def local_path(path: str) -> str:
-    """The absolute path that a path or file: URI stands for. Raises InputError for other file systems."""
+    """Return the absolute path of a path or file: URI. Raises InputError for other file systems."""
     if path == "-":
         return STANDARD_INPUT
     scheme = _SCHEME(path)
@@ -51,12 +51,12 @@ def local_path(path: str) -> str:
         raise unusable_path(path, "only local files are read without Spark")
     local = path if scheme is None else path[scheme.end() :]
     if not local or (scheme is not None and not local.startswith("/")):
-        raise unusable_path(path, "it is no path")
+        raise unusable_path(path, "it is not a path")
     return "/" + os.path.abspath(local).lstrip("/")
 
 
 def is_pipe(path: str) -> bool:
-    """Whether a path is a local file that is neither a regular one nor a directory: a FIFO, /dev/fd/63, …"""
+    """Return whether a path is a local file other than a regular file or directory: a FIFO, /dev/fd/63, …"""
     try:
         local = local_path(path)
         if local == STANDARD_INPUT:
@@ -68,7 +68,7 @@ def is_pipe(path: str) -> bool:
 
 
 def _files(root: str) -> Iterator[str]:
-    """The file itself, or those in and below the directory."""
+    """Yield the file itself, or the files in and below the directory."""
     if not os.path.isdir(root):
         if not _hidden(os.path.basename(root)) and (os.stat(root).st_size or is_pipe(root)):
             yield root
@@ -86,7 +86,7 @@ def _files(root: str) -> Iterator[str]:
             path = f"{folder.rstrip('/')}/{name}"
             try:
                 entry = os.stat(path)
-            except FileNotFoundError:  # a link to nothing
+            except FileNotFoundError:  # a dangling link
                 continue
             if S_ISDIR(entry.st_mode):
                 pending.append((path, above | {identity}))
@@ -107,7 +107,7 @@ def _hidden(name: str) -> bool:
 
 
 def _expand(pattern: str, given_path: str) -> list[str]:
-    """The paths that a glob matches, hidden names included."""
+    """Return the paths that a glob matches, including hidden names."""
     matches: list[str] = []
     for flat in _without_slashes_in_braces(pattern):
         candidates = ["/"]
@@ -129,7 +129,7 @@ def _expand(pattern: str, given_path: str) -> list[str]:
 
 
 def _without_slashes_in_braces(pattern: str) -> list[str]:
-    """The globs that a glob with a slash inside braces stands for: {a/b,c}/d is a/b/d and c/d."""
+    """Expand braces that contain a slash: {a/b,c}/d becomes a/b/d and c/d."""
     done, pending = [], [pattern]
     while pending:
         glob = pending.pop()
@@ -144,7 +144,7 @@ def _without_slashes_in_braces(pattern: str) -> list[str]:
 
 
 def _group_with_slash(glob: str) -> tuple[int, list[int], int] | None:
-    """Start, commas and end of the first outermost braces with a slash in them."""
+    """Return start, commas and end of the first outermost braces that contain a slash."""
     depth, start, slash = 0, 0, False
     commas: list[int] = []
     position = 0
@@ -169,7 +169,7 @@ def _group_with_slash(glob: str) -> tuple[int, list[int], int] | None:
 
 
 def _matcher(component: str, given_path: str) -> re.Pattern[str] | str:
-    """One component of a glob as a pattern, or the plain name if it has no special characters."""
+    """Return one component of a glob as a pattern, or the plain name if it has no special characters."""
     signs = re.findall(r"\\.|.", component, re.DOTALL)
     text, braces, in_set, before = [], 0, False, ""
     try:
@@ -199,4 +199,4 @@ def _matcher(component: str, given_path: str) -> re.Pattern[str] | str:
             return "".join(sign[-1] for sign in signs)
         return re.compile("".join(text), re.DOTALL)
     except re.error as error:
-        raise unusable_path(given_path, f"it is no glob ({error})") from None
+        raise unusable_path(given_path, f"it is not a glob ({error})") from None

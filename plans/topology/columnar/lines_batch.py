@@ -1,4 +1,4 @@
-"""Topology lines as the input of `parse_lines`."""
+"""Topology lines, and topologies given as Python objects, as the input of `parse_lines`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
@@ -12,11 +12,11 @@ from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables,
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.parse_lines import parse_lines
 
-# Topologies that a program gives as objects, as lines.
+# Topologies that a program passes as objects, as lines.
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays, and mappings other than dicts, as plain JSON values."""
+    """Convert NumPy numbers and arrays, and mappings other than dicts, to plain JSON values."""
     if isinstance(value, Mapping):
         return dict(value)
     if hasattr(value, "tolist"):
@@ -25,9 +25,9 @@ def _plain(value: Any) -> Any:
 
 
 def encode(topology: Mapping[str, Any] | str | bytes) -> tuple[bytes, str | None]:
-    """The topology as JSON, and why it cannot be written as such (None if it can).
+    """Return the topology as JSON, and the reason if that is impossible (else None).
 
-    Numbers and arrays of NumPy are what they hold.
+    NumPy numbers and arrays are written as their values.
     """
     if isinstance(topology, bytes):
         return topology, None
@@ -35,7 +35,7 @@ def encode(topology: Mapping[str, Any] | str | bytes) -> tuple[bytes, str | None
         return topology.encode("utf-8", "surrogatepass"), None
     try:
         return orjson.dumps(dict(topology), _plain), None
-    except Exception as e:  # also what the mapping itself raises
+    except Exception as e:  # also exceptions of the mapping itself
         return b"", f"{type(topology).__name__} that is not JSON ({e})"
 
 
@@ -47,7 +47,7 @@ def lines_batch(
     lines: Sequence[int] | None = None,
     too_long_bytes: Sequence[int | None] | None = None,
 ) -> pa.RecordBatch:
-    """LINES of one file, or of objects; a value may be longer than 2 GiB with others in one batch."""
+    """Return LINES of one file, or of objects; values of one batch may exceed 2 GiB together."""
     n = len(values)
     return pa.RecordBatch.from_pydict(
         {
@@ -73,7 +73,7 @@ OBJECTS_A_BATCH = 1_000
 def read_topology_objects(
     topologies: Iterable[Mapping[str, Any] | str | bytes], job_defaults: JobDefaults = NO_DEFAULTS
 ) -> TopologyTables:
-    """Dicts as docs/topology-files.md describes them, or JSON strings. As joins.read_topology_objects."""
+    """Read dicts in the form of docs/topology-files.md, or JSON strings. As joins.read_topology_objects."""
     return topologies_of_lines(parse_lines(_batches(iter(topologies)), job_defaults=job_defaults))
 
 

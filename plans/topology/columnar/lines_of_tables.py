@@ -1,4 +1,4 @@
-"""Rows of given tables as the JSON lines that say the same, for the validation that files go through."""
+"""Rows of given tables as equivalent JSON lines, for the validation that files go through."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ from penstock.plans.topology.validate_transformations import (
     find_cycle_in_rows,
 )
 
-_OF_TOPOLOGY = ("name", "parallelism", "max_parallelism", "chaining", "config")
+_TOPOLOGY_COLUMNS = ("name", "parallelism", "max_parallelism", "chaining", "config")
 _MAPS = ("config", "managed_memory")
 _EMPTY_IF_NOT_SET = ("name", "managed_memory", "slot_scope")
 _NOT_FINITE = {inf: "Infinity", -inf: "-Infinity"}
@@ -39,17 +39,17 @@ _ROWS_AT_ONCE = 16_384
 
 
 def lines_of_tables(topologies: pa.Table, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """LINES of the rows of `topologies`; the ordinal is the position.
+    """Yield LINES of the rows of `topologies`; the ordinal is the position.
 
-    In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; no topology_id twice. A key is left out
-    where its column is null, as Spark's to_json does.
+    In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; topology_id is unique. A key is omitted if
+    its column is null, as in Spark's to_json.
     """
     ordered = rows.take(pc.sort_indices(rows, [(TOPOLOGY, "ascending")]))
     ids = ordered[TOPOLOGY].drop_null().to_numpy()
     values: list[bytes] = []
     ordinals: list[int] = []
     size = 0
-    for position, topology in enumerate(topologies.select([TOPOLOGY, *_OF_TOPOLOGY]).to_pylist()):
+    for position, topology in enumerate(topologies.select([TOPOLOGY, *_TOPOLOGY_COLUMNS]).to_pylist()):
         topology_id = topology.pop(TOPOLOGY)
         first, last = (int(np.searchsorted(ids, topology_id, side)) for side in ("left", "right"))
         values.append(_line(topology, ordered.slice(first, last - first)))
@@ -63,14 +63,14 @@ def lines_of_tables(topologies: pa.Table, rows: pa.Table) -> Iterator[pa.RecordB
 
 
 def _line(topology: dict[str, Any], rows: pa.Table) -> bytes:
-    """One topology with its rows in the order of their ids, a null before all others."""
+    """Return one topology with its rows sorted by id, null ids first."""
     listed = sorted((number is not None, number or 0, text) for number, text in _texts_of_rows(rows))
     transformations = b",".join([text for _, _, text in listed])
     return _object(topology)[:-1] + b',"transformations":[' + transformations + b"]}"
 
 
 def _texts_of_rows(rows: pa.Table) -> Iterator[tuple[int | None, bytes]]:
-    """The id and the JSON object of each row of TRANSFORMATIONS."""
+    """Yield the id and the JSON object of each row of TRANSFORMATIONS."""
     for batch in rows.drop_columns([TOPOLOGY]).to_batches(max_chunksize=_ROWS_AT_ONCE):
         for row in batch.to_pylist():
             sink = row.pop("sink_topology")
@@ -78,7 +78,7 @@ def _texts_of_rows(rows: pa.Table) -> Iterator[tuple[int | None, bytes]]:
 
 
 def with_sink_topology(transformation: bytes, sink_topology: str | None) -> bytes:
-    """The JSON object of a transformation with the keys of what it expands into."""
+    """Add the keys of a sink's expansion to the JSON object of a transformation."""
     if sink_topology is None:
         return transformation
     inner = sink_topology.strip().removeprefix("{").removesuffix("}")
@@ -86,12 +86,12 @@ def with_sink_topology(transformation: bytes, sink_topology: str | None) -> byte
 
 
 def topologies_without_rows(topologies: pa.Table) -> list[bytes]:
-    """The JSON of each topology (name, parallelism, …) without its transformations."""
-    return list(map(_object, topologies.select(_OF_TOPOLOGY).to_pylist()))
+    """Return the JSON of each topology (name, parallelism, …) without its transformations."""
+    return list(map(_object, topologies.select(_TOPOLOGY_COLUMNS).to_pylist()))
 
 
 def _object(row: dict[str, Any], empty_if_not_set: tuple[str, ...] = ()) -> bytes:
-    """JSON of the columns that are set."""
+    """Return the JSON of the columns that are set."""
     return orjson.dumps(
         {
             key: _entries(value) if key in _MAPS else _fields(value) if type(value) is dict else value
@@ -102,12 +102,12 @@ def _object(row: dict[str, Any], empty_if_not_set: tuple[str, ...] = ()) -> byte
 
 
 def _entries(pairs: list[tuple[str, Any]]) -> orjson.Fragment:
-    """A map as an object with every pair, those of a key that comes twice too."""
+    """Return a map as an object with every pair, including pairs of a repeated key."""
     return orjson.Fragment(b"{" + b",".join(orjson.dumps({key: value})[1:-1] for key, value in pairs) + b"}")
 
 
 def _fields(resources: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a ResourceSpec that are set; JSON has no number for what is not finite."""
+    """Return the fields of a ResourceSpec that are set; JSON has no numbers for infinities and NaN."""
     return {
         key: _NOT_FINITE.get(value, "NaN") if type(value) is float and not isfinite(value) else value
         for key, value in resources.items()
@@ -117,8 +117,8 @@ def _fields(resources: dict[str, Any]) -> dict[str, Any]:
 
 # Facts that follow from the ids and inputs of a large topology's transformations alone, over arrays.
 #
-# `ids` are in order, one that occurs twice is there twice. `without_id` counts the transformations that have
-# none, which come before all others, as in the line of a topology that comes in tables.
+# `ids` are sorted and may contain duplicates. `without_id` counts the transformations without an id, which
+# precede all others, as in the line of a topology given as tables.
 
 
 Ids = npt.NDArray[np.int32]
@@ -126,7 +126,9 @@ Flags = npt.NDArray[np.bool_]
 
 
 def position_of(ids: Ids, without_id: int) -> PositionOf:
-    """A function: id to the position of the first transformation that has it, from 1; None if none has."""
+    """Return a function from an id to the position of its first transformation, from 1; None
+    for unknown ids.
+    """
     sought: Any = ids
     size = len(ids)
 
@@ -138,12 +140,12 @@ def position_of(ids: Ids, without_id: int) -> PositionOf:
 
 
 def position_of_counted(size: int) -> PositionOf:
-    """position_of where ids are 1..size."""
+    """position_of for the ids 1..size."""
     return lambda number: number if 1 <= number <= size else None
 
 
 def misplaced(ids: Ids, without_id: int) -> Flags:
-    """Which ids are not the position of their transformation, or occur twice."""
+    """Flag ids that differ from the position of their transformation, or occur twice."""
     wrong: Flags = ids != np.arange(without_id + 1, without_id + len(ids) + 1)
     twice = ids[1:] == ids[:-1]
     wrong[1:] |= twice
@@ -152,7 +154,7 @@ def misplaced(ids: Ids, without_id: int) -> Flags:
 
 
 def known(ids: Ids, read: Ids) -> Flags:
-    """Which of the ids in `read` belong to a transformation."""
+    """Flag the ids in `read` that belong to a transformation."""
     if not len(ids):
         return np.zeros(len(read), np.bool_)
     is_known: Flags = ids[np.minimum(np.searchsorted(ids, read), len(ids) - 1)] == read
@@ -160,7 +162,7 @@ def known(ids: Ids, read: Ids) -> Flags:
 
 
 def cycle_of(ids: Ids, starts: npt.NDArray[np.int64], read: Ids) -> list[int]:
-    """The ids along the cycle that find_cycle finds, as many as its error shows; empty if there is none.
+    """Return the ids along the cycle that find_cycle finds, as many as its error lists; [] if there is none.
 
     The transformation at `place` reads `read[starts[place]:starts[place + 1]]`; transformations with the same
     id count as one. The search is skipped unless a transformation reads itself or a later one.
@@ -176,15 +178,15 @@ def cycle_of(ids: Ids, starts: npt.NDArray[np.int64], read: Ids) -> list[int]:
     return [int(own[rank - 1]) for rank in cycle]
 
 
-# Refuses a topology by checking only the transformations that may be wrong.
+# Refusal of a topology that validates only the transformations that may be wrong.
 
 
 Refusal = tuple[str, list[dict[str, str]]]
-"""Stage and errors, as the `rejected` table has them."""
+"""Stage and errors, in the form of the `rejected` table."""
 
 LARGE = 100_000
-"""The number of a topology's transformations from which on errors are found in this way, not in its whole
-line, which takes more memory."""
+"""Number of a topology's transformations from which errors are found this way. Validating its whole line
+takes more memory."""
 
 
 def validate_wrong_rows(
@@ -193,12 +195,13 @@ def validate_wrong_rows(
     position_of: PositionOf,
     cycle: list[int],
 ) -> Refusal | None:
-    """Stage and errors of a topology, as parse_lines finds them in its whole line; None if there are none.
+    """Return stage and errors of a topology, as parse_lines finds them in its whole line; None if there are
+    none.
 
     `topology`: its JSON object without transformations. `rows`: positions and objects, in order, of the
-    transformations that suspicious_transformation flags, whose id is not their position or occurs twice, or
-    that read an unknown one; one at a time is in memory. `position_of` and `cycle`: see
-    plans.topology.numbered_rows.
+    transformations that suspicious_transformation flags, whose id differs from their position or occurs
+    twice, or that read an unknown one; one at a time is in memory. `position_of` and `cycle`: see position_of
+    and cycle_of.
     """
     parsed = orjson.loads(topology)
     repeated = duplicate_keys(topology, parsed)
@@ -225,16 +228,17 @@ def validate_wrong_rows(
     return stage, shown_errors(errors)
 
 
-# Errors of a large topology out of its table: only rows that may be wrong become JSON.
+# Errors of a large topology from its table: only rows that may be wrong become JSON.
 
 
 _CHECKED_ROWS_AT_ONCE = 2**20
 
 
 def wrong_rows_of_large(topology: bytes, rows: pl.DataFrame) -> Refusal | None:
-    """Stage and errors of a topology, as validate_topology finds them; None if there are none.
+    """Return stage and errors of a topology, as validate_topology finds them; None if there are none.
 
-    In: its JSON object without transformations; its TRANSFORMATIONS rows in any order, defaults filled in.
+    `topology`: its JSON object without transformations. `rows`: its TRANSFORMATIONS rows in any order,
+    defaults filled in.
     """
     order, ids = _in_order(rows)
     without_id = len(order) - len(ids)
@@ -256,7 +260,7 @@ def wrong_rows_of_large(topology: bytes, rows: pl.DataFrame) -> Refusal | None:
 
 
 def _in_order(rows: pl.DataFrame) -> tuple[npt.NDArray[np.uint32], Ids]:
-    """The places of rows, ordered by id and then by their JSON, as in the line; and the ids."""
+    """Return the positions of rows sorted by id and then by their JSON, as in the line; and the ids."""
     order = rows["id"].arg_sort(nulls_last=False).to_numpy(writable=True)
     ids: Ids = rows["id"].drop_nulls().sort().to_numpy()
     without_id = len(order) - len(ids)
@@ -265,8 +269,8 @@ def _in_order(rows: pl.DataFrame) -> tuple[npt.NDArray[np.uint32], Ids]:
     twice = groups[1:] == groups[:-1]
     tied = np.flatnonzero(np.append(twice, False) | np.append(False, twice))
     if len(tied):
-        of_tied = list(zip(groups[tied].tolist(), _texts(rows[order[tied]]), strict=True))
-        order[tied] = order[tied[sorted(range(len(tied)), key=of_tied.__getitem__)]]
+        sort_keys = list(zip(groups[tied].tolist(), _texts(rows[order[tied]]), strict=True))
+        order[tied] = order[tied[sorted(range(len(tied)), key=sort_keys.__getitem__)]]
     return order, ids
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -18,69 +18,68 @@ from penstock.plans.topology.columnar.topologies_of_lines import XXHASH64_SEED, 
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import TopologyForm
 
-if TYPE_CHECKING:
-    pass
-
-
-# The columns that given tables of topologies and transformations may have, and must.
+# The allowed and the required columns of given tables of topologies and transformations.
 
 
 REQUIRED = {
     "topologies": ("name",),
     "transformations": ("topology_id", "id", "kind", "inputs"),
 }
-"""Table to the columns that cannot be left out; others get their defaults."""
+"""Table to required columns; others get defaults."""
 
 
 _INTEGERS = re.compile(r"\b(?:tinyint|smallint|int|bigint|u?int(?:8|16|32|64))\b")
 
 
 def is_other_integer(kind: str, declared: str) -> bool:
-    """Whether two types, by name, differ in nothing but the width of integers, in lists and maps too."""
+    """Return whether two type names differ only in the width of integers, including those in
+    lists and maps.
+    """
     return kind != declared and _INTEGERS.sub("int", kind) == _INTEGERS.sub("int", declared)
 
 
 def integers_too_large(table: str, column: str, declared: str) -> SchemaError:
-    """A value that the declared integers do not hold."""
-    return SchemaError(f"table {table}, column {column}: found integers that do not fit {declared}")
+    """Return the error for a value that exceeds the declared integer type."""
+    return SchemaError(f"table {table}, column {column}: integers exceed the type {declared}")
 
 
 def require_given_columns(types: Mapping[str, str], table: str) -> None:
-    """Raise SchemaError if `types` (column to its type's name, see type_name) cannot be given as `table`.
+    """Raise SchemaError if `types` (column to type name, see type_name) are not columns of `table`.
 
-    Integers may be of any width. The message names every column that is missing, of another type, or none
-    of the table's.
+    Integers may have any width. The message names every missing column, column of another type, and unknown
+    column.
     """
     allowed = {column.name: type_name(column.type) for column in TABLES[table]}
     problems = [
-        f"{name}: no such column, allowed {allowed[name]}" for name in REQUIRED[table] if name not in types
+        f"column {name} ({allowed[name]}) is missing" for name in REQUIRED[table] if name not in types
     ]
     problems += [
-        f"{name}: found {kind}, allowed {allowed[name]}"
+        f"{name} must be {allowed[name]}, got {kind}"
         for name, kind in types.items()
         if name in allowed and kind != allowed[name] and not is_other_integer(kind, allowed[name])
     ]
-    problems += [f"{name}: not a column of {table}" for name in types if name not in allowed]
+    problems += [f"{name} is not a column of {table}" for name in types if name not in allowed]
     if problems:
         listed = first_and_count(problems, "; ")
         raise SchemaError(f"table {table} does not have its declared schema: {listed}")
 
 
-# Given tables a column at a time, so that a column is freed as soon as it has been converted.
+# Given tables one column at a time, so that a column is freed as soon as it has been converted.
 
 
 class GivenColumns(NamedTuple):
-    """A given table: `columns` has those with values, `types` has the types of all columns."""
+    """A given table: `columns` contains those with values, `types` the types of all columns."""
 
-    types: dict[str, str]  #: column to its type's name (see type_name), in order
+    types: dict[str, str]  #: column to type name (see type_name), in order
     columns: dict[str, pa.ChunkedArray]
     rows: int
 
 
 def given_columns(schema: pa.Schema, batches: Iterable[pa.RecordBatch | pa.Table]) -> GivenColumns:
-    """The columns of batches that all have `schema`.
+    """Return the columns of batches that all have `schema`.
 
-    What is null all through a batch, as rarer columns are, takes no memory until another batch has values.
+    A column that is null throughout a batch, as rare columns are, takes no memory until another batch has
+    values.
     """
     require_unique_columns(schema.names, "a table of topologies")
     schema = pa.schema([field.with_type(plain_type(field.type)) for field in schema])
@@ -110,9 +109,9 @@ _RESOURCES = ("min_resources", "preferred_resources")
 
 
 def normalized_topologies(topologies: GivenColumns, job_defaults: JobDefaults = NO_DEFAULTS) -> pl.DataFrame:
-    """TOPOLOGIES columns; only name is required. As joins.normalized_tables; `topologies` are emptied.
+    """Return TOPOLOGIES columns; only name is required. As joins.normalized_tables; `topologies` are emptied.
 
-    What a topology does not set is as `job_defaults` say.
+    `job_defaults` fill in settings that a topology leaves unset.
     """
     missing = {
         "form": str(TopologyForm.TRANSFORMATIONS),
@@ -132,24 +131,24 @@ def normalized_topologies(topologies: GivenColumns, job_defaults: JobDefaults = 
         return table
     hashes = [XXHASH64_SEED if name is None else topology_id(name) for name in without_id]
     ids = table[TOPOLOGY].to_list()
-    of_names = iter(hashes)
-    filled = [next(of_names) if i is None else i for i in ids]
+    hashes_in_order = iter(hashes)
+    filled = [next(hashes_in_order) if i is None else i for i in ids]
     return table.with_columns(pl.Series(TOPOLOGY, filled, pl.Int64))
 
 
 def _under(configs: pl.Series, config: Mapping[str, str]) -> pl.Series:
-    """Maps with the entries of `config` for keys that they do not have."""
+    """Add the entries of `config` to maps that lack their keys."""
     own = configs.to_arrow(compat_level=pl.CompatLevel.oldest()).to_pylist()
     keys = [{key for key, _ in entries or ()} for entries in own]
     filled = [
-        [*((key, text) for key, text in config.items() if key not in of_own), *(entries or ())]
-        for of_own, entries in zip(keys, own, strict=True)
+        [*((key, text) for key, text in config.items() if key not in own_keys), *(entries or ())]
+        for own_keys, entries in zip(keys, own, strict=True)
     ]
     return _own_column(configs.name, pa.array(filled, _nullable(TABLES["topologies"].field("config").type)))
 
 
 def normalized_transformations(transformations: GivenColumns) -> pl.DataFrame:
-    """TRANSFORMATIONS columns; topology_id, id, kind and inputs are required. What is given is emptied."""
+    """Return TRANSFORMATIONS columns; topology_id, id, kind and inputs are required. The input is emptied."""
     missing = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
     normalized = _normalized(transformations, "transformations", missing)
     resource_columns = [name for name in _RESOURCES if normalized[name].null_count() < len(normalized)]
@@ -162,7 +161,7 @@ def _with_zeros(name: str) -> pl.Expr:
 
 
 def to_nullable_arrow(rows: pl.DataFrame, table: str) -> pa.Table:
-    """Rows of a normalized table as Arrow, in which every column may be null."""
+    """Return rows of a normalized table as Arrow, in which every column may be null."""
     schema = TABLES[table]
     nullable = pa.schema([(field.name, _nullable(field.type)) for field in schema])
     return rows.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(nullable)
@@ -178,7 +177,7 @@ def _normalized(source: GivenColumns, table: str, missing: Mapping[str, Any]) ->
 
 
 def _normalized_column(source: GivenColumns, table: str, field: pa.Field, default: Any) -> pl.Series:
-    """A column with the declared type, taken out of those that are given."""
+    """Return a column with the declared type, removed from the given columns."""
     kind = _nullable(field.type)
     if field.name not in source.columns:
         # Arrow cannot repeat a map zero times.
@@ -205,25 +204,27 @@ def _narrowed(column: pa.ChunkedArray, kind: pa.DataType, table: str, field: pa.
 
 
 def _own_column(name: str, column: pa.Array | pa.ChunkedArray) -> pl.Series:
-    """A column by itself: columns that are passed together are freed together."""
+    """Convert a single column, because columns that are passed together are freed together."""
     series = pl.from_arrow(column)
     assert isinstance(series, pl.Series)
     if series.null_count() == len(series):
         # Without the memory for absent values.
         return series.clear(len(series)).rename(name)
-    # In one piece: rows are taken from it, and filtered, many times slower from several.
+    # In one piece, because gathering and filtering several chunks is many times slower.
     return series.rename(name).rechunk()
 
 
 def _taken_by_polars(kind: pa.DataType) -> bool:
-    """Whether polars makes the declared type out of this flavour of it; casts cost more than all else."""
+    """Return whether polars converts this variant to the declared type itself; casts are the largest cost."""
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind) or pa.types.is_dictionary(kind):
         return False
     return all(_taken_by_polars(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def _require_utf8(column: pa.ChunkedArray, table: str, name: str) -> None:
-    """SchemaError if a text is not UTF-8: Parquet files may hold any bytes, and polars panics at some."""
+    """Raise SchemaError if a text is not UTF-8. Parquet files may contain any bytes, and some make polars
+    panic.
+    """
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -231,7 +232,7 @@ def _require_utf8(column: pa.ChunkedArray, table: str, name: str) -> None:
 
 
 def _nullable(data_type: pa.DataType) -> pa.DataType:
-    """A declared type that may hold nulls inside: what is given may."""
+    """Return a declared type that allows nulls inside, as the input may have."""
     if pa.types.is_map(data_type):
         return pa.map_(data_type.key_type, data_type.item_type)
     if pa.types.is_list(data_type):

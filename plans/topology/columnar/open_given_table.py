@@ -16,20 +16,16 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyarrow import dataset
 
-
-# A given Delta or Parquet table, read batch by batch.
-
-
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
-"""What the path of a file begins with that is not in the table's folder, as in shallow clones."""
+"""Beginning of a path outside the table's folder, as in shallow clones."""
 
 _BATCHES_AHEAD = 2
-_ROWS_OF_A_BATCH = 2**15
-"""Arrow holds some batches besides: with its own size, a third of the memory of a fleet."""
+_ROWS_PER_BATCH = 2**15
+"""Arrow holds some batches besides; with its default size they take a third of the memory of a fleet."""
 
 
 class GivenTable(NamedTuple):
-    """A table of a folder: its columns, and a way to read its rows, as often as they are wanted."""
+    """The columns of a table in a folder, and a function that reads its rows, repeatably."""
 
     path: Path
     schema: pa.Schema
@@ -37,15 +33,15 @@ class GivenTable(NamedTuple):
 
     @property
     def types(self) -> dict[str, str]:
-        """Column to its type's name (see type_name), in order."""
+        """Column to type name (see type_name), in order."""
         return {field.name: type_name(field.type) for field in self.schema}
 
     def batches(
         self, columns: Sequence[str] | None = None, before_block: Callable[[], None] = lambda: None
     ) -> Iterator[pa.RecordBatch]:
-        """All rows, in the same order each time, with `columns` or all. Raises InputError.
+        """Yield all rows, in the same order each time, with the given columns (None: all). Raises InputError.
 
-        `before_block` is called before each batch is read; what it raises stops the reading.
+        `before_block` is called before each batch is read; its exceptions stop the reading.
         """
         try:
             reader = self.read(columns)
@@ -62,12 +58,12 @@ class GivenTable(NamedTuple):
 
 
 def is_delta(table: Path) -> bool:
-    """Whether a folder is a Delta table."""
+    """Return whether a folder is a Delta table."""
     return any((table / "_delta_log").glob("*.json")) or (table / "_delta_log" / "_last_checkpoint").exists()
 
 
 def open_given_table(table: Path) -> GivenTable:
-    """A Delta or Parquet table, with its deletion vectors and renamed columns minded. Raises InputError."""
+    """Open a Delta or Parquet table; deletion vectors and renamed columns are applied. Raises InputError."""
     # Needed for folders of tables only, and slow to import.
     from pyarrow import dataset
 
@@ -96,7 +92,7 @@ def _open_files(table: Path, files: "dataset.Dataset") -> GivenTable:
     def read(columns: Sequence[str] | None) -> pa.RecordBatchReader:
         scanner = files.scanner(
             columns=None if columns is None else list(columns),
-            batch_size=_ROWS_OF_A_BATCH,
+            batch_size=_ROWS_PER_BATCH,
             batch_readahead=_BATCHES_AHEAD,
             fragment_readahead=1,
         )
@@ -110,9 +106,9 @@ def _unreadable(table: Path, error: Exception) -> PenstockError:
 
 
 def plain_files(table: Path, delta: "DeltaTable") -> list[str] | None:
-    """The files of a Delta table whose rows are just what is in them; None if there is more to mind.
+    """Return the files of a Delta table that Arrow alone reads correctly; None if there is more to apply.
 
-    Arrow reads them in half the memory that delta-rs takes for it.
+    Arrow reads them in half the memory of delta-rs.
     """
     if delta.protocol().min_reader_version > 1 or delta.metadata().partition_columns:
         return None

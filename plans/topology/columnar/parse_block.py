@@ -1,4 +1,4 @@
-"""A block of topology lines as PARSED: plain lines all at once, others one by one."""
+"""Parse a block of topology lines as PARSED, plain lines together and others one by one."""
 
 from collections.abc import Iterator, Sequence
 from itertools import repeat
@@ -50,7 +50,7 @@ _CONFIGS = pa.map_(pa.string(), pa.string())
 
 
 class PlainTopologies(NamedTuple):
-    """One row per line. config: its place in `configs` (distinct; None for those that are wrong)."""
+    """One row per line. config: its index in `configs` (distinct; None for wrong ones)."""
 
     names: pa.StringArray
     parallelism: pa.Array
@@ -60,12 +60,12 @@ class PlainTopologies(NamedTuple):
     configs: list[dict[str, str] | None]
 
     def config_column(self) -> pa.MapArray:
-        """The configuration of each."""
+        """Return the configuration of each row."""
         entries = [list((config or {}).items()) for config in self.configs]
         return pa.array(entries, _CONFIGS).take(pa.array(self.config))
 
     def headers(self) -> list[bytes]:
-        """The first line of each one's canonical text."""
+        """Return the first line of each row's canonical text."""
         texts = [config_text(config or {}) for config in self.configs]
         values = (self.names, self.parallelism, self.max_parallelism, self.chaining)
         rows = zip(
@@ -82,7 +82,7 @@ class PlainTopologies(NamedTuple):
 
 
 def _parallelism(own: pa.Array, job_defaults: JobDefaults) -> pa.Array:
-    """Requested values in place of those that topologies set; wrong values stay, to be rejected."""
+    """Replace the parallelism that topologies set by the requested one; wrong values stay, to be rejected."""
     if job_defaults.asked_parallelism is None:
         return own
     return pc.if_else(pc.greater(own, 0), pa.scalar(job_defaults.asked_parallelism, own.type), own)
@@ -91,7 +91,9 @@ def _parallelism(own: pa.Array, job_defaults: JobDefaults) -> pa.Array:
 def _plain_topologies(
     rows: pa.Table, config_texts: Sequence[bytes], job_defaults: JobDefaults = NO_DEFAULTS
 ) -> tuple[PlainTopologies, Flags]:
-    """Values of each row of `lines_as_arrow`, with defaults filled in, and a flag for each wrong row."""
+    """Return the values of each row of `lines_as_arrow`, defaults filled in, and a flag for
+    each wrong row.
+    """
     numbers: dict[bytes, int] = {}
     config = [numbers.setdefault(text, len(numbers)) for text in config_texts]
     columns = {name: rows[name].combine_chunks() for name in _OWN_VALUES}
@@ -103,8 +105,8 @@ def _plain_topologies(
         np.array(config, np.int64),
         [_config(text, job_defaults) for text in numbers],
     )
-    looked_at = pa.table([*topologies[:4], topologies.config_column()], [*_OWN_VALUES, "config"])
-    holds = from_arrow(looked_at).select(topology_holds()).to_series().to_numpy()
+    own_values = pa.table([*topologies[:4], topologies.config_column()], [*_OWN_VALUES, "config"])
+    holds = from_arrow(own_values).select(topology_holds()).to_series().to_numpy()
     config_is_wrong = np.array([config is None for config in topologies.configs], bool)
     return topologies, ~holds | config_is_wrong[topologies.config]
 
@@ -112,10 +114,11 @@ def _plain_topologies(
 def _settings_of_plain_topologies(
     topologies: PlainTopologies, kinds: pa.StringArray, inputs: pa.ListArray, sizes: Ints
 ) -> tuple[pa.StructArray, Flags]:
-    """SETTINGS of right topologies, and which of them Flink refuses.
+    """Return SETTINGS of valid topologies, and a flag, set if Flink refuses them.
 
-    In: kind and inputs of all their transformations, `sizes` of each. What settings follow from is read once
-    for each combination; a name gives nothing but the job's name where the configuration has none.
+    In: kind and inputs of all their transformations, with `sizes` per topology. Settings are derived once per
+    combination of the values they depend on; the name only matters as the job's name, if the configuration
+    sets none.
     """
     may_be_batch = [config is not None and may_run_as_batch(config) for config in topologies.configs]
     ends = np.cumsum(sizes)
@@ -128,10 +131,10 @@ def _settings_of_plain_topologies(
     rows = zip(
         topologies.config.tolist(), *(column.to_pylist() for column in columns), unbounded, strict=True
     )
-    of_rows = np.array([combinations.setdefault(row, len(combinations)) for row in rows], np.int64)
+    row_combinations = np.array([combinations.setdefault(row, len(combinations)) for row in rows], np.int64)
     derived = [_settings(topologies.configs[config] or {}, *others) for config, *others in combinations]
-    refused = np.array([settings is None for settings in derived], bool)[of_rows]
-    columns_of_settings = pa.array(derived, SETTINGS).take(pa.array(of_rows)).flatten()
+    refused = np.array([settings is None for settings in derived], bool)[row_combinations]
+    columns_of_settings = pa.array(derived, SETTINGS).take(pa.array(row_combinations)).flatten()
     name = SETTINGS.get_field_index("job_name")
     unnamed = pc.equal(columns_of_settings[name], "")
     columns_of_settings[name] = pc.if_else(unnamed, topologies.names, columns_of_settings[name])
@@ -149,14 +152,14 @@ def _config(text: bytes, job_defaults: JobDefaults) -> dict[str, str] | None:
 
 
 def _reads_unbounded_source(kinds: pa.StringArray, inputs: pa.ListArray, first: int, size: int) -> bool:
-    of_topology = (column.slice(first, size).to_pylist() for column in (kinds, inputs))
-    return reads_unbounded_source(zip(*of_topology, strict=True))
+    own_rows = (column.slice(first, size).to_pylist() for column in (kinds, inputs))
+    return reads_unbounded_source(zip(*own_rows, strict=True))
 
 
 def _settings(
     config: dict[str, str], parallelism: int, max_parallelism: int | None, chaining: bool, unbounded: bool
 ) -> dict[str, Any] | None:
-    """Settings without the topology's name; None if Flink refuses them."""
+    """Return settings without the topology's name; None if Flink refuses them."""
     try:
         settings = read_job_settings(
             config,
@@ -171,7 +174,7 @@ def _settings(
     return as_arrow(settings)
 
 
-# The keys of sinks, as Arrow's JSON reader gives them, become the column sink_topology.
+# The keys of sinks, as Arrow's JSON reader returns them, become the column sink_topology.
 
 
 _READ_BY_ARROW: dict[str, pa.DataType] = {
@@ -179,21 +182,21 @@ _READ_BY_ARROW: dict[str, pa.DataType] = {
     "committer": pa.struct([("uid_hash", pa.string())]),
     "global_committer": pa.bool_(),
 }
-"""Keys of SINK_TOPOLOGY to their types. The others are lists of steps, in lines that are read one by one."""
+"""Keys of SINK_TOPOLOGY to their types. The others are lists of steps; their lines are read one by one."""
 
 _BESIDE = "beside_writer"
 _IS_SINK = "is_sink"
 
 
 def _plain_sinks(transformations: pa.StructArray) -> tuple[pa.Array, Flags]:
-    """The column sink_topology, and a flag for each row with wrong values or keys that exclude each other.
+    """Return the column sink_topology, and a flag for rows with wrong values or incompatible keys.
 
-    In: transformations as `lines_as_arrow` gives them, null for keys that are not there.
+    In: transformations as `lines_as_arrow` returns them, null for absent keys.
     """
     keys = [field.name for field in transformations.type if field.name in _READ_BY_ARROW]
     has_keys = np.zeros(len(transformations), bool)
     for key in keys:
-        has_keys |= _is_there(transformations, key)
+        has_keys |= _is_present(transformations, key)
     if not has_keys.any():
         return pa.nulls(len(transformations), pa.string()), has_keys
     values = _values(transformations.filter(pa.array(has_keys)), keys)
@@ -208,23 +211,23 @@ def _plain_sinks(transformations: pa.StructArray) -> tuple[pa.Array, Flags]:
     )["text"]
     places = np.cumsum(has_keys) - 1
     column = row_texts.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.string())
-    of_rows = column.take(pa.array(places, mask=~has_keys))
-    return of_rows, has_keys & of_rows.is_null().to_numpy(zero_copy_only=False)
+    sinks = column.take(pa.array(places, mask=~has_keys))
+    return sinks, has_keys & sinks.is_null().to_numpy(zero_copy_only=False)
 
 
 def _values(sinks: pa.StructArray, keys: list[str]) -> pl.DataFrame:
-    """The columns that decide each sink's text: for each key its presence and its values."""
-    there = {field.name for field in sinks.type}
+    """Return the columns that determine each sink's text, for each key its presence and its values."""
+    present_keys = {field.name for field in sinks.type}
     beside = np.zeros(len(sinks), bool)
     for key in NOT_BESIDE_WRITER:
-        if key in there:
-            beside |= _is_there(sinks, key)
+        if key in present_keys:
+            beside |= _is_present(sinks, key)
     columns: dict[str, Any] = {
         _BESIDE: beside,
         _IS_SINK: (pl.Series(sinks.field("kind")) == str(Kind.SINK)).fill_null(value=False),
     }
     for key in keys:
-        columns[key] = _is_there(sinks, key)
+        columns[key] = _is_present(sinks, key)
         column = sinks.field(key)
         if pa.types.is_struct(column.type):
             for field, values in zip(column.type, column.flatten(), strict=True):
@@ -235,7 +238,7 @@ def _values(sinks: pa.StructArray, keys: list[str]) -> pl.DataFrame:
 
 
 def _text(values: dict[str, Any]) -> str | None:
-    """The cell of sink_topology; None if the keys are wrong."""
+    """Return the cell of sink_topology; None if the keys are wrong."""
     entry: dict[str, Any] = {"kind": str(Kind.SINK)}
     for key in _READ_BY_ARROW:
         if values.get(key):
@@ -248,12 +251,12 @@ def _text(values: dict[str, Any]) -> str | None:
     return sink_topology(entry) if right else None
 
 
-def _is_there(rows: pa.StructArray, key: str) -> Flags:
-    there: Flags = rows.field(key).is_valid().to_numpy(zero_copy_only=False)
-    return there
+def _is_present(rows: pa.StructArray, key: str) -> Flags:
+    present: Flags = rows.field(key).is_valid().to_numpy(zero_copy_only=False)
+    return present
 
 
-# Finds the lines of a text, and those that can be read all at once.
+# Search for the lines of a text, and for those that can be read together.
 
 
 Bytes = npt.NDArray[np.uint8]
@@ -261,12 +264,12 @@ Bytes = npt.NDArray[np.uint8]
 _NEVER_PLAIN = ("stream_graph", "pre_write", "pre_commit", "post_commit")
 
 
-class FoundLines(NamedTuple):
+class LineBounds(NamedTuple):
     """The lines of a text. One value per line, except `text` and `keys`.
 
-    text: the text, with spaces in place of configurations. starts, ends: where a line begins, and where its
-    newline is. is_plain: see find_plain_lines. config_starts, config_ends: the bounds of the configuration,
-    an object; both 0 if there is none. keys: the requested keys that occur in the text.
+    text: the text, with spaces in place of configurations. starts, ends: positions of a line's first byte and
+    of its newline. is_plain: see find_plain_lines. config_starts, config_ends: the bounds of the
+    configuration, an object; both 0 if there is none. keys: the requested keys that occur in the text.
     """
 
     text: Bytes
@@ -278,13 +281,13 @@ class FoundLines(NamedTuple):
     keys: frozenset[str]
 
 
-def find_plain_lines(data: bytes, keys: Sequence[str]) -> FoundLines:
-    """The lines of `data`, each of which has its newline, and which of `keys` are somewhere in it.
+def find_plain_lines(data: bytes, keys: Sequence[str]) -> LineBounds:
+    """Return the lines of `data`, each with its newline, and the `keys` that occur anywhere in it.
 
     A plain line begins and ends with a brace, has no zero byte, no stream graph, no steps of a sink, no
     `null` outside its configuration, and at most one configuration, an object. Plain lines may be wrong. The
-    part taken as the configuration is one if the rest of the line, with an empty object in its place, turns
-    out right, since only a key can stand before a colon. It may itself be wrong.
+    part taken as the configuration is one if the rest of the line, with an empty object in its place, proves
+    valid, since only a key can precede a colon. The configuration itself may be wrong.
     """
     text = np.frombuffer(data, np.uint8).copy()
     count = data.count(b"\n")
@@ -295,13 +298,13 @@ def find_plain_lines(data: bytes, keys: Sequence[str]) -> FoundLines:
     characters = _quoted([*_NEVER_PLAIN, *keys])
     has_key = np.zeros(len(characters), np.bool_)
     not_plain = len(_NEVER_PLAIN)
-    compiled(_look_for_surprises)(text, starts, ends, characters, not_plain, is_plain, has_key)
+    compiled(_search_exclusions)(text, starts, ends, characters, not_plain, is_plain, has_key)
     present_keys = frozenset(key for key, has in zip(keys, has_key[not_plain:].tolist(), strict=True) if has)
-    return FoundLines(text, starts, ends, is_plain, config_starts, config_ends, present_keys)
+    return LineBounds(text, starts, ends, is_plain, config_starts, config_ends, present_keys)
 
 
 def _quoted(keys: Sequence[str]) -> Bytes:
-    """Each key in quotes, newlines after it."""
+    """Return each key in quotes, padded with newlines."""
     width = max(map(len, keys)) + 3
     return np.frombuffer(b"".join(f'"{key}"'.ljust(width, "\n").encode() for key in keys), np.uint8).reshape(
         len(keys), width
@@ -311,9 +314,12 @@ def _quoted(keys: Sequence[str]) -> Bytes:
 def _cut_configs(
     text: Bytes, key: Bytes, ends: Ints, config_starts: Ints, config_ends: Ints, is_plain: Flags
 ) -> None:
-    """The loop that finds lines and configurations. Neither loop checks bounds: the last character is a
-    newline, which stops them. A line found not to be plain is skipped, because each further configuration
-    could be searched for up to its end."""
+    """The loop that finds lines and configurations.
+
+    Neither loop checks bounds: the last character is a newline, which stops them. After a line proves not
+    plain, the rest of it is skipped, because each further configuration could require a search up to the
+    line's end.
+    """
     at = line = 0
     while at < len(text):
         if text[at] == 0x0A:
@@ -350,10 +356,12 @@ def _cut_configs(
         at += 1
 
 
-def _look_for_surprises(
+def _search_exclusions(
     text: Bytes, starts: Ints, ends: Ints, keys: Bytes, not_plain: int, is_plain: Flags, has_key: Flags
 ) -> None:
-    """The loop that looks at what is left. Lines with one of the first keys, `not_plain`, are not plain."""
+    """The loop that searches the remaining text. Lines with one of the first `not_plain` keys
+    are not plain.
+    """
     for line in range(len(ends)):
         for at in range(starts[line], ends[line]):
             if text[at] == 0x22:
@@ -402,7 +410,7 @@ _LINE = pa.schema(
         (_NESTED_LINE, pa.list_(_TRANSFORMATION)),
     ]
 )
-# Nested: together they are a third of what Arrow would note as absent in each row.
+# Nested: together they make up a third of the absent values that Arrow would record in each row.
 RARE_KEYS = ("min_resources", "preferred_resources", "names", *_READ_BY_ARROW)
 """Keys of transformations that are seldom used."""
 
@@ -410,12 +418,12 @@ _LONGEST = 2**31 - 1
 _LINES_AT_ONCE = (256, 16)
 
 
-def lines_as_arrow(lines: FoundLines) -> tuple[Ints, pa.Table]:
-    """The lines that Arrow can read, and a row for each, with null for absent keys.
+def lines_as_arrow(lines: LineBounds) -> tuple[Ints, pa.Table]:
+    """Return the indices of lines that Arrow can read, and one row for each, with null for absent keys.
 
     In: lines found with RARE_KEYS; only plain ones are read. Lines that are read are JSON, one object each,
-    with the keys of transformations only, none twice, and values of the right types. Others may be right or
-    wrong: one wrong line makes Arrow refuse its whole piece, so a few lines next to it are not read either.
+    with keys of transformations only, none repeated, and values of the right types. Others may be valid or
+    not: one invalid line makes Arrow refuse its whole piece, so a few neighbouring lines are not read either.
     Transformations lack the fields of rare keys that no line has.
     """
     options = _options([key for key in RARE_KEYS if key not in lines.keys])
@@ -432,18 +440,18 @@ def lines_as_arrow(lines: FoundLines) -> tuple[Ints, pa.Table]:
 
 
 def _options(left_out: Sequence[str]) -> json.ParseOptions:
-    """Options for lines without some keys, whose absence Arrow would otherwise store in every row."""
-    kept = pa.struct([field for field in _TRANSFORMATION if field.name not in left_out])
-    schema = _LINE.set(_LINE.get_field_index(_NESTED_LINE), pa.field(_NESTED_LINE, pa.list_(kept)))
+    """Return options for lines without some keys, whose absence Arrow would otherwise record in every row."""
+    transformation = pa.struct([field for field in _TRANSFORMATION if field.name not in left_out])
+    schema = _LINE.set(_LINE.get_field_index(_NESTED_LINE), pa.field(_NESTED_LINE, pa.list_(transformation)))
     return json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
 
 
 def _read_pieces(
     text: Bytes, bounds: Ints, begin: int, end: int, sizes: Sequence[int], options: json.ParseOptions
 ) -> Iterator[tuple[int, int, pa.Table]]:
-    """The readable pieces of the lines from `begin` to `end`.
+    """Yield the readable pieces of the lines from `begin` to `end`.
 
-    Pieces have the first size; one that cannot be read is divided into pieces of the next size, and so on.
+    Pieces have the first size; an unreadable piece is divided into pieces of the next size, and so on.
     """
     size, *smaller = sizes
     for first in range(begin, end, size):
@@ -456,9 +464,9 @@ def _read_pieces(
 
 
 def _read(text: Bytes, lines: int, options: json.ParseOptions) -> pa.Table | None:
-    """One row per line; None if Arrow cannot read one of them.
+    """Return one row per line; None if Arrow cannot read one of them.
 
-    If each line begins and ends with a brace, no JSON value spans lines. So each line holds one object if
+    If each line begins and ends with a brace, no JSON value spans lines. So each line contains one object if
     there are as many objects as lines.
     """
     if len(text) > _LONGEST or not _is_utf8(text):
@@ -472,7 +480,7 @@ def _read(text: Bytes, lines: int, options: json.ParseOptions) -> pa.Table | Non
 
 
 def _is_utf8(text: Bytes) -> bool:
-    """Arrow's JSON reader does not look."""
+    """Return whether the text is UTF-8, which Arrow's JSON reader does not check."""
     bounds = pa.py_buffer(np.array([0, len(text)], np.int32))
     try:
         pa.StringArray.from_buffers(1, bounds, pa.py_buffer(text)).validate(full=True)
@@ -481,8 +489,8 @@ def _is_utf8(text: Bytes) -> bool:
     return True
 
 
-BYTES_OF_A_ROW = 64
-"""Of a transformation in a topology file, about."""
+BYTES_PER_ROW = 64
+"""Approximate size of a transformation in a topology file."""
 
 _NESTED = tuple(NESTED_COLUMNS)[1:]
 
@@ -496,13 +504,13 @@ class LineBlock(NamedTuple):
 
 
 def parse_block(block: LineBlock, job_defaults: JobDefaults = NO_DEFAULTS) -> list[pa.RecordBatch]:
-    """The result of `parse_lines` for the lines of a block, in their order.
+    """Return the result of `parse_lines` for the lines of a block, in their order.
 
-    Lines that are right and plain (see `lines_as_arrow`) are read all at once, if there are many; the others,
-    or all, go through `parse_lines`.
+    Valid plain lines (see `lines_as_arrow`) are read together if there are many; the others, or all, go
+    through `parse_lines`.
     """
     data, file, first = block
-    if not is_worth_compiling(len(data) // BYTES_OF_A_ROW):
+    if not is_worth_compiling(len(data) // BYTES_PER_ROW):
         values = data.split(b"\n")[:-1]
         whole = lines_batch(values, file, range(first, first + len(values)))
         return list(parse_lines([whole], job_defaults=job_defaults))
@@ -524,9 +532,9 @@ def _texts(data: bytes, starts: Ints, ends: Ints) -> list[bytes]:
 
 
 def _plain_lines(
-    block: LineBlock, line_bounds: FoundLines, job_defaults: JobDefaults = NO_DEFAULTS
+    block: LineBlock, line_bounds: LineBounds, job_defaults: JobDefaults = NO_DEFAULTS
 ) -> tuple[pa.RecordBatch, Ints]:
-    """PARSED of the plain lines that are right, and the numbers of these lines."""
+    """Return PARSED of the valid plain lines, and the numbers of these lines."""
     data, file, first = block
     lines, read = lines_as_arrow(line_bounds)
     configs = [
@@ -537,12 +545,12 @@ def _plain_lines(
     nested = read["transformations"].combine_chunks()
     sizes = np.diff(nested.offsets.to_numpy()).astype(np.int64)
     rows, wrong_rows = plain_transformations(nested.flatten())
-    of_rows = np.repeat(np.arange(len(lines)), sizes)
+    line_of_row = np.repeat(np.arange(len(lines)), sizes)
     places = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     wrong_rows = wrong_rows | (rows.field("id").fill_null(0).to_numpy() != places + 1)
     right = ~wrong & (sizes > 0)
-    right[of_rows[wrong_rows]] = False
-    rows = _keep_lines(rows, of_rows, right)
+    right[line_of_row[wrong_rows]] = False
+    rows = _keep_lines(rows, line_of_row, right)
     topologies, lines, sizes = topologies.at(np.flatnonzero(right)), lines[right], sizes[right]
     settings, refused = _settings_of_plain_topologies(
         topologies, rows.field("kind"), rows.field("inputs"), sizes
@@ -553,7 +561,7 @@ def _plain_lines(
         topologies = topologies.at(np.flatnonzero(~refused))
     starts = np.cumsum(sizes) - sizes
     digests = transformations_fingerprints(topologies.headers(), canonical_texts(rows), starts, sizes)
-    columns_found = {
+    values = {
         "source_file": pa.array([file] * len(lines), pa.string()),
         "block_start": pa.array(np.zeros(len(lines), np.int64)),
         "ordinal": pa.array(lines + first),
@@ -566,7 +574,7 @@ def _plain_lines(
         "fingerprint": pa.array(digests, pa.string()),
         "settings": settings,
     }
-    columns = {name: columns_found.get(name, pa.nulls(len(lines), kind)) for name, kind in ROW_TYPES.items()}
+    columns = {name: values.get(name, pa.nulls(len(lines), kind)) for name, kind in ROW_TYPES.items()}
     bounds = np.append(starts, len(rows)).astype(np.int32)
     columns["transformations"] = pa.ListArray.from_arrays(pa.array(bounds), rows)
     for name in _NESTED:
@@ -574,11 +582,11 @@ def _plain_lines(
     return pa.RecordBatch.from_pydict(columns), lines
 
 
-def _keep_lines(rows: pa.StructArray, of_rows: Ints, wanted: Flags) -> pa.StructArray:
-    return rows if wanted[of_rows].all() else rows.filter(pa.array(wanted[of_rows]))
+def _keep_lines(rows: pa.StructArray, line_of_row: Ints, wanted: Flags) -> pa.StructArray:
+    return rows if wanted[line_of_row].all() else rows.filter(pa.array(wanted[line_of_row]))
 
 
-# Transformations as Arrow's JSON reader gives them, as columns of TRANSFORMATIONS.
+# Transformations as Arrow's JSON reader returns them, as columns of TRANSFORMATIONS.
 
 
 _ABSENT_IS_EMPTY = ("inputs", "slot_scope")
@@ -586,18 +594,18 @@ _ABSENT_IS_ZERO = ("task_off_heap_memory_bytes", "managed_memory_bytes")
 
 
 def plain_transformations(transformations: pa.StructArray) -> tuple[pa.StructArray, Flags]:
-    """The columns after topology_id, with defaults filled in, and a flag for rows that may be wrong.
+    """Return the columns after topology_id, defaults filled in, and a flag for rows that may be wrong.
 
-    In: transformations as `lines_as_arrow` gives them, null for keys that are not there. Ids are not checked.
+    In: transformations as `lines_as_arrow` returns them, null for absent keys. Ids are not checked.
     """
-    there = {field.name for field in transformations.type}
+    present_keys = {field.name for field in transformations.type}
     columns = {
         name: transformations.field(name)
-        if name in there
+        if name in present_keys
         else pa.nulls(len(transformations), TRANSFORMATIONS.field(name).type)
         for name in COLUMNS
     }
-    misplaced = _has_what_operators_have(columns)
+    misplaced = _has_operator_columns(columns)
     columns["name"] = pc.fill_null(columns["name"], "")
     columns["managed_memory"] = _weights(columns["managed_memory"])
     for name in _ABSENT_IS_EMPTY:
@@ -611,17 +619,17 @@ def plain_transformations(transformations: pa.StructArray) -> tuple[pa.StructArr
     return rows.to_struct_array(), suspicious | wrong_sinks
 
 
-def _has_what_operators_have(columns: dict[str, pa.Array]) -> Flags:
-    """A virtual kind with a map or list that only operators may have: empty is there, too."""
-    there = pc.or_(columns["managed_memory"].is_valid(), columns["slot_scope"].is_valid())
-    kinds = pl.Series(columns["kind"].filter(there))
-    wrong = np.zeros(len(there), bool)
-    wrong[there.to_numpy(zero_copy_only=False)] = ~kinds.is_in(PHYSICAL).fill_null(False).to_numpy()
+def _has_operator_columns(columns: dict[str, pa.Array]) -> Flags:
+    """Flag virtual kinds with a map or list that only operators may have; an empty one counts, too."""
+    present = pc.or_(columns["managed_memory"].is_valid(), columns["slot_scope"].is_valid())
+    kinds = pl.Series(columns["kind"].filter(present))
+    wrong = np.zeros(len(present), bool)
+    wrong[present.to_numpy(zero_copy_only=False)] = ~kinds.is_in(PHYSICAL).fill_null(False).to_numpy()
     return wrong
 
 
 def _weights(structs: pa.StructArray) -> pa.MapArray:
-    """Structs of the one use case of operators as maps."""
+    """Convert structs of operators' single use case to maps."""
     (use_case,) = (field.name for field in structs.type)
     (weights,) = structs.flatten()
     bounds = np.append(0, np.cumsum(weights.is_valid().to_numpy(zero_copy_only=False)))

@@ -1,4 +1,4 @@
-"""Topology files (docs/topology-files.md) as the tables of the topology layer."""
+"""Read topology files (docs/topology-files.md) into the tables of the topology layer."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from penstock.plans.frames.compiled import expect_rows
 from penstock.plans.planners.plan_in_parts import one_after_the_other
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files, is_pipe
 from penstock.plans.topology.columnar.lines_batch import lines_batch
-from penstock.plans.topology.columnar.parse_block import BYTES_OF_A_ROW, LineBlock, parse_block
+from penstock.plans.topology.columnar.parse_block import BYTES_PER_ROW, LineBlock, parse_block
 from penstock.plans.topology.columnar.topologies_of_lines import (
     TopologyTables,
     topologies_in_parts,
@@ -32,11 +32,11 @@ def read_topology_files(
     before_block: Callable[[], None] = lambda: None,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> TopologyTables:
-    """JSON lines and documents in local files, compressed files, directories (with those below) and globs.
+    """Read JSON lines and documents from local files, compressed files, directories (recursively) and globs.
 
     A line, or an element of a document, of more than `max_line_bytes` is rejected and not held in memory.
-    `before_block` is called before each block is read; what it raises stops the reading. Topologies are read
-    with `job_defaults` under what they set themselves. See json_documents for what a document is.
+    `before_block` is called before each block is read; its exceptions stop the reading. `job_defaults` fill
+    in settings that topologies leave unset. See json_documents for the definition of a document.
 
     As joins.read_topology_files; files on other file systems are an InputError.
     """
@@ -53,9 +53,9 @@ def read_topology_files_in_parts(
     before_block: Callable[[], None] = lambda: None,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> Iterator[TopologyTables]:
-    """read_topology_files, in parts of about that many transformations and stream nodes.
+    """read_topology_files in parts of about `rows_of_a_part` transformations and stream nodes.
 
-    Parts are read as they are asked for; the first raises what is wrong with the paths.
+    Parts are read on demand; the first one raises errors of the paths.
     """
     inputs = 0
     for part in topologies_in_parts(
@@ -70,11 +70,11 @@ def read_topology_files_in_parts(
 def _parsed(
     paths: Sequence[str], max_line_bytes: int, before_block: Callable[[], None], job_defaults: JobDefaults
 ) -> Iterator[pa.RecordBatch]:
-    """PARSED of all lines."""
+    """Yield PARSED of all lines."""
     if not paths:
         raise no_files_given()
     files = find_topology_files(paths)
-    expect_rows(sum(os.path.getsize(file) for file in files if os.path.isfile(file)) // BYTES_OF_A_ROW)
+    expect_rows(sum(os.path.getsize(file) for file in files if os.path.isfile(file)) // BYTES_PER_ROW)
     blocks = blocks_of_files(files, max_line_bytes, before_block)
     yield from parsed_blocks(blocks, max_line_bytes, job_defaults)
 
@@ -82,7 +82,7 @@ def _parsed(
 def parsed_blocks(
     blocks: Iterable[LineBlock | pa.RecordBatch], max_line_bytes: int, job_defaults: JobDefaults
 ) -> Iterator[pa.RecordBatch]:
-    """PARSED of what blocks_of_files gives, several blocks at a time."""
+    """Yield PARSED of the results of blocks_of_files, several blocks at a time."""
 
     def parse(block: LineBlock | pa.RecordBatch) -> list[pa.RecordBatch]:
         if isinstance(block, LineBlock):
@@ -95,12 +95,12 @@ def parsed_blocks(
 def blocks_of_files(
     files: Sequence[str], max_line_bytes: int, before_block: Callable[[], None] = lambda: None
 ) -> Iterator[LineBlock | pa.RecordBatch]:
-    """The lines of the files, in order, some megabytes at a time. Raises InputError.
+    """Yield the lines of the files, in order, some megabytes at a time. Raises InputError.
 
-    LINES where lines are too long, and of documents, whose elements have ordinals of their own.
+    Yields LINES for lines that are too long, and for documents, whose elements have ordinals of their own.
     """
     for file in files:
-        name = os.fsencode(file).decode(errors="backslashreplace")  # bytes that are not UTF-8
+        name = os.fsencode(file).decode(errors="backslashreplace")  # escapes bytes that are not UTF-8
         texts = texts_of_file(file, before_block)
         head = head_of(texts)
         texts = chain(head, texts)
@@ -113,27 +113,27 @@ def blocks_of_files(
 def elements_as_lines(
     texts: Iterable[bytes], file: str | None, max_line_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """The elements of a document, each with its place among them and its line, as LINES."""
+    """Yield the elements of a document, each with its position and its line, as LINES."""
     first = 0
-    taken: list[Element] = []
-    held_bytes = 0
+    pending: list[Element] = []
+    pending_bytes = 0
 
     def batch() -> pa.RecordBatch:
-        values, lines, too_long_bytes, problems = zip(*taken, strict=True)
-        return lines_batch(values, file, range(first, first + len(taken)), problems, lines, too_long_bytes)
+        values, lines, too_long_bytes, problems = zip(*pending, strict=True)
+        return lines_batch(values, file, range(first, first + len(pending)), problems, lines, too_long_bytes)
 
     for element in elements(texts, max_line_bytes):
-        taken.append(element)
-        held_bytes += len(element.value)
-        if held_bytes >= BLOCK_BYTES or len(taken) == _ELEMENTS_AT_ONCE:
+        pending.append(element)
+        pending_bytes += len(element.value)
+        if pending_bytes >= BLOCK_BYTES or len(pending) == _ELEMENTS_AT_ONCE:
             yield batch()
-            first, taken, held_bytes = first + len(taken), [], 0
-    if taken:
+            first, pending, pending_bytes = first + len(pending), [], 0
+    if pending:
         yield batch()
 
 
 def head_of(texts: Iterator[bytes]) -> list[bytes]:
-    """The first texts, of HEAD_BYTES together."""
+    """Return the first texts, of HEAD_BYTES together."""
     head: list[bytes] = []
     size = 0
     for text in texts:
@@ -159,16 +159,16 @@ def _blocks(texts: Iterable[bytes], file: str, max_line_bytes: int) -> Iterator[
 
 
 class LongLine(NamedTuple):
-    """Replaces a line that is longer than allowed: its size without the newline."""
+    """A replacement for a line that is longer than allowed, with the line's size without the newline."""
 
     size_bytes: int
 
 
 def whole_lines(texts: Iterable[bytes], max_line_bytes: int) -> Iterator[bytes | LongLine]:
-    """The lines of `texts` in order: many together, each with its newline, or one LongLine.
+    """Yield the lines of `texts` in order, as many together, each with its newline, or as one LongLine.
 
-    The last line of `texts` may lack its newline. For a line longer than `max_line_bytes`, no more than that
-    (and one text) is ever in memory.
+    The last line of `texts` may lack its newline. For a line longer than `max_line_bytes`, at most that many
+    bytes and one text are in memory.
     """
     open_line: list[bytes] = []
     size = 0
@@ -177,7 +177,7 @@ def whole_lines(texts: Iterable[bytes], max_line_bytes: int) -> Iterator[bytes |
         if end >= 0 and size + end > max_line_bytes:
             yield LongLine(size + end)
             open_line, size = [], 0
-            text = text[end + 1 :]  # noqa: PLW2901 - what follows the long line
+            text = text[end + 1 :]  # noqa: PLW2901 - the text after the long line
         whole, newline, rest = text.rpartition(b"\n")
         if newline:
             yield from _without_long_lines(b"".join([*open_line, whole, newline]), max_line_bytes)
@@ -193,7 +193,7 @@ def whole_lines(texts: Iterable[bytes], max_line_bytes: int) -> Iterator[bytes |
 
 
 def _without_long_lines(text: bytes, max_line_bytes: int) -> Iterator[bytes | LongLine]:
-    """`text`, which ends with a newline, cut at the lines that are too long."""
+    """Cut `text`, which ends with a newline, at the lines that are too long."""
     if len(text) <= max_line_bytes + 1:
         yield text
         return
@@ -215,11 +215,10 @@ def _without_long_lines(text: bytes, max_line_bytes: int) -> Iterator[bytes | Lo
 
 
 def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, pa.Table]:
-    """LINES, in memory, of those of `paths` that are pipes; a pipe that is named twice is read once.
+    """Return LINES, in memory, of the pipes among `paths`; a pipe that is named twice is read once.
 
-    Only the size is kept of a line longer than `max_line_bytes`.
-
-    Raises InputError for a pipe that cannot be read to its end.
+    For a line longer than `max_line_bytes`, only its size is stored. Raises InputError for a pipe that cannot
+    be read to its end.
     """
     schema = lines_batch([], None, []).schema
     lines_by_path: dict[str, pa.Table] = {}

@@ -1,4 +1,4 @@
-"""Given tables (Arrow, Delta, Parquet) of topologies and transformations as the topology layer."""
+"""Read given tables (Arrow, Delta, Parquet) of topologies and transformations into the topology layer."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
@@ -36,7 +36,7 @@ from penstock.plans.topology.columnar.normalized_tables import (
 from penstock.plans.topology.columnar.open_given_table import GivenTable, is_delta, open_given_table
 from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation
 from penstock.plans.topology.columnar.topologies_of_lines import (
-    Refused,
+    RejectedTopology,
     TopologyTables,
     no_topology,
     rejected_rows,
@@ -58,9 +58,9 @@ _ROWS_AT_ONCE = 2**16
 
 
 class Blocks(NamedTuple):
-    """The bounds of each topology's blocks among all blocks; and the digest of each block.
+    """The bounds of each topology's blocks among all blocks, and the digest of each block.
 
-    The digest is "" where a row of the block may be wrong.
+    The digest is "" if a row of the block may be wrong.
     """
 
     first: Ints
@@ -69,20 +69,20 @@ class Blocks(NamedTuple):
 
 
 def digest_blocks(rows: pl.DataFrame, order: Ints | None, starts: Ints) -> Blocks:
-    """The blocks of topologies that begin at `starts`, where rows are taken in `order`, if one is given.
+    """Digest the blocks of topologies that begin at `starts`, with rows in `order`, if given.
 
-    In: TRANSFORMATIONS columns, defaults filled in. Only a few blocks' texts are in memory at a
-    time: the first touch of new memory costs more than making the texts.
+    In: TRANSFORMATIONS columns, defaults filled in. Only a few blocks' texts are in memory at a time: the
+    first touch of new memory costs more than building the texts.
     """
     first, end, bounds = block_bounds(starts, np.diff(starts, append=len(rows)))
     cuts = np.unique(np.searchsorted(bounds, np.arange(0, len(rows) + _ROWS_AT_ONCE, _ROWS_AT_ONCE)))
     pieces = [bounds[a : b + 1] for a, b in pairwise(np.minimum(cuts, len(bounds) - 1)) if a < b]
     digests = side_by_side(partial(_digests, rows, order), pieces)
-    return Blocks(first, end, [digest for of_piece in digests for digest in of_piece])
+    return Blocks(first, end, [digest for piece_digests in digests for digest in piece_digests])
 
 
 def _digests(rows: pl.DataFrame, order: Ints | None, bounds: Ints) -> list[str]:
-    """The digests of the blocks between neighbouring bounds."""
+    """Return the digests of the blocks between neighbouring bounds."""
     start, end = bounds[0], bounds[-1]
     taken = rows[order[start:end]] if order is not None else rows.slice(start, end - start)
     suspicious = suspicious_transformation(taken)
@@ -95,11 +95,11 @@ def _digests(rows: pl.DataFrame, order: Ints | None, bounds: Ints) -> list[str]:
     return [digest if a == b else "" for digest, (a, b) in zip(digests, pairwise(wrong), strict=True)]
 
 
-# Options and job settings of topologies whose values and transformations are right.
+# Options and job settings of topologies whose values and transformations are valid.
 
 
 Refusals = dict[int, tuple[str, list[TopologyError]]]
-"""Place among the topologies to stage and errors."""
+"""Position among the topologies to stage and errors."""
 
 _READ = ("config", "parallelism", "max_parallelism", "chaining")
 _COMBINATION = ["config_text", *_READ[1:], "unbounded"]
@@ -109,10 +109,10 @@ _TOPOLOGIES_AT_ONCE = 65_536
 def settings_of_topologies(
     topologies: pl.DataFrame, transformations: pl.DataFrame
 ) -> tuple[pl.DataFrame, Refusals]:
-    """JOB_SETTINGS of `topologies`, in their order, and why some are refused.
+    """Return JOB_SETTINGS of `topologies`, in their order, and the refusals of the others.
 
-    As joins.settings_of_topologies; but each combination of what settings follow from is read once,
-    since a fleet has few. A name gives nothing but the job's name where the configuration has none.
+    As joins.read_topology_tables; but settings are derived once per combination of the values they depend on,
+    of which a fleet has few. The name only matters as the job's name, if the configuration sets none.
     """
     config = config_text().list.join(",").alias("config_text")
     jobs = topologies.select(TOPOLOGY, "name", *_READ, config)
@@ -141,13 +141,17 @@ def settings_of_topologies(
     accepted = jobs.select(TOPOLOGY, "name").filter(taken)
     setting_rows = from_arrow(pa.Table.from_struct_array(pa.chunked_array([pa.array(settings, SETTINGS)])))
     named = pl.when(pl.col("job_name") == "").then("name").otherwise("job_name").alias("job_name")
-    of_jobs = accepted.hstack(setting_rows[job_combinations["place"].drop_nulls()]).with_columns(named)
+    job_settings = accepted.hstack(setting_rows[job_combinations["place"].drop_nulls()]).with_columns(named)
     others = job_combinations.select("combination").with_row_index("place").filter(~taken)
-    return of_jobs.select(JOB_SETTINGS.names), {p: refused[combination] for p, combination in others.rows()}
+    return job_settings.select(JOB_SETTINGS.names), {
+        p: refused[combination] for p, combination in others.rows()
+    }
 
 
 def _with_unbounded_source(jobs: pl.DataFrame, transformations: pl.DataFrame) -> pl.Series:
-    """The topologies that may run as batch jobs and have an operator that reads an unbounded source."""
+    """Return the topologies that may run as batch jobs and have an operator that reads an
+    unbounded source.
+    """
     configs = jobs.select("config_text", "config").unique("config_text")
     texts = []
     for row in configs.to_arrow(compat_level=pl.CompatLevel.oldest()).to_pylist():
@@ -183,14 +187,14 @@ _NONE = -1
 
 
 class Division(NamedTuple):
-    """The part of each topology: all rows with its id, in both tables."""
+    """The part of each topology, which contains all rows with its id in both tables."""
 
-    ids: _Ints  #: of topologies, each once, sorted
+    ids: _Ints  #: of topologies, distinct, sorted
     part_of_id: _Ints
     order: _Ints  #: positions in `topologies`, part by part, ascending in each
     ends: _Ints  #: the end of each part in `order`
-    in_runs: bool  #: whether the rows of each part follow one another, part after part
-    without_topology: list[int | None]  #: each id that only transformations have, in their order
+    in_runs: bool  #: whether the rows of each part are contiguous, part after part
+    without_topology: list[int | None]  #: ids that only transformations have, in their order
 
     @property
     def parts(self) -> int:
@@ -198,22 +202,21 @@ class Division(NamedTuple):
         return len(self.ends)
 
     def positions(self, part: int) -> _Ints:
-        """Rows of `topologies` that are in a part, ascending."""
+        """Return the rows of `topologies` that are in a part, ascending."""
         return self.order[self.ends[part - 1] if part else 0 : self.ends[part]]
 
     def parts_of(self, ids: pa.Array) -> _Ints:
-        """The part of each row by its topology_id; -1 for an unknown topology."""
+        """Return the part of each row by its topology_id; -1 for an unknown topology."""
         places = _places(self.ids, ids)
         return np.where(places == _NONE, _NONE, np.append(self.part_of_id, _NONE)[places])
 
 
 def divide_by_topology(topology_ids: _Ints, columns: Iterable[pa.Array], rows_of_a_part: int) -> Division:
-    """Parts of topologies with about `rows_of_a_part` rows, a topology counting as a row too.
+    """Divide topologies into parts of about `rows_of_a_part` rows, counting a topology as a row, too.
 
     `topology_ids`: topology_id of each row of `topologies`; `columns`: topology_id of all transformations,
-    batch by batch.
-    Parts are in the order of the transformations if the rows of each topology follow one another, else in
-    the order of `topologies`.
+    batch by batch. Parts follow the order of the transformations if the rows of each topology are contiguous,
+    else the order of `topologies`.
     """
     ids, first = np.unique(topology_ids, return_index=True)
     rows, runs = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
@@ -226,13 +229,13 @@ def divide_by_topology(topology_ids: _Ints, columns: Iterable[pa.Array], rows_of
         places = _places(ids, column)
         without |= dict.fromkeys(column.filter(pa.array(places == _NONE)).unique().to_pylist())
         starts = _starts(places)
-        of_runs, lengths = places[starts], np.diff(starts, append=len(places))
-        np.add.at(rows, of_runs[of_runs != _NONE], lengths[of_runs != _NONE])
+        run_places, lengths = places[starts], np.diff(starts, append=len(places))
+        np.add.at(rows, run_places[run_places != _NONE], lengths[run_places != _NONE])
         # A run may continue in the next batch.
-        new = (of_runs != _NONE) & ~((starts == 0) & (of_runs == last))
-        np.add.at(runs, of_runs[new], 1)
-        np.minimum.at(begins, of_runs[new], starts[new] + before)
-        before, last = before + len(places), int(of_runs[-1])
+        new = (run_places != _NONE) & ~((starts == 0) & (run_places == last))
+        np.add.at(runs, run_places[new], 1)
+        np.minimum.at(begins, run_places[new], starts[new] + before)
+        before, last = before + len(places), int(run_places[-1])
     in_runs = bool((runs <= 1).all())
     ordered = np.lexsort((first, begins)) if in_runs else np.argsort(first)
     sizes = rows[ordered] + 1
@@ -254,7 +257,7 @@ def divide_by_topology(topology_ids: _Ints, columns: Iterable[pa.Array], rows_of
 def rows_in_parts(
     division: Division, batches: Callable[[], Iterator[pa.RecordBatch]], key: str
 ) -> Iterator[list[pa.RecordBatch]]:
-    """The rows of every part in turn, without those of unknown topologies; `key`: their column topology_id.
+    """Yield the rows of each part in turn, without unknown topologies; `key`: the name of their topology_id.
 
     Rows that are out of order are sorted by part on disk, in an unnamed file in the folder for temporary
     files. The caller may empty a list. Raises OSError.
@@ -262,8 +265,8 @@ def rows_in_parts(
     pieces = _pieces_in_order if division.in_runs else _pieces_from_disk
     part = 0
     part_batches: list[pa.RecordBatch] = []
-    for of_part, piece in pieces(division, batches(), key):
-        while part < of_part:
+    for piece_part, piece in pieces(division, batches(), key):
+        while part < piece_part:
             yield part_batches
             part_batches = []
             part += 1
@@ -302,8 +305,8 @@ def _pieces_from_disk(
                     places[parts[start]].append(file.tell())
                     _write(file, ordered.slice(start, end - start))
             del rows, ordered
-        for part, of_part in enumerate(places):
-            for place in of_part:
+        for part, offsets in enumerate(places):
+            for place in offsets:
                 file.seek(place)
                 for batch in pa.ipc.open_stream(file):
                     yield part, batch
@@ -316,35 +319,35 @@ def _write(file: BinaryIO, rows: pa.RecordBatch) -> None:
 
 
 def _many_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     for batch in batches:
         if not len(batch):
             continue
-        held.append(batch)
-        if sum(map(len, held)) >= _ROWS_SORTED_AT_ONCE:
-            yield pa.concat_batches(held)
-            held = []
-    if held:
-        yield pa.concat_batches(held)
+        pending.append(batch)
+        if sum(map(len, pending)) >= _ROWS_SORTED_AT_ONCE:
+            yield pa.concat_batches(pending)
+            pending = []
+    if pending:
+        yield pa.concat_batches(pending)
 
 
 def _places(ids: _Ints, column: pa.Array) -> _Ints:
-    """The place of each value in `ids`, or -1."""
+    """Return the position of each value in `ids`, or -1."""
     values = column.cast(pa.int64())
     if not len(ids):
         return np.full(len(values), _NONE)
-    of_rows = values.fill_null(0).to_numpy(zero_copy_only=False)
-    starts = _starts(of_rows)
-    of_runs = np.minimum(np.searchsorted(ids, of_rows[starts]), len(ids) - 1)
-    of_runs[ids[of_runs] != of_rows[starts]] = _NONE
-    places = np.repeat(of_runs, np.diff(starts, append=len(of_rows)))
+    row_ids = values.fill_null(0).to_numpy(zero_copy_only=False)
+    starts = _starts(row_ids)
+    run_places = np.minimum(np.searchsorted(ids, row_ids[starts]), len(ids) - 1)
+    run_places[ids[run_places] != row_ids[starts]] = _NONE
+    places = np.repeat(run_places, np.diff(starts, append=len(row_ids)))
     if values.null_count:
         places[values.is_null().to_numpy(zero_copy_only=False)] = _NONE
     return places
 
 
 def _starts(values: _Ints) -> _Ints:
-    """The starts of runs of one value."""
+    """Return the starts of runs of equal values."""
     return (
         np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
         if len(values)
@@ -352,7 +355,7 @@ def _starts(values: _Ints) -> _Ints:
     )
 
 
-_Refused = dict[int, tuple[str, list[Any]]]
+_RefusalsByPosition = dict[int, tuple[str, list[Any]]]
 """Position in topologies to stage and errors."""
 
 _MOST_REFUSED_OF_A_PART = 100_000
@@ -361,15 +364,15 @@ _ACCEPTED = pa.schema([("ordinal", pa.int64()), ("fingerprint", pa.string()), ("
 
 
 def holds_tables(path: str) -> bool:
-    """Whether a path is a folder of tables."""
+    """Return whether a path is a folder of tables."""
     table = Path(local_path(path)) / "transformations"
     return is_delta(table) or any(table.glob("*.parquet"))
 
 
 def read_topology_folder(path: str, job_defaults: JobDefaults = NO_DEFAULTS) -> TopologyTables:
-    """`read_topology_tables` of the tables `topologies` and `transformations` in a folder, Delta or Parquet.
+    """`read_topology_tables` for the tables `topologies` and `transformations` in a folder, Delta or Parquet.
 
-    As joins.read_topology_tables; but columns that are not the declared ones are an InputError.
+    As joins.read_topology_tables; but undeclared columns are an InputError.
     """
     topologies, transformations = map(_load, _open(path))
     try:
@@ -384,11 +387,11 @@ def read_topology_folder_in_parts(
     before_block: Callable[[], None] = lambda: None,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> Iterator[TopologyTables]:
-    """read_topology_folder of the only one of `paths`, in parts of about that many transformations.
+    """read_topology_folder for the only one of `paths`, in parts of about `rows_of_a_part` transformations.
 
-    Together the parts hold what read_topology_folder gives; there is one part at least. In memory are all
-    rows of `topologies`, and the transformations of one part (see rows_in_parts). `before_block` is called
-    before each batch is read; what it raises stops the reading.
+    Together the parts equal the result of read_topology_folder; there is at least one part. All rows of
+    `topologies` and the transformations of one part are in memory (see rows_in_parts). `before_block` is
+    called before each batch is read; its exceptions stop the reading.
     """
     if len(paths) > 1:
         raise tables_beside_others(next(filter(holds_tables, paths)))
@@ -423,7 +426,7 @@ def read_topology_folder_in_parts(
 def read_topology_tables(
     topologies: pa.Table, transformations: pa.Table, job_defaults: JobDefaults = NO_DEFAULTS
 ) -> TopologyTables:
-    """Validated tables out of `topologies` and `transformations`.
+    """Return validated tables for `topologies` and `transformations`.
 
     As joins.read_topology_tables: expressions check the columns, and only suspicious topologies go through
     the validation of files.
@@ -448,7 +451,7 @@ def _load(table: GivenTable) -> GivenColumns:
 def _read_columns(
     topologies: GivenColumns, transformations: GivenColumns, job_defaults: JobDefaults
 ) -> TopologyTables:
-    """`read_topology_tables`; what is given is emptied."""
+    """`read_topology_tables`; the input is emptied."""
     topology_rows = normalized_topologies(topologies, job_defaults)
     rows = normalized_transformations(transformations)
     known = set(topology_rows[TOPOLOGY])
@@ -466,18 +469,18 @@ def _validated(
     ids, names = topology_rows[TOPOLOGY].to_list(), topology_rows["name"].to_list()
     wrong = row_errors(ids, names, topology_rows["form"].to_list())
     sound = sound_topologies(topology_rows, rows, wrong)
-    settings, refused = _settled(topology_rows, rows, sound)
+    settings, refused = _derive_settings(topology_rows, rows, sound)
     suspicious = sorted(set(range(len(ids))).difference(wrong, sound["position"]))
     if suspicious:
-        explained, refused_too = _explained(topology_rows, rows, suspicious)
+        explained, refused_too = _validate_as_lines(topology_rows, rows, suspicious)
         settings, refused = pl.concat([settings, explained]).sort("position"), refused | refused_too
     refused |= {position: (INPUT_STAGE, [error]) for position, error in wrong.items()}
     orphans = no_topology(without_topology)
-    kept = _at(topology_rows, settings["position"]).with_columns(settings["fingerprint"])
+    accepted = _at(topology_rows, settings["position"]).with_columns(settings["fingerprint"])
     files, lines = topology_rows["source_file"].to_list(), topology_rows["source_line"].to_list()
     return TopologyTables(
-        topologies=kept,
-        transformations=rows.filter(pl.col(TOPOLOGY).is_in(kept[TOPOLOGY].implode()))
+        topologies=accepted,
+        transformations=rows.filter(pl.col(TOPOLOGY).is_in(accepted[TOPOLOGY].implode()))
         if refused or orphans
         else rows,
         stream_nodes=empty("stream_nodes"),
@@ -485,18 +488,20 @@ def _validated(
         job_settings=settings.select(JOB_SETTINGS.names),
         rejected=rejected_rows(
             [
-                *(Refused(names[p], files[p], lines[p], *refused[p]) for p in sorted(refused)),
-                *(Refused(None, None, None, INPUT_STAGE, [error]) for error in orphans),
+                *(RejectedTopology(names[p], files[p], lines[p], *refused[p]) for p in sorted(refused)),
+                *(RejectedTopology(None, None, None, INPUT_STAGE, [error]) for error in orphans),
             ]
         ),
         inputs=len(ids) + len(orphans),
     )
 
 
-def _settled(
+def _derive_settings(
     topology_rows: pl.DataFrame, rows: pl.DataFrame, sound: pl.DataFrame
-) -> tuple[pl.DataFrame, _Refused]:
-    """Position, fingerprint and JOB_SETTINGS of sound topologies; stage and errors of others by position."""
+) -> tuple[pl.DataFrame, _RefusalsByPosition]:
+    """Return position, fingerprint and JOB_SETTINGS of sound topologies; refusals of the others
+    by position.
+    """
     settings, refusals = settings_of_topologies(_at(topology_rows, sound["position"]), rows)
     refused = {
         position: (stage, list(map(shown, errors)))
@@ -509,20 +514,22 @@ def _settled(
 
 
 def _at(rows: pl.DataFrame, positions: pl.Series) -> pl.DataFrame:
-    """The rows at `positions`, which ascend."""
+    """Return the rows at ascending `positions`."""
     return rows if len(positions) == len(rows) else rows[positions]
 
 
-def _explained(
+def _validate_as_lines(
     topology_rows: pl.DataFrame, rows: pl.DataFrame, suspicious: list[int]
-) -> tuple[pl.DataFrame, _Refused]:
-    """As _settled, of topologies that may be wrong, through the same validation as lines of a file."""
+) -> tuple[pl.DataFrame, _RefusalsByPosition]:
+    """As _derive_settings, for topologies that may be wrong, through the same validation as
+    lines of a file.
+    """
     refused = _errors_of_large(topology_rows, rows, suspicious)
     rest = [position for position in suspicious if position not in refused]
-    looked_at = topology_rows[rest]
-    of_them = rows.filter(pl.col(TOPOLOGY).is_in(looked_at[TOPOLOGY].implode()))
+    suspects = topology_rows[rest]
+    suspect_rows = rows.filter(pl.col(TOPOLOGY).is_in(suspects[TOPOLOGY].implode()))
     lines = lines_of_tables(
-        to_nullable_arrow(looked_at, "topologies"), to_nullable_arrow(of_them, "transformations")
+        to_nullable_arrow(suspects, "topologies"), to_nullable_arrow(suspect_rows, "transformations")
     )
     batches = []
     for batch in parse_lines(lines):
@@ -532,22 +539,24 @@ def _explained(
     settings = from_arrow(pa.Table.from_struct_array(accepted["settings"]))
     accepted_rows = from_arrow(accepted.select(["ordinal", "fingerprint"]))
     positions = pl.Series("position", rest, pl.get_index_type())[accepted_rows["ordinal"]]
-    of_them = topology_rows[positions].select(positions, accepted_rows["fingerprint"], TOPOLOGY)
-    return of_them.hstack(settings), refused
+    suspect_rows = topology_rows[positions].select(positions, accepted_rows["fingerprint"], TOPOLOGY)
+    return suspect_rows.hstack(settings), refused
 
 
-def _errors_of_large(topology_rows: pl.DataFrame, rows: pl.DataFrame, suspicious: list[int]) -> _Refused:
-    """Stage and errors by position, of topologies so large that their whole lines may not fit in memory.
+def _errors_of_large(
+    topology_rows: pl.DataFrame, rows: pl.DataFrame, suspicious: list[int]
+) -> _RefusalsByPosition:
+    """Return the refusals of topologies so large that their whole lines may not fit in memory.
 
-    Those that turn out to be right are not among them.
+    Topologies that prove valid are not included.
     """
-    refused: _Refused = {}
+    refused: _RefusalsByPosition = {}
     if len(rows) < LARGE:
         return refused
     sizes = rows.group_by(TOPOLOGY).len("rows").filter(pl.col("rows") >= LARGE)
-    of_large = set(sizes[TOPOLOGY])
+    large_ids = set(sizes[TOPOLOGY])
     ids = topology_rows[TOPOLOGY].to_list()
-    large = [position for position in suspicious if ids[position] in of_large]
+    large = [position for position in suspicious if ids[position] in large_ids]
     texts = topologies_without_rows(to_nullable_arrow(topology_rows[large], "topologies"))
     for position, text in zip(large, texts, strict=True):
         refusal = wrong_rows_of_large(text, rows.filter(pl.col(TOPOLOGY) == ids[position]))
@@ -557,13 +566,13 @@ def _errors_of_large(topology_rows: pl.DataFrame, rows: pl.DataFrame, suspicious
 
 
 def _refused_in(batch: pa.RecordBatch) -> Iterator[tuple[int, tuple[str, list[Any]]]]:
-    """The ordinals of refused lines, each with its stage and errors."""
+    """Yield the ordinals of refused lines, each with its stage and errors."""
     bad = batch.select(["ordinal", "error_stage", "errors"]).filter(batch["error_stage"].is_valid())
     for row in bad.to_pylist():
         yield row["ordinal"], (row["error_stage"], row["errors"])
 
 
-# Which topologies of given tables are right in every row, and their fingerprints.
+# Topologies of given tables that are valid in every row, and their fingerprints.
 
 
 _IS_OF_TRANSFORMATIONS = (pl.col("form") == str(TopologyForm.TRANSFORMATIONS)).fill_null(False)
@@ -572,7 +581,7 @@ _IS_OF_TRANSFORMATIONS = (pl.col("form") == str(TopologyForm.TRANSFORMATIONS)).f
 def sound_topologies(
     topology_rows: pl.DataFrame, rows: pl.DataFrame, leave_out: Collection[int]
 ) -> pl.DataFrame:
-    """(position, fingerprint): the rows of `topology_rows` that are right, with all their transformations.
+    """Return (position, fingerprint) of the rows of `topology_rows` that are valid with all transformations.
 
     In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; positions in `leave_out` are skipped, and
     only these may repeat a topology_id. Rows that are not returned may be wrong.
@@ -591,14 +600,14 @@ def sound_topologies(
     right = np.array([digest != "" for digest in blocks.digests], bool)
     rows_hold = np.logical_and.reduceat(holds, starts) if len(starts) else holds
     blocks_hold = np.logical_and.reduceat(right, blocks.first) if len(starts) else right
-    of_ids = pl.DataFrame({TOPOLOGY: ids[starts], "first": blocks.first, "end": blocks.end}).filter(
+    valid_ids = pl.DataFrame({TOPOLOGY: ids[starts], "first": blocks.first, "end": blocks.end}).filter(
         pl.Series(values=rows_hold & blocks_hold)
     )
     left_out = pl.Series(sorted(leave_out), dtype=pl.UInt32)
     sound = (
         topology_rows.with_row_index("position")
         .filter(topology_holds() & _IS_OF_TRANSFORMATIONS & ~pl.col("position").is_in(left_out.implode()))
-        .join(of_ids, on=TOPOLOGY)
+        .join(valid_ids, on=TOPOLOGY)
         .sort("position")
     )
     fingerprints = [

@@ -1,4 +1,4 @@
-"""Flags the rows of a transformations table that may be wrong."""
+"""Flag the rows of a transformations table that may be wrong."""
 
 from collections.abc import Iterable
 from functools import cache, reduce
@@ -22,7 +22,7 @@ from penstock.plans.vocabulary import (
     StreamExchangeMode,
 )
 
-# The kinds that are physical, and the columns that only operators have.
+# Physical kinds, and columns that only operators have.
 
 
 PHYSICAL = [str(kind) for kind in WRITTEN_KINDS if kind not in VIRTUAL_KINDS]
@@ -42,13 +42,13 @@ OPERATOR_COLUMNS = (
 
 
 _CODES = {str(kind): code for code, kind in enumerate(WRITTEN_KINDS)}
-"""Kinds as numbers, which are compared at a fraction of the cost of strings."""
+"""Kinds as numbers, whose comparison costs a fraction of a comparison of strings."""
 
 
 def suspicious_transformation(rows: pl.DataFrame) -> pl.Series:
-    """True for every row of TRANSFORMATIONS that `validate_transformations` would refuse by itself.
+    """Return True for every row of TRANSFORMATIONS that `validate_transformations` would refuse by itself.
 
-    As joins.suspicious_transformation; a row with a repeated key in its map is suspicious too.
+    As joins.read_topology_tables; a row whose map repeats a key is suspicious, too.
     """
     coded = rows.with_columns(pl.col("kind").cast(pl.Enum(list(_CODES)), strict=False).to_physical())
     return coded.select(~_holds()).to_series()
@@ -56,7 +56,7 @@ def suspicious_transformation(rows: pl.DataFrame) -> pl.Series:
 
 @cache
 def _holds() -> pl.Expr:
-    """True for rows that are right; kinds are their codes, null for unknown ones."""
+    """True for valid rows; kinds are their codes, null for unknown ones."""
     kind = pl.col("kind")
     physical = kind.is_in([_CODES[k] for k in PHYSICAL])
     weights, slot_scope = pl.col("managed_memory"), pl.col("slot_scope").list
@@ -89,7 +89,7 @@ def _unset_or(name: str, right: pl.Expr) -> pl.Expr:
 
 
 def _only_on(kind: Kind, name: str, right: pl.Expr) -> pl.Expr:
-    """Set and right on its kind, null on others."""
+    """Set and valid on its kind, null on others."""
     is_set = pl.col(name).is_not_null()
     return ((pl.col("kind") == _CODES[kind]) == is_set) & (~is_set | right)
 

@@ -1,4 +1,4 @@
-"""The topology tables out of one parse of lines, each name once, every line with its number in its file."""
+"""Build the topology tables, with unique names and the number of every line, from one parse of lines."""
 
 from array import array
 from collections import Counter
@@ -23,13 +23,13 @@ from penstock.plans.topology.rules import ALLOWED_AND_HINT
 from penstock.plans.topology.validate_topology import LINE
 from penstock.plans.vocabulary import TopologyForm
 
-# The tables of the topology layer as frames, whichever way topologies came in.
+# The tables of the topology layer as frames, for all input forms.
 
 
 class TopologyTables(NamedTuple):
     """Frames with the schemas of the same names in `plans.tables`.
 
-    As joins.topology_tables.TopologyTables: inputs = topologies + rejected.
+    As joins.topologies_of_lines.TopologyTables: inputs = topologies + rejected.
     """
 
     topologies: pl.DataFrame
@@ -45,20 +45,20 @@ class TopologyTables(NamedTuple):
 
 
 XXHASH64_SEED = 42
-"""Spark's; the hash of null is the seed itself."""
+"""Spark's seed; the hash of null is the seed itself."""
 
 
 def topology_id(name: str) -> int:
-    """Spark's xxhash64(name)."""
+    """Return Spark's xxhash64(name)."""
     digest = xxhash.xxh64_intdigest(name.encode(), seed=XXHASH64_SEED)
     return digest - 2**64 if digest >= 2**63 else digest
 
 
-# Whether one row of a topologies table is right, as one expression.
+# The validity of one row of a topologies table as one expression.
 
 
 def topology_holds() -> pl.Expr:
-    """Whether a row of TOPOLOGIES is right, apart from its form; a map with a repeated key is wrong."""
+    """Return whether a row of TOPOLOGIES is valid, apart from its form; a map with a repeated key is not."""
     config = pl.col("config").map.entries().list
     keys, values = (config.eval(pl.element().struct.field(name)).list for name in ("key", "value"))
     rules = [
@@ -71,11 +71,11 @@ def topology_holds() -> pl.Expr:
     return reduce(and_, rules).fill_null(False)
 
 
-# Rows of the `rejected` table out of topologies and their errors.
+# Rows of the `rejected` table from topologies and their errors.
 
 
-class Refused(NamedTuple):
-    """A topology or line that is not planned; `errors` (as `parse_lines.shown`) are in order of finding."""
+class RejectedTopology(NamedTuple):
+    """A topology or line that is not planned; `errors` (as `parse_lines.shown`) are in order of detection."""
 
     name: str | None
     source_file: str | None
@@ -84,15 +84,15 @@ class Refused(NamedTuple):
     errors: list[Mapping[str, str]]
 
 
-def rejected_rows(refused: Iterable[Refused]) -> pl.DataFrame:
-    """REJECTED. As joins.rejected_rows."""
+def rejected_rows(refused: Iterable[RejectedTopology]) -> pl.DataFrame:
+    """Return REJECTED. As joins.topologies_of_lines."""
     rows = [_row(entry) for entry in refused]
     if not rows:
         return empty("rejected")
     return from_arrow(pa.Table.from_pylist(rows, TABLES["rejected"]))
 
 
-def _row(refused: Refused) -> dict[str, Any]:
+def _row(refused: RejectedTopology) -> dict[str, Any]:
     errors = [TopologyError(**{**e, "location": _located(refused, e["location"])}) for e in refused.errors]
     ours = refused.error_stage == INPUT_STAGE
     return {
@@ -107,8 +107,8 @@ def _row(refused: Refused) -> dict[str, Any]:
     }
 
 
-def _located(refused: Refused, location: str) -> str:
-    """An error of a whole line says which line of which file it is."""
+def _located(refused: RejectedTopology, location: str) -> str:
+    """Replace the location of an error of a whole line by its line number and file."""
     if location != LINE:
         return location
     if refused.source_file is None:
@@ -116,7 +116,7 @@ def _located(refused: Refused, location: str) -> str:
     return f"line {refused.source_line} of {refused.source_file}"
 
 
-# What is wrong with rows of a given table `topologies` by themselves.
+# Errors in the rows of a given table `topologies`.
 
 
 _FORM = str(TopologyForm.TRANSFORMATIONS)
@@ -125,15 +125,17 @@ _FORM = str(TopologyForm.TRANSFORMATIONS)
 def row_errors(
     ids: Sequence[int], names: Sequence[str | None], forms: Sequence[str]
 ) -> dict[int, dict[str, str]]:
-    """Position to TopologyIdMismatch, DuplicateTopologyName, TopologyIdCollision, or UnknownValue of a form
-    that tables do not have; all rows of an id alike. As joins.read_topology_tables.
+    """Map positions to errors; all rows of an id alike.
+
+    Errors: TopologyIdMismatch, DuplicateTopologyName, TopologyIdCollision, and UnknownValue for a form that
+    tables do not have. As joins.read_topology_tables.
     """
     with_id = Counter(ids)
     names_of: dict[int, set[str]] = {i: set() for i, count in with_id.items() if count > 1}
     for i, name in zip(ids, names, strict=True):
         if name is not None and i in names_of:
             names_of[i].add(name)
-    of_id: dict[int, dict[str, str]] = {}
+    errors_by_id: dict[int, dict[str, str]] = {}
     for i, name, form in zip(ids, names, forms, strict=True):
         if name is not None and i != topology_id(name):
             error = _error(ErrorKind.TOPOLOGY_ID_MISMATCH, f"topology_id {i}")
@@ -147,12 +149,12 @@ def row_errors(
         else:
             continue
         # The first of several by name, so that the order of rows does not matter.
-        of_id[i] = min(of_id.get(i, error), error, key=lambda error: tuple(error.values()))
-    return {position: of_id[i] for position, i in enumerate(ids) if i in of_id}
+        errors_by_id[i] = min(errors_by_id.get(i, error), error, key=lambda error: tuple(error.values()))
+    return {position: errors_by_id[i] for position, i in enumerate(ids) if i in errors_by_id}
 
 
 def no_topology(ids: Iterable[int | None]) -> list[dict[str, str]]:
-    """NoTopology of each topology_id that only transformations have."""
+    """Return NoTopology for each topology_id that only transformations have."""
     texts = ("null" if i is None else str(i) for i in ids)
     return [_error(ErrorKind.NO_TOPOLOGY, f"transformations of topology_id {text}") for text in texts]
 
@@ -162,11 +164,11 @@ def _error(kind: ErrorKind, found: str) -> dict[str, str]:
     return {"error": str(kind), "location": "topology", "found": found, "allowed": allowed, "hint": hint}
 
 
-# The first topology with each name or id, kept compactly.
+# The first topology with each name or id, stored compactly.
 
 
 class LinePlace(NamedTuple):
-    """File and line from 1; for an object its place among the objects, from 1."""
+    """File and line from 1; for an object its position among the objects, from 1."""
 
     file: str | None
     number: int
@@ -176,8 +178,8 @@ class LinePlace(NamedTuple):
         return None if self.file is None else self.number
 
 
-class NamesSeen:
-    """Names and places by topology_id: some 170 bytes and the name for each."""
+class NameRegistry:
+    """Names and places by topology_id, in some 170 bytes and the name for each."""
 
     def __init__(self) -> None:
         self._rows: dict[int, int] = {}
@@ -191,7 +193,7 @@ class NamesSeen:
         return len(self._rows)
 
     def first(self, topology_id: int, name: str, place: LinePlace) -> tuple[str, LinePlace] | None:
-        """Name and place of the topology that had this id before; None if this one is the first."""
+        """Return name and place of the earlier topology with this id; None if this one is the first."""
         row = self._rows.setdefault(topology_id, len(self._numbers))
         if row < len(self._numbers):
             return self._at(row)
@@ -208,34 +210,34 @@ class NamesSeen:
 
 
 NESTED = ("transformations", "stream_nodes", "stream_edges")
-"""Tables whose rows come as an array of each line."""
+"""Tables whose rows are an array in each line."""
 
 _SIZED_BY = ("transformations", "stream_nodes")
 _MOST_REFUSED_OF_A_PART = 100_000
 
-_OF_LINES = tuple(n for n in TOPOLOGIES.names if n not in (TOPOLOGY, "source_line"))
+_LINE_COLUMNS = tuple(n for n in TOPOLOGIES.names if n not in (TOPOLOGY, "source_line"))
 _LINE = ("form", "error_stage", "block_lines", "name", "source_file", "ordinal", "line")
 
 
 @dataclass(slots=True)
-class _Sorted:
-    """Input of the tables: Arrow batches of accepted topologies, and the refused lines."""
+class _TopologyBatches:
+    """Arrow batches of accepted topologies so far, and the refused lines."""
 
     topologies: list[pa.RecordBatch] = field(default_factory=list)
     job_settings: list[pa.RecordBatch] = field(default_factory=list)
     nested: dict[str, list[pa.RecordBatch]] = field(default_factory=lambda: {table: [] for table in NESTED})
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RejectedTopology] = field(default_factory=list)
     inputs: int = 0
-    seen: NamesSeen = field(default_factory=NamesSeen)
-    going_on: int | None = None
-    """The topology that rows with nothing but arrays belong to."""
+    seen: NameRegistry = field(default_factory=NameRegistry)
+    continued: int | None = None
+    """The topology of rows that contain only arrays."""
 
     def rows(self) -> int:
-        """Transformations and stream nodes."""
+        """Return the number of transformations and stream nodes."""
         return sum(len(batch) for table in _SIZED_BY for batch in self.nested[table])
 
     def tables(self) -> TopologyTables:
-        """The current content, as frames."""
+        """Return the current content as frames."""
         nested = {table: _frame(table, batches) for table, batches in self.nested.items()}
         return TopologyTables(
             topologies=_frame("topologies", self.topologies),
@@ -250,37 +252,37 @@ class _Sorted:
 
 
 def topologies_of_lines(parsed: Iterable[pa.RecordBatch]) -> TopologyTables:
-    """Every table out of PARSED of all lines.
+    """Return every table from PARSED of all lines.
 
-    The files come in the order of their names (as UTF-8), each in order and with ordinals that count its
-    lines. As joins.topologies_of_lines.
+    Files are sorted by name (as UTF-8); lines are in order, with ordinals that count the lines of a file. As
+    joins.topologies_of_lines.
     """
-    sorted_lines = _Sorted()
+    sorted_lines = _TopologyBatches()
     for batch in parsed:
         _sort_out(batch, sorted_lines)
     return sorted_lines.tables()
 
 
 def topologies_in_parts(parsed: Iterable[pa.RecordBatch], rows_of_a_part: int) -> Iterator[TopologyTables]:
-    """topologies_of_lines, part by part: each of whole topologies with `rows_of_a_part` rows or a few more.
+    """topologies_of_lines in parts of whole topologies with `rows_of_a_part` rows or a few more.
 
-    Together the parts are what topologies_of_lines gives: a name counts once in all of them. There is one
-    part at least.
+    Together the parts equal the result of topologies_of_lines: a name counts once in all of them. There is at
+    least one part.
     """
-    sorted_lines = _Sorted()
+    sorted_lines = _TopologyBatches()
     for batch in parsed:
         if _begins_a_line(batch) and (
             sorted_lines.rows() >= rows_of_a_part or len(sorted_lines.refused) >= _MOST_REFUSED_OF_A_PART
         ):
             yield sorted_lines.tables()
-            sorted_lines = _Sorted(seen=sorted_lines.seen)
+            sorted_lines = _TopologyBatches(seen=sorted_lines.seen)
         _sort_out(batch, sorted_lines)
     if sorted_lines.inputs or not len(sorted_lines.seen):
         yield sorted_lines.tables()
 
 
 def _begins_a_line(batch: pa.RecordBatch) -> bool:
-    """Whether the first row is not a piece of a line before it."""
+    """Return whether the first row begins a line rather than continuing one."""
     return len(batch) > 0 and any(batch[name][0].is_valid for name in ("form", "error_stage", "block_lines"))
 
 
@@ -288,34 +290,34 @@ def _frame(table: str, batches: list[pa.RecordBatch]) -> pl.DataFrame:
     return from_arrow(pa.Table.from_batches(batches)) if batches else empty(table)
 
 
-def _sort_out(batch: pa.RecordBatch, sorted_lines: _Sorted) -> None:
-    """Add one batch of PARSED, line by line; what is wanted of its columns is then taken at once."""
+def _sort_out(batch: pa.RecordBatch, sorted_lines: _TopologyBatches) -> None:
+    """Add one batch of PARSED: sort its lines, then take the wanted columns at once."""
     ids: list[int | None] = []
     accepted: list[int] = []
     lines: list[int | None] = []
     columns = [batch[name].to_pylist() for name in _LINE]
-    for position, of_line in enumerate(zip(*columns, strict=True)):
-        form, stage, block_lines, name, file, ordinal, line = of_line
+    for position, line_values in enumerate(zip(*columns, strict=True)):
+        form, stage, block_lines, name, file, ordinal, line = line_values
         if form is None and stage is None:
-            ids.append(sorted_lines.going_on if block_lines is None else None)
+            ids.append(sorted_lines.continued if block_lines is None else None)
             continue
         ids.append(None)
         sorted_lines.inputs += 1
-        sorted_lines.going_on = None
+        sorted_lines.continued = None
         place = LinePlace(file, (ordinal if line is None else line) + 1)
         if stage is not None:
             errors = batch["errors"][position].as_py()
-            sorted_lines.refused.append(Refused(name, file, place.line, stage, errors))
+            sorted_lines.refused.append(RejectedTopology(name, file, place.line, stage, errors))
             continue
-        of_name = topology_id(name)
-        first = sorted_lines.seen.first(of_name, name, place)
+        name_id = topology_id(name)
+        first = sorted_lines.seen.first(name_id, name, place)
         if first is None:
-            ids[position] = sorted_lines.going_on = of_name
+            ids[position] = sorted_lines.continued = name_id
             accepted.append(position)
             lines.append(place.line)
         else:
             errors = [_repeated(name, *first)]
-            sorted_lines.refused.append(Refused(name, file, place.line, INPUT_STAGE, errors))
+            sorted_lines.refused.append(RejectedTopology(name, file, place.line, INPUT_STAGE, errors))
     if accepted:
         _add_topologies(batch, accepted, ids, lines, sorted_lines)
     for table in NESTED:
@@ -323,7 +325,7 @@ def _sort_out(batch: pa.RecordBatch, sorted_lines: _Sorted) -> None:
 
 
 def _repeated(name: str, first_name: str, first: LinePlace) -> dict[str, str]:
-    """The error of a topology whose name or id another one before it has."""
+    """Return the error for a topology whose name or id an earlier one has."""
     at = f"object {first.number}" if first.file is None else f"line {first.line} of {first.file}"
     same = name == first_name
     shown, first_shown = limited(name, MOST_OF_A_NAME), limited(first_name, MOST_OF_A_NAME)
@@ -343,12 +345,12 @@ def _add_topologies(
     accepted: list[int],
     ids: list[int | None],
     lines: list[int | None],
-    sorted_lines: _Sorted,
+    sorted_lines: _TopologyBatches,
 ) -> None:
-    """TOPOLOGIES and JOB_SETTINGS of the accepted rows."""
-    rows = batch.select([*_OF_LINES, "settings"]).take(pa.array(accepted, pa.int64()))
+    """Add TOPOLOGIES and JOB_SETTINGS of the accepted rows."""
+    rows = batch.select([*_LINE_COLUMNS, "settings"]).take(pa.array(accepted, pa.int64()))
     of_rows = pa.array([ids[position] for position in accepted], pa.int64())
-    columns: dict[str, Any] = {name: rows[name] for name in _OF_LINES}
+    columns: dict[str, Any] = {name: rows[name] for name in _LINE_COLUMNS}
     columns |= {TOPOLOGY: of_rows, "source_line": pa.array(lines, pa.int64())}
     sorted_lines.topologies.append(pa.RecordBatch.from_pydict({n: columns[n] for n in TOPOLOGIES.names}))
     settings = [of_rows, *rows["settings"].flatten()]
@@ -356,14 +358,14 @@ def _add_topologies(
 
 
 def _add_elements(arrays: pa.ListArray, ids: list[int | None], batches: list[pa.RecordBatch]) -> None:
-    """Add the elements of `arrays` with the topology of their row; none of rows without one."""
+    """Add the elements of `arrays` with the topology of their row, except of rows without one."""
     elements = arrays.flatten()
     if not len(elements):
         return
     lengths = np.diff(arrays.offsets.to_numpy())
-    of_elements = np.repeat(np.array([i or 0 for i in ids], np.int64), lengths)
+    element_ids = np.repeat(np.array([i or 0 for i in ids], np.int64), lengths)
     wanted = np.repeat(np.array([i is not None for i in ids]), lengths)
     if not wanted.all():
-        elements, of_elements = elements.filter(pa.array(wanted)), of_elements[wanted]
+        elements, element_ids = elements.filter(pa.array(wanted)), element_ids[wanted]
     names = [TOPOLOGY, *(field.name for field in elements.type)]
-    batches.append(pa.RecordBatch.from_arrays([pa.array(of_elements), *elements.flatten()], names))
+    batches.append(pa.RecordBatch.from_arrays([pa.array(element_ids), *elements.flatten()], names))

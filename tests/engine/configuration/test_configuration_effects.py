@@ -295,7 +295,7 @@ def test_sizes_that_contradict_each_other_are_named(tmp_path, lines):
     code, said = run("plan", lines, "--out", tmp_path / "store", *defined)
     assert code == 2
     assert "taskmanager.memory.flink.size (1g)" in said
-    assert "JVM overhead is what Flink memory of 1,024.0 MiB" in said
+    assert "JVM overhead, the rest of process memory of" in said
 
 
 PLAIN_SCRIPT = """

@@ -210,10 +210,10 @@ CONTRADICTIONS = {
     f"{_MEMORY}.network: {{min: 2g, max: 1g}}": f"(2g) is above a.yaml:1: {_MEMORY}.network.max (1g)",
     f"{_MEMORY}.process.size: 300m": f"a.yaml:1: {_MEMORY}.process.size (300m): {_TOO_SMALL}",
     f"{_MEMORY}.task.off-heap.size: 2g": f"a.yaml:1: {_MEMORY}.task.off-heap.size (2g): {_TOO_SMALL}",
-    f"execution.checkpointing: {_CONCURRENT}": "found '2', allowed: 1 beside unaligned checkpoints",
+    f"execution.checkpointing: {_CONCURRENT}": "found '2', allowed: 1 with unaligned checkpoints",
     "execution: {runtime-mode: BATCH, sorted-inputs.enabled: false}": "requires the sorted inputs",
     f"{_MEMORY}.managed.consumer-weights: {{OPERATER: 1}}": "names the consumer 'OPERATER'",
-    f"{_MEMORY}.segment-size: 5000": "powers of two",
+    f"{_MEMORY}.segment-size: 5000": "a power of two",
     "execution.checkpointing.timeout: 1 ms": "10 ms or more",
 }
 

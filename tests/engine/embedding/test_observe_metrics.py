@@ -52,7 +52,7 @@ def test_reports_have_a_column_of_their_own_in_any_case():
 
 
 def test_only_an_observation_observes():
-    with pytest.raises(TypeError, match="found str, allowed"):
+    with pytest.raises(TypeError, match=r"must be a new pyspark.sql.Observation, got str"):
         require_observation("name")
 
 

@@ -223,7 +223,7 @@ def test_types_declared_in_flinks_terms() -> None:
 def test_a_null_that_a_column_must_not_have_is_an_error() -> None:
     schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
     batch = pa.RecordBatch.from_pydict({"other": [1, None]})
-    with pytest.raises(ValueError, match="column 'n': found None"):
+    with pytest.raises(ValueError, match="column 'n': must not be null as declared, got None"):
         as_declared(batch, schema)
     assert as_declared(batch.slice(0, 1), schema).schema == schema
 

@@ -170,7 +170,7 @@ def test_a_comparison_counts_what_plans_take(tmp_path, capsys):
     assert "→" in compared._repr_html_()
     with pytest.raises(penstock.errors.WorseVerdictError):
         penstock.diff(simple("a"), {"name": "a", "transformations": []}).require("restores")
-    with pytest.raises(penstock.ConfigurationError, match="nothing to compare"):
+    with pytest.raises(penstock.ConfigurationError, match="new is required"):
         penstock.diff(old)
 
 

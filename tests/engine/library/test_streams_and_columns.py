@@ -98,7 +98,7 @@ def twice(table: pa.Table, column: str) -> pa.Table:
     ids=["rows", "topologies", "transformations", "pandas"],
 )
 def test_two_columns_of_one_name_are_told(given):
-    with pytest.raises(SchemaError, match=r"several columns (name|kind), allowed: each name once"):
+    with pytest.raises(SchemaError, match=r"column names must be unique, got (name|kind) more than once"):
         planned(*given)
 
 

@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from penstock.engine.commands import export
-from penstock.engine.commands import sql as edges
+from penstock.engine.commands import edges, export
 from penstock.engine.commands.main import app
 from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.write_plan import write_plan

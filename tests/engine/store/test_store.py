@@ -109,7 +109,7 @@ def test_a_write_that_stops_before_it_publishes_is_not_seen_and_can_be_removed(s
 
 def test_a_write_that_fails_leaves_no_rows(spark, store):
     broken = {**plan_of(spark, b="1"), "job_vertices": spark.range(1)}
-    with pytest.raises(SchemaError, match=r"job_vertices.*vertex_id: found no such column"):
+    with pytest.raises(SchemaError, match=r"job_vertices.*column vertex_id is missing"):
         write(spark, store, broken)
     rows = spark.read.format("delta").load(table_path(store, "topologies"))
     assert {r["name"] for r in rows.collect()} == {"a"}

@@ -218,22 +218,22 @@ def test_what_flink_refuses_is_refused(builder, message):
 
 
 def test_builders_refuse():
-    with pytest.raises(ValueError, match="line delimiter"):
+    with pytest.raises(ValueError, match="delimiter must be"):
         TO_CSV(SIMPLE).set_line_delimiter(";")
-    with pytest.raises(ValueError, match="3 fields expected"):
+    with pytest.raises(ValueError, match="must have 3 fields"):
         TO_CSV(SIMPLE).build().serialize(Row("x", 1))
     for builder in (TO_CSV, FROM_CSV):
         with pytest.raises(TypeError, match="must not be None"):
             builder(None)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="type of a row"):
+        with pytest.raises(TypeError, match="must be a row type"):
             builder(Types.INT())
-        with pytest.raises(TypeError, match="no values"):
+        with pytest.raises(TypeError, match="cannot represent"):
             builder(Types.ROW([Types.MAP(Types.STRING(), Types.STRING())])).build()
     with pytest.raises(TypeError, match="Typeinfo should be set"):
         TO_JSON().build()
-    with pytest.raises(TypeError, match="a type is needed"):
+    with pytest.raises(TypeError, match="a type is required"):
         FROM_JSON().build()
-    with pytest.raises(ValueError, match="do not go together"):
+    with pytest.raises(ValueError, match="cannot be combined"):
         FROM_JSON().type_info(SIMPLE).fail_on_missing_field().ignore_parse_errors().build()
 
 
@@ -265,7 +265,7 @@ def test_other_schemas():
     extractor = RowFieldExtractorSchema(1)
     assert extractor.serialize(Row("a", b"key")) == b"key"
     assert extractor.serialize(Row("a", None)) == b""
-    with pytest.raises(TypeError, match="not bytes"):
+    with pytest.raises(TypeError, match="must be bytes"):
         RowFieldExtractorSchema(0).serialize(Row("a", b"key"))
     with pytest.raises(ValueError, match="non-negative"):
         RowFieldExtractorSchema(-1)

@@ -464,7 +464,7 @@ def test_names_of_column_mapping_count_only_with_a_mode(tmp_path):
     add_commit(path, 1, add_of("a.parquet", os.path.getsize(f"{path}/a.parquet"), {"v": "x"}))
     assert content(path) == own_content(path) == [(1, "x")]
     declared = make_table(tmp_path / "mode", fields, properties={"delta.columnMapping.mode": "id"})
-    with pytest.raises(ValueError, match=r"delta\.columnMapping\.mode=id, which is no mode or not declared"):
+    with pytest.raises(ValueError, match=r"delta\.columnMapping\.mode=id, which is unknown or not declared"):
         DeltaSource(declared)
 
 

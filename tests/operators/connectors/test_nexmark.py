@@ -159,7 +159,7 @@ def test_dice_are_even():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(("bids", 10), "allowed are"), (("bid", -1), "negative"), (("bid", 10, 0), "positive")],
+    [(("bids", 10), "must be one of person"), (("bid", -1), "negative"), (("bid", 10, 0), "positive")],
 )
 def test_wrong_settings_are_refused(arguments, message):
     kind, events, *rate = arguments

@@ -23,8 +23,8 @@ from penstock.operators.functions.async_functions import (
 )
 from penstock.operators.process.async_wait_operator import (
     AsyncWaitOperator,
-    RecordsAsTheyCome,
-    RecordsInOrder,
+    OrderedRecords,
+    UnorderedRecords,
     WaitingRecord,
 )
 from tests.operator_harness import Record, Watermark, run
@@ -241,7 +241,7 @@ def test_strategies():
 @settings(max_examples=60)
 def test_queues_keep_to_the_order(what, choices):
     """In order: a prefix of what came. As they come: nothing passes a watermark. Nothing is lost."""
-    for queue in (RecordsInOrder(), RecordsAsTheyCome()):
+    for queue in (OrderedRecords(), UnorderedRecords()):
         came: list[WaitingRecord | int] = []
         left: list[WaitingRecord | int] = []
         pending: list[WaitingRecord] = []
@@ -260,7 +260,7 @@ def test_queues_keep_to_the_order(what, choices):
                 left += queue.leave()
         records = [one for one in came if isinstance(one, WaitingRecord)]
         assert queue.size == len(records) - sum(isinstance(one, WaitingRecord) for one in left)
-        if isinstance(queue, RecordsInOrder):
+        if isinstance(queue, OrderedRecords):
             assert left == came[: len(left)]
         for position, one in enumerate(left):
             if not isinstance(one, WaitingRecord):

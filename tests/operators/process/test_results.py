@@ -24,7 +24,7 @@ from penstock.operators.process.keyed_process_operators import (
 from penstock.operators.process.process_operators import ProcessOperator, call_function
 from penstock.operators.records.map_records import FlatMapOperator, MapOperator
 from penstock.operators.state.interfaces import ListStateDescriptor
-from tests.operator_harness import Recorded, run
+from tests.operator_harness import Recording, run
 
 
 class Growing(KeyedProcessFunction):
@@ -222,7 +222,7 @@ def test_frozen_leaves_alone_what_cannot_change_or_be_copied():
 
 
 def test_results_that_are_nothing():
-    recorded = Recorded()
+    recorded = Recording()
     results = Results(recorded)
     nothing: Any
     for nothing in (None, [], (), "", 0, False):
@@ -242,7 +242,7 @@ def test_results_that_are_nothing():
 
 def test_results_that_are_no_iterable():
     with pytest.raises(TypeError, match="not iterable"):
-        Results(Recorded()).add(5, None)  # type: ignore[arg-type]
+        Results(Recording()).add(5, None)  # type: ignore[arg-type]
 
 
 def test_a_value_that_holds_itself_is_copied():
@@ -264,7 +264,7 @@ def test_results_are_put_out_as_soon_as_there_is_no_more_room():
         def relieve(self):
             self.flush()
 
-    recorded = Recorded()
+    recorded = Recording()
     call_function(
         lambda value, context: range(value),
         [3, 7, 8],

@@ -39,7 +39,7 @@ def test_where_a_function_runs():
     assert context.get_job_parameter("colour", "red") == "green"
     assert context.get_job_parameter("size", "large") == "large"
     assert context.get_distributed_cache().get_file("model") == "/tmp/model"
-    with pytest.raises(ValueError, match=r"no file 'data' .* \['model'\]"):
+    with pytest.raises(ValueError, match=r"no file 'data', only \['model'\]"):
         context.get_distributed_cache().get_file("data")
 
 

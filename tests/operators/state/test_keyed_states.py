@@ -154,11 +154,11 @@ def test_entries_are_removed_while_they_are_iterated_over(ttl):
     state.put_all(dict.fromkeys("abcd", 1))
     for iterate, left in ((state.items, "bcd"), (state.keys, "cd"), (state.values, "d")):
         entries = iterate()
-        with pytest.raises(RuntimeError, match="found no entry"):
+        with pytest.raises(RuntimeError, match="must follow next"):
             entries.remove()
         next(entries)
         entries.remove()
-        with pytest.raises(RuntimeError, match="found no entry"):
+        with pytest.raises(RuntimeError, match="must follow next"):
             entries.remove()
         assert "".join(state.keys()) == left
     for _ in (entries := state.items()):

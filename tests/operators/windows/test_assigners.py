@@ -220,7 +220,7 @@ def test_what_goes_with_an_assigner(assigner, trigger, serializer, event_time, t
     ],
 )
 def test_settings_that_make_no_sense(make):
-    with pytest.raises(Exception, match="has to be"):
+    with pytest.raises(Exception, match="must be"):
         make()
 
 

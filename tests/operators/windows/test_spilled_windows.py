@@ -26,7 +26,7 @@ for number in range(1600):
 
 @pytest.fixture(autouse=True)
 def _look_often(monkeypatch):
-    monkeypatch.setattr(panes, "_RECORDS_A_CHECK", 100)
+    monkeypatch.setattr(panes, "_RECORDS_PER_CHECK", 100)
 
 
 @pytest.mark.slow

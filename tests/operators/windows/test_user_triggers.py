@@ -67,7 +67,7 @@ def test_state_that_cannot_be_merged():
             ctx.merge_partitioned_state(ValueStateDescriptor("one", Types.INT()))
 
     Every.asked = []
-    with pytest.raises(Exception, match="'one' is of a kind that cannot be merged"):
+    with pytest.raises(Exception, match="'one' cannot be merged"):
         run(processing(EventTimeSessionWindows(5), Bad(4)), [at(0, 1), at(3, 2)])
 
 

@@ -47,11 +47,11 @@ def test_a_planner_that_hangs_ends_as_a_rejection(monkeypatch):
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
-        (None, "found NoneType"),
-        (pl.DataFrame({"topology_id": [1]}), "target: found no such column"),
+        (None, "found NoneType (must be a table"),
+        (pl.DataFrame({"topology_id": [1]}), "no column target (Int32)"),
         (
             pl.DataFrame({"topology_id": [1], "target": [1], "in_index": [0], "chainable": ["yes"]}),
-            "chainable: found String, allowed Boolean",
+            "column chainable of type String (must be Boolean)",
         ),
         (
             pl.DataFrame({"topology_id": [1], "target": [1], "in_index": [0], "chainable": [True]}),
@@ -74,9 +74,9 @@ def test_another_schema_ends_as_a_rejection(returned, said, monkeypatch):
     [
         (
             {"streets": pl.DataFrame(), "avenues": pl.DataFrame()},
-            "found dict avenues, streets, allowed a dict of",
+            "found dict avenues, streets (must be a dict of",
         ),
-        ([pl.DataFrame()], "found list , allowed a dict of"),
+        ([pl.DataFrame()], "found list  (must be a dict of"),
     ],
 )
 def test_tables_that_no_plan_has_end_as_a_rejection(returned, said, monkeypatch):
@@ -121,7 +121,7 @@ def test_a_parameter_that_is_no_table_is_said(monkeypatch):
 
     with pytest.raises(ConfigurationError, match=r"parameters must be tables .*, got edges"):
         custom_planner(strange, monkeypatch)
-    with pytest.raises(ConfigurationError, match="allowed parallelism"):
+    with pytest.raises(ConfigurationError, match="must be parallelism"):
         penstock.decides("colour")  # type: ignore[arg-type]
 
 

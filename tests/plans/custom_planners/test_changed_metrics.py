@@ -24,7 +24,7 @@ from penstock.plans.metrics.plan_metrics import METRICS
 
 pytestmark = pytest.mark.slow
 
-PAGE = Path(__file__).parents[3] / "docs" / "planners-of-your-own.md"
+PAGE = Path(__file__).parents[3] / "docs" / "custom-planners.md"
 SHAPES = ("random", "random", "layered", "chain", "diamond", "wide")
 
 

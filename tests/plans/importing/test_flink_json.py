@@ -289,7 +289,7 @@ WRONG = [
     ({"job_graph": {"vertices": []}}, "MissingKey", "no name"),
     ({"name": "n", "slots": []}, "MissingKey", "neither stream_graph nor job_graph"),
     ({"name": "n", "stream_graph": {"nodes": [], "edges": []}}, "EmptyTopology", "no nodes"),
-    ({"name": "n", "error": "E", "message": "m"}, "MissingKey", "a refusal: E: m"),
+    ({"name": "n", "error": "E", "message": "m"}, "MissingKey", "a refusal instead of a topology: E: m"),
 ]
 
 

@@ -135,8 +135,8 @@ def test_what_is_not_taken_is_listed():
         "edge attribute parallelism",
         "node attribute parallelism",
         "node attribute tag",
-        "tag from port, which nothing has",
-        "uid from label, which nothing has",
+        "tag from port, which does not occur",
+        "uid from label, which does not occur",
     ]
 
 
@@ -163,7 +163,7 @@ def test_graphs_of_networkx():
     [
         (networkx.Graph([(1, 2)]), {}, "an undirected graph"),
         (networkx.DiGraph([(1, 2), (2, 1)]), {}, "an acyclic graph"),
-        ([1, 2], {}, "found list"),
+        ([1, 2], {}, "got list"),
         (networkx.DiGraph([(1, 2, {"partitioner": "hsh"})]), {}, "did you mean hash"),
         (networkx.DiGraph([(1, 2)]), {"parallelism": 0}, "a whole number from 1"),
         (networkx.DiGraph([(1, 2)]), {"partitioner": "hsh"}, "did you mean hash"),
@@ -298,8 +298,8 @@ def test_labels_of_dot_as_graphviz_shows_them(tmp_path):
 def test_a_first_line_that_may_name_columns_is_listed(tmp_path):
     file = tmp_path / "a.csv"
     for text, note in (
-        ("u,v\na,b\nb,c\n", "first line = an edge, and no names of columns"),
-        ("Source,Target,Type\na,b,Undirected\n", "though the file says undirected"),
+        ("u,v\na,b\nb,c\n", "first line = an edge, not column names"),
+        ("Source,Target,Type\na,b,Undirected\n", "despite undirected in the file"),
     ):
         file.write_text(text)
         assert note in imported(file)[0]["config"]["penstock.import.assumed"]
@@ -329,7 +329,7 @@ def test_edges_from_readers_to_what_they_read(tmp_path):
     ]
     assert "direction = against the edges" in topology["config"][ASSUMED_KEY]
     (topology,) = imported(tmp_path / "a.dot")
-    assert "--reverse if they point from readers to what they read" in topology["config"][ASSUMED_KEY]
+    assert "--reverse if they point from readers to their inputs" in topology["config"][ASSUMED_KEY]
 
 
 def test_more_inputs_than_flink_takes_hint_at_a_union(tmp_path):
@@ -390,7 +390,7 @@ def test_names_are_unique_and_refusals_are_said(tmp_path):
     [
         ("a.dot", b"digraph {", "line 1, column 10: found the end of the file"),
         ("a.dot", b"\xff\xfe", "is not UTF-8"),
-        ("a.graphml", b"<graphml>", "it is no GraphML"),
+        ("a.graphml", b"<graphml>", "it is not GraphML"),
         ("a.graphml", b"", "no such"),
         ("a.csv", b"source,target\na,b,c,d\n", "line 2: found 4 cells"),
         ("a.tsv", b"a\tb\n\tc\n", "line 2"),

@@ -238,9 +238,9 @@ def test_columns_may_be_left_out_but_not_be_wrong(spark: SparkSession):
     assert_same(spark, topologies, rows.withColumns(nulls))
     given, fine = to_arrow(read_topologies([simple("a")]).topologies, "topologies"), rows.toArrow()
     for wrong, said in (
-        ((given, fine.drop_columns("kind")), "kind: no such column"),
-        ((given, fine.set_column(1, "id", fine["id"].cast(pa.string()))), "id: found string, allowed int"),
-        ((given.append_column("extra", pa.array([1])), fine), "extra: not a column of topologies"),
+        ((given, fine.drop_columns("kind")), "column kind (string) is missing"),
+        ((given, fine.set_column(1, "id", fine["id"].cast(pa.string()))), "id must be int, got string"),
+        ((given.append_column("extra", pa.array([1])), fine), "extra is not a column of topologies"),
     ):
         with pytest.raises(SchemaError, match=said) as caught:
             read_topologies(wrong)
@@ -255,7 +255,7 @@ def test_a_missing_table_and_a_folder_among_files(tmp_path: Path):
     with pytest.raises(InputError, match=r"cannot read .*/topologies"):
         read_topologies(tmp_path)
     given: Any = [tmp_path, tmp_path / "x.jsonl"]
-    with pytest.raises(InputError, match="holds tables and cannot be read together"):
+    with pytest.raises(InputError, match="contains tables and cannot be read together"):
         read_topologies(given)
 
 
@@ -310,5 +310,5 @@ def test_a_folder_with_other_columns_cannot_be_read(tmp_path: Path):
     for name, table in zip(("topologies", "transformations"), as_arrow_tables(), strict=True):
         (tmp_path / name).mkdir()
         pq.write_table(table.append_column("extra", pa.nulls(len(table))), tmp_path / name / "part.parquet")
-    with pytest.raises(InputError, match="extra: not a column of topologies"):
+    with pytest.raises(InputError, match="extra is not a column of topologies"):
         read_topologies(tmp_path)

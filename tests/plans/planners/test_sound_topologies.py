@@ -102,7 +102,7 @@ def test_sound_tables_are_not_validated_line_by_line(monkeypatch: pytest.MonkeyP
     topologies, rows = (table.filter(~pl.col(TOPOLOGY).is_in(nested)) for table in (topologies, rows))
     given = (to_arrow(topologies, "topologies"), to_arrow(rows, "transformations"))
     expected = row_by_row(monkeypatch, *given)
-    monkeypatch.setattr(reading, "_explained", None)
+    monkeypatch.setattr(reading, "_validate_as_lines", None)
     for transformations in (rows, rows.sort(TOPOLOGY, "id")):
         found = reading.read_topology_tables(given[0], to_arrow(transformations, "transformations"))
         assert frame_contents(found) == frame_contents(expected)

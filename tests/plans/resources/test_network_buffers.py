@@ -201,8 +201,8 @@ def test_tasks_and_slots_add_up():
         ({"max_required_buffers_per_gate": 0}, "max_required_buffers_per_gate"),
         ({"sort_shuffle_min_buffers": 0}, "sort_shuffle_min_buffers"),
         ({"segment_size_bytes": 2048}, "segment_size_bytes"),
-        ({"segment_size_bytes": 40000}, "powers of two"),
-        ({"buffers_per_channel": 65536}, "32768 channels"),
+        ({"segment_size_bytes": 40000}, "power of two"),
+        ({"buffers_per_channel": 65536}, r"buffers_per_channel \* 32768"),
     ],
 )
 def test_options_that_flink_refuses_are_refused(options, word):

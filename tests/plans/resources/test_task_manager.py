@@ -74,7 +74,7 @@ def test_the_default_is_that_of_flinks_config_yaml():
         ("much", {}, ("'much' does not start with a number", "1728m")),
         ("2g", {"network_max_bytes": 1}, ("network_min_bytes", "network_max_bytes")),
         ("2g", {"managed_fraction": 0.99999999}, ("managed_fraction", "less than 1")),
-        ("2g", {"python_weight": -1}, ("python_weight: found -1",)),
+        ("2g", {"python_weight": -1}, ("python_weight must be 0 to", "got -1")),
     ],
 )
 def test_a_refusal_says_what_to_change(size, options, words):

@@ -47,5 +47,5 @@ def test_a_log_may_be_a_folder(tmp_path):
     assert list(events(tmp_path)) == list(events(file)) == [{"Event": "Other"}]
     (tmp_path / "eventlog_v2_local-2").mkdir()
     (tmp_path / "eventlog_v2_local-2" / "events_1_local-2").write_text("")
-    with pytest.raises(ValueError, match="several applications"):
+    with pytest.raises(ValueError, match="only one application"):
         list(events(tmp_path))

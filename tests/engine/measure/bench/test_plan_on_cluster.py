@@ -1,6 +1,6 @@
 """What workers took while they walked, and while they did not."""
 
-from benchmarks.plan_on_cluster import Look, Walk, is_walking, walks_of
+from benchmarks.plan_on_cluster import Sample, Walk, is_walking, walks_of
 
 
 def ended(stage, executor, start, end):
@@ -19,5 +19,5 @@ def test_walks_are_the_tasks_that_are_alone_in_their_stages():
     ]
     walks = walks_of(events)
     assert walks == [Walk("2", 5, 9)]
-    looks = [Look(0, executor, time, 2, 1) for executor, time in (("2", 4.9), ("2", 5), ("2", 9), ("1", 7))]
+    looks = [Sample(0, executor, time, 2, 1) for executor, time in (("2", 4.9), ("2", 5), ("2", 9), ("1", 7))]
     assert [is_walking(look, walks) for look in looks] == [False, True, True, False]

@@ -184,10 +184,10 @@ def test_diamond_joins_all_of_its_branches():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"operators": 1}, "operators: found 1, allowed 2"),
-        ({"operators": 10, "topologies": 0}, "topologies: found 0"),
-        ({"operators": 10, "share_of_uids": 1.5}, "share_of_uids: found 1.5, allowed 0 to 1"),
-        ({"operators": 10, "parallelism": 0}, "parallelism: found 0"),
+        ({"operators": 1}, "operators must be 2 to .*, got 1"),
+        ({"operators": 10, "topologies": 0}, "topologies must be 1 to .*, got 0"),
+        ({"operators": 10, "share_of_uids": 1.5}, "share_of_uids must be 0 to 1, got 1.5"),
+        ({"operators": 10, "parallelism": 0}, "parallelism must be 1 to 32768, got 0"),
     ],
 )
 def test_parameters_out_of_range_are_named(parameters, message):

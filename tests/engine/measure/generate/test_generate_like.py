@@ -258,7 +258,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path):
         (["--like", str(file), "--out", str(tmp_path / "folder")], 2, "FILE.jsonl or FILE.jsonl.gz"),
         (["random", "--like", str(file), "--out", out], 2, "SHAPE random"),
         (["--like", str(file), "--operators", "3", "--out", out], 2, "--operators"),
-        (["--like", str(file), "-n", "0", "--out", out], 2, "topologies: found 0"),
+        (["--like", str(file), "-n", "0", "--out", out], 2, "topologies must be 1 to"),
         (["--out", out], 2, "SHAPE is required"),
     ]
     for arguments, code, said in cases:

@@ -21,7 +21,7 @@ def test_everything_that_is_wrong_is_said_with_its_line(folder):
         "wrong.yaml:3: topologies.1: file takes nothing else, got seed",
         "wrong.yaml:4: topologies.2: chain takes topologies, operators",
         "wrong.yaml:5: topologies.3.operators: must be a whole number or a list of them, got 'ten'",
-        "wrong.yaml:6: topologies.4: topologies: found 0, allowed 1 to",
+        "wrong.yaml:6: topologies.4: topologies must be 1 to 500000000, got 0",
         "wrong.yaml:7: topologies.5: must have one of shape, file, spec, got none",
         "wrong.yaml:8: planer: unknown key; did you mean planners?",
         "wrong.yaml:9: repeat: must be greater than or equal to 1, got 0",
@@ -59,13 +59,13 @@ def test_errors_of_a_source_and_of_what_it_names_come_together(folder):
         "wrong.yaml:2: topologies.0.seed: must be a whole number or a list of them, got '{x}'",
         "wrong.yaml:2: topologies.0: shape must be one of",
         "wrong.yaml:2: topologies.0: chain takes topologies",
-        "wrong.yaml:2: topologies.0: operators: found 1, allowed 2",
-        "wrong.yaml:2: topologies.0: operators: found -2, allowed 2",
+        "wrong.yaml:2: topologies.0: operators must be 2 to 500000000, got 1",
+        "wrong.yaml:2: topologies.0: operators must be 2 to 500000000, got -2",
         "wrong.yaml:3: topologies.1: must have one of shape, file, spec, got file and spec",
         "wrong.yaml:3: topologies.1: file takes nothing else, got operators",
         "wrong.yaml:4: topologies.2.file: gone.jsonl: no such file",
-        "wrong.yaml:5: topologies.3: parallelism: found 0, allowed",
-        "wrong.yaml:5: topologies.3: topologies: found -1, allowed",
+        "wrong.yaml:5: topologies.3: parallelism must be 1 to 32768, got 0",
+        "wrong.yaml:5: topologies.3: topologies must be 1 to 500000000, got -1",
     ):
         assert part in complained, part
 

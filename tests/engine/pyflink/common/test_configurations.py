@@ -63,9 +63,9 @@ def test_other_values_that_are_not_what_is_asked_for():
     ):
         with pytest.raises(ValueError, match="option"):
             read()
-    with pytest.raises(TypeError, match="strings"):
+    with pytest.raises(TypeError, match="must be str"):
         Configuration().set_string("a", NO_TEXT)
-    with pytest.raises(TypeError, match="strings"):
+    with pytest.raises(TypeError, match="must be str"):
         Configuration.from_dict({"a": NO_TEXT})
 
 

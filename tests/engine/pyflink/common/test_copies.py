@@ -133,5 +133,5 @@ def test_timestamps_are_integers():
 
     assert stamped(1.7) == [("a", 1)]
     for wrong in (None, "5"):
-        with pytest.raises(UserFunctionError, match="an integer is required"):
+        with pytest.raises(UserFunctionError, match="must return an integer"):
             stamped(wrong)

@@ -111,7 +111,7 @@ def test_types_of_structs_and_schemas():
 
 @pytest.mark.parametrize("data_type", [pa.null(), pa.duration("s"), pa.month_day_nano_interval()])
 def test_columns_without_a_type(data_type):
-    with pytest.raises(TypeError, match="no Flink type"):
+    with pytest.raises(TypeError, match="no corresponding Flink type"):
         type_info_of_arrow(data_type)
 
 

@@ -58,7 +58,7 @@ def test_values_are_set_by_position_and_name():
 
 
 def test_positions_and_names_together():
-    with pytest.raises(ValueError, match="not both"):
+    with pytest.raises(ValueError, match="either by position or by name"):
         Row(1, a=2)
 
 

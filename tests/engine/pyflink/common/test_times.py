@@ -125,5 +125,5 @@ def test_a_time_is_whole_milliseconds() -> None:
     with pytest.raises(ValueError, match=r"whole milliseconds, got 1\.5"):
         Time.milliseconds(1.5)
     for wrong in ("5", None, 1.0):
-        with pytest.raises(TypeError, match="a Duration is made of whole units"):
+        with pytest.raises(TypeError, match="a Duration must be made of whole units"):
             Duration(wrong)  # type: ignore[arg-type]

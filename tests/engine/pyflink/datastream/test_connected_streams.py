@@ -163,9 +163,9 @@ def test_async_streams() -> None:
         AsyncDataStream.ordered_wait(stream, str, Time.seconds(1))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="AsyncRetryStrategy"):
         AsyncDataStream.ordered_wait_with_retry(stream, Wait(), Time.seconds(1), None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="timeout 0 ms"):
+    with pytest.raises(ValueError, match="timeout must be above 0 ms"):
         AsyncDataStream.ordered_wait_with_retry(stream, Wait(), Time.seconds(0), retry)
-    with pytest.raises(ValueError, match="no retry predicate"):
+    with pytest.raises(ValueError, match="must have a retry predicate"):
         AsyncDataStream.ordered_wait_with_retry(stream, Wait(), Time.seconds(1), Never(3, 10, None, None))
-    with pytest.raises(ValueError, match="capacity 0"):
+    with pytest.raises(ValueError, match="capacity must be at least 1, got 0"):
         AsyncDataStream.ordered_wait(stream, Wait(), Time.seconds(1), 0)

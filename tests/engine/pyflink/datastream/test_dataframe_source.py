@@ -62,7 +62,7 @@ def test_names_are_those_of_the_type() -> None:
     source = DataFrameSource(None, declared, schema_of_type(declared))
     batch = pa.RecordBatch.from_pydict({"x": pa.array([1], pa.int32()), "y": ["s"]})
     assert source.checked(batch).to_pylist() == [{"a": 1, "b": "s"}]
-    with pytest.raises(ValueError, match="1 columns, of which 2 are declared"):
+    with pytest.raises(ValueError, match="must have 2 columns as declared, got 1"):
         source.checked(batch.select(["x"]))
 
 

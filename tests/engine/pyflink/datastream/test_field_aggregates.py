@@ -44,7 +44,7 @@ def test_tuples_lists_and_rows(kind: Kind, records: list[tuple[Any, ...]]) -> No
 )
 def test_values_without_fields(kind: Kind, wanted: int) -> None:
     assert reduce(FieldAggregate(kind, 0), [2, 3, 1]) == wanted
-    with pytest.raises(TypeError, match="of field 1 of int values"):
+    with pytest.raises(TypeError, match="field must be 0, since int values have no fields, got 1"):
         FieldAggregate(kind, 1)(1, 2)
 
 

@@ -104,7 +104,7 @@ def test_attributes_that_hold_java_objects_say_that_there_is_no_jvm() -> None:
     ]  # fmt: skip
     for holder in holders:
         kind = type(holder).__name__
-        with pytest.raises(NoJavaError, match=rf"^{kind}\._j_thing: there is no JVM of Flink"):
+        with pytest.raises(NoJavaError, match=rf"^{kind}\._j_thing: Penstock runs without Flink's JVM"):
             _ = holder._j_thing
         assert not hasattr(holder, "_j_thing")
         with pytest.raises(AttributeError, match=f"^'{kind}' object has no attribute 'nonsense'$"):

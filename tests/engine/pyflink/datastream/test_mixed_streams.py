@@ -56,7 +56,7 @@ def test_the_keyed_side_of_mixed_streams_has_rows_of_key_and_record(parallelism:
 def test_keyed_streams_of_two_key_types_cannot_be_connected(one: Any, other: Any) -> None:
     env = environment()
     connected = pairs(env).key_by(first, one).connect(pairs(env).key_by(first, other))
-    with pytest.raises(TypeError, match="two key types"):
+    with pytest.raises(TypeError, match="must have one key type"):
         connected.map(Both())
 
 
@@ -77,7 +77,7 @@ def test_no_declared_type_is_that_of_pickled_bytes() -> None:
     ],
 )
 def test_arrays_are_no_keys(key_type: Any) -> None:
-    with pytest.raises(TypeError, match="arrays are no keys"):
+    with pytest.raises(TypeError, match="arrays cannot be keys"):
         pairs(environment()).key_by(first, key_type)
 
 

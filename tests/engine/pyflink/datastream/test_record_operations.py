@@ -91,7 +91,7 @@ def test_settings_of_an_operator() -> None:
     assert row["chaining"] == "NEVER"
     assert row["parallelism"] == -1  # the job's, as in Flink
     stream.force_non_parallel()
-    with pytest.raises(ValueError, match="only 1 is possible"):
+    with pytest.raises(ValueError, match="of a non-parallel operator must be 1, got 2"):
         stream.set_parallelism(2)
 
 
@@ -118,7 +118,7 @@ def test_virtual_streams_have_no_operator(method: str) -> None:
     stream = pairs(environment())
     arguments = {"set_parallelism": [1], "get_name": [], "disable_chaining": []}.get(method, ["a"])
     for virtual in (stream.rebalance(), stream.union(stream)):
-        with pytest.raises(TypeError, match="has no operator of its own"):
+        with pytest.raises(TypeError, match=r"does not have an operator|because it has no operator"):
             getattr(virtual, method)(*arguments)
 
 
@@ -193,11 +193,11 @@ def test_what_is_no_function() -> None:
 
 def test_projection_needs_tuples_and_fields() -> None:
     stream = pairs(environment())
-    with pytest.raises(TypeError, match="only streams of tuples"):
+    with pytest.raises(TypeError, match="must have a tuple type"):
         stream.map(str).project(0)
-    with pytest.raises(IndexError, match="field 2 of a tuple of 2"):
+    with pytest.raises(IndexError, match="must be from 0 to 1, got 2"):
         stream.project(2)
-    with pytest.raises(ValueError, match="from 1 to 24"):
+    with pytest.raises(ValueError, match="must get 1 to 24 fields"):
         stream.project()
 
 
@@ -206,13 +206,13 @@ def test_union_needs_one_type() -> None:
     stream = pairs(env)
     stream.union(stream.filter(bool), stream).print()
     assert shape(env)[2:] == [("union", "Union", [1, 2, 1]), ("sink", "Print to Std. Out", [3])]
-    with pytest.raises(TypeError, match="union of streams of different types"):
+    with pytest.raises(TypeError, match="must have the same type"):
         stream.union(stream.map(str))
 
 
 def test_vectorised_functions_need_columns() -> None:
     stream = pairs(environment()).map(str)
-    with pytest.raises(TypeError, match="no declared type"):
+    with pytest.raises(TypeError, match="without a declared type"):
         stream.map_batches(lambda batch: batch)
 
 

@@ -62,13 +62,13 @@ def test_what_has_to_come_before() -> None:
     env = environment()
     with pytest.raises(ValueError, match="where"):
         pairs(env).join(pairs(env)).equal_to(first)
-    with pytest.raises(ValueError, match="where, equal_to and window come before apply"):
+    with pytest.raises(ValueError, match="call where, equal_to and window before apply"):
         pairs(env).join(pairs(env)).where(first).window(WINDOWS).apply(lambda a, b: a)
-    with pytest.raises(ValueError, match="where, equal_to and window come before apply"):
+    with pytest.raises(ValueError, match="call where, equal_to and window before apply"):
         pairs(env).join(pairs(env)).where(first).equal_to(first).apply(lambda a, b: a)
     sessions: Any = EventTimeSessionWindows.with_gap(Time.seconds(5))
     pairing = pairs(env).join(pairs(env)).where(first).equal_to(first).window(sessions)
-    with pytest.raises(TypeError, match="which CannotMerge cannot"):
+    with pytest.raises(TypeError, match="but CannotMerge cannot merge"):
         pairing.trigger(CannotMerge()).apply(lambda a, b: a)
 
 
@@ -93,5 +93,5 @@ def test_interval_joins() -> None:
     inclusive = left.interval_join(right).between(Time.milliseconds(-5), Time.milliseconds(5))
     plain: Any = inclusive.process(lambda a, b, ctx: [a])._transformation.operator
     assert (plain.lower, plain.upper, plain.late_tags) == (-5, 5, (None, None))
-    with pytest.raises(ValueError, match="above the upper bound"):
+    with pytest.raises(ValueError, match="must be at most upper_bound"):
         left.interval_join(right).between(Time.milliseconds(5), Time.milliseconds(-5))

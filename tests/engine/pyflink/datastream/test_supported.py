@@ -36,7 +36,7 @@ def test_what_is_not_there_is_named() -> None:
 def test_the_table_lists_classes_with_members_and_what_is_refused() -> None:
     table = list(support_table())
     names = sum(1 + len(line.partition(":")[2].split()) for line in API if line and line[0] != "#")
-    assert table[0].startswith(f"Of the {names} public names of PyFlink 2.3.0's DataStream API {names} are")
+    assert table[0].startswith(f"Of the {names} public names of PyFlink 2.3.0's DataStream API {names} exist")
     assert "| pyflink.datastream.output_tag | OutputTag |  |  |" in table
     (row,) = [line for line in table if line.startswith("| pyflink.datastream.slot_sharing_group | Slot")]
     assert " Builder.set_cpu_cores " in row
@@ -48,7 +48,7 @@ def test_what_is_missing_is_in_the_table(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(supported, "api_lines", lambda: lines)
     table = list(support_table())
     assert table[0].startswith("Of the 5 public names")
-    assert " 2 are there" in table[0]
+    assert " 2 exist" in table[0]
     assert "| pyflink.common.time | Time | seconds | years |" in table
     assert "| pyflink.common.time | Calendar |  | all |" in table
 

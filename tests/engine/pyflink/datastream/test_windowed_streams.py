@@ -153,6 +153,6 @@ class CannotMerge(NeverTrigger[Any]):
 def test_triggers_of_windows_that_merge() -> None:
     stream = pairs(environment())
     sessions: Any = EventTimeSessionWindows.with_gap(Time.seconds(5))
-    with pytest.raises(TypeError, match="which CannotMerge cannot"):
+    with pytest.raises(TypeError, match="but CannotMerge cannot merge"):
         stream.window_all(sessions).trigger(CannotMerge())
     stream.key_by(first).window(sessions).trigger(CannotMerge())  # PyFlink does not look there

@@ -229,9 +229,9 @@ def test_a_cluster_that_cannot_be_reached(run, client):
     ("options", "said"),
     [
         (["-m", "spark://host:7077"], "Spark's standalone cluster mode takes no Python applications"),
-        (["-m", "local[2]"], "found master local[2], allowed yarn and k8s://…"),
-        ([], "found master local, allowed yarn and k8s://…"),
-        (["-m", "yarn", "--to", "plans"], "--to=plans: found a path in the driver's working folder"),
+        (["-m", "local[2]"], "must be yarn or k8s://…, got local[2]"),
+        ([], "must be yarn or k8s://…, got local"),
+        (["-m", "yarn", "--to", "plans"], "--to=plans must be a URL, or an absolute path"),
         (["-m", "yarn", "--py-files", "absent.py"], "python.files absent.py: no such file"),
         (["-m", KUBERNETES], "spark.kubernetes.file.upload.path is not set"),
         (

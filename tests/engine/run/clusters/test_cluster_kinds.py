@@ -77,14 +77,14 @@ def test_every_kind_says_why_it_is_not_active():
     assert [line.partition(":")[0] for line in lines] == [kind.name for kind in CLUSTER_KINDS]
     assert lines[-2].startswith("recorded session: no, the server of 'mine', process ")
     assert "has ended" in lines[-2]
-    assert lines[-1] == "local: yes, nothing else is asked for; jobs run on local"
+    assert lines[-1] == "local: yes, no other kind is requested; jobs run on local"
 
 
 def test_a_session_that_is_asked_for_in_vain():
     recorded(alive=False)
     with pytest.raises(ConfigurationError, match=r"session 'mine': its server, process \d+ .*has ended"):
         choose_cluster(ClusterOptions(session="mine"))
-    with pytest.raises(ConfigurationError, match=r"'none': there is none of this name\n  hint: penstock"):
+    with pytest.raises(ConfigurationError, match=r".none. does not exist\n  hint: penstock"):
         live_session("none")
 
 
@@ -210,7 +210,9 @@ def test_cluster_mode_needs_a_driver_on_the_cluster():
         start_settings("yarn", conf, "penstock")
     recorded()
     record_latest("mine")
-    with pytest.raises(ConfigurationError, match=r"found session 'mine'; a session has its driver already"):
+    with pytest.raises(
+        ConfigurationError, match=r"cannot be used with session 'mine': a session has its driver already"
+    ):
         require_cluster_mode(chosen_cluster(None, None, conf, verbose=False))
 
 
@@ -277,8 +279,11 @@ def test_slots_become_task_managers():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"master": "local[3]"}, r"--slots 4 and --master local\[3\] do not go together"),
-        ({"master": "spark://h:1", "slots_per_task_manager": 3}, "no multiple of .* 3\n  hint: ask for 6"),
+        ({"master": "local[3]"}, r"--slots 4 and --master local\[3\] contradict each other"),
+        (
+            {"master": "spark://h:1", "slots_per_task_manager": 3},
+            "multiple of .*, which is 3; got 4\n  hint: request 6",
+        ),
         ({"task_manager_memory": "much"}, "--task-manager-memory much: does not start with a number"),
     ],
 )

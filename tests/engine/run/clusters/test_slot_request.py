@@ -111,7 +111,7 @@ def test_the_error_says_what_was_wanted_and_what_there_is():
     assert "NoResourceAvailableException: Could not acquire the minimum required resources." in said
     assert "job '<script>'" in said
     assert (
-        "It wants 10 slots (by slot sharing group: 'default' 4, 'wide' 6; most are set by group 'wide'"
+        "It needs 10 slots (by slot sharing group: 'default' 4, 'wide' 6; most are set by group 'wide'"
         in said
     )
     assert "session 'mine' has 4 slots in 1 of 2 TaskManagers, 1 pending; 3 of the slots free" in said

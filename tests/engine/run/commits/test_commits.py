@@ -118,7 +118,9 @@ def test_a_table_that_no_longer_fits_undoes_both(tmp_path, change):
             shutil.rmtree(tmp_path / "table" / "_delta_log")
         if change == "replaced":
             write_deltalake(table, pa.table({"n": [1000]}))
-        said = {"schema": "has the columns", "error mode": "meanwhile"}.get(change, f"was {change}")
+        said = {"schema": "has the columns", "error mode": "since the job started"}.get(
+            change, f"was {change}"
+        )
         with pytest.raises(CommitError, match=f"{said}.*; nothing of the job is committed"):
             commit_run(opened, staged)
         undo_run(opened)
@@ -166,7 +168,7 @@ def test_rows_that_a_vacuum_took_after_the_decision_are_not_promised(tmp_path, f
         with pytest.raises(CommitError, match=r"cannot be finished: sink 'table' .* are missing") as raised:
             run(sinks_of(tmp_path))
         assert "published: 'files'; not published: 'table'" in str(raised.value)
-        assert "kept" not in str(raised.value)
+        assert "staged" not in str(raised.value)
         assert "publishes the rest" not in str(raised.value.hint)
         assert "into 'files' a second time" in str(raised.value.hint)
     (found,) = runs_in(table)

@@ -115,7 +115,7 @@ def test_a_driver_that_was_taken_for_dead_does_not_publish(tmp_path):
     with opened:
         staged = stage(started)
         assert journal.decide_to_undo(opened.run)
-        with pytest.raises(CommitError, match=r"took its run .* for dead"):
+        with pytest.raises(CommitError, match=r"considered its run .* dead"):
             commit_run(opened, staged)
         undo_run(opened)
     assert visible(tmp_path) == NOTHING

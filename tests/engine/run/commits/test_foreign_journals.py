@@ -161,7 +161,7 @@ def test_a_user_has_a_folder_of_journals_beside_that_of_another(tmp_path, monkey
         stage(started)
     own.rename(tmp_path / "aside")
     own.symlink_to(tmp_path / "aside")
-    with pytest.raises(PermissionError, match="not this user's alone"):
+    with pytest.raises(PermissionError, match="others may write them"):
         begin(sinks)
 
 

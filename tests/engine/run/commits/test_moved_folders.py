@@ -62,7 +62,7 @@ def test_folders_that_were_moved_apart_are_named_together(tmp_path, failing, cap
         (before / name).rename(place)
     assert recover(places["table"]) == 0  # decisions on it are in the other one
     told = capsys.readouterr()
-    assert "if that folder was moved, name it, too" in told.err
+    assert "if that folder was moved, name its new path, too" in told.err
     assert "no unfinished runs" in told.out
     assert recover(*places.values()) == 0
     assert "finished: everything is published" in capsys.readouterr().out

@@ -47,7 +47,7 @@ def refused(sink, match):
 
 
 def test_a_prefix_that_leaves_the_folder(tmp_path):
-    refused(file_sink(tmp_path / "out", "../part"), "within its folder only")
+    refused(file_sink(tmp_path / "out", "../part"), "only rename files within its folder")
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
     assert list((tmp_path / "out").iterdir()) == []
 
@@ -66,7 +66,7 @@ def test_a_file_where_a_bucket_belongs(tmp_path):
 
 def test_a_folder_where_a_file_belongs(tmp_path):
     (tmp_path / "out" / "part-0-0.txt").mkdir(parents=True)
-    refused(file_sink(tmp_path / "out", kind=StreamingFileSink), "a folder is where a file belongs")
+    refused(file_sink(tmp_path / "out", kind=StreamingFileSink), "a folder is at the path of a file")
 
 
 def test_a_bucket_on_another_file_system(tmp_path, monkeypatch):
@@ -78,7 +78,7 @@ def test_a_bucket_on_another_file_system(tmp_path, monkeypatch):
         rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     monkeypatch.setattr(os, "rename", across)
-    refused(file_sink(tmp_path / "out", "bucket/part"), "no file can be renamed to it")
+    refused(file_sink(tmp_path / "out", "bucket/part"), "a file cannot be renamed to it")
     assert list((tmp_path / "out").iterdir()) == []
 
 

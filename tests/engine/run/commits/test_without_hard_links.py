@@ -93,7 +93,7 @@ def test_the_log_of_a_detached_driver_becomes_its_jobs(tmp_path):
     with log.open("w") as driver:
         driver.write("before\n")
         driver.flush()
-        job_folder._keep_log(log, tmp_path / "log")
+        job_folder._link_log(log, tmp_path / "log")
         driver.write("after\n")
     assert (tmp_path / "log").read_text() == "before\nafter\n"
     assert not log.exists()

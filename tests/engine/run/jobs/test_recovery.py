@@ -24,7 +24,7 @@ from penstock.engine.run.runtime.recover_jobs import (
     finished_vertices,
     identify_plan,
     use_recovery,
-    vertices_to_keep,
+    vertices_to_save,
 )
 from penstock.engine.run.runtime.run_control import run_listeners
 from penstock.engine.run.runtime.run_settings import plan_to_run
@@ -94,7 +94,7 @@ def compiled_of_two_sinks(early):
 def test_nothing_is_kept_after_a_vertex_that_a_resumed_run_makes_again():
     def kept(compiled):
         names = {vertex.chain.vertex: vertex.chain.name.split(":")[0][:5] for vertex in compiled.vertices}
-        return [names[vertex] for vertex in vertices_to_keep(compiled)]
+        return [names[vertex] for vertex in vertices_to_save(compiled)]
 
     assert kept(compiled_of_two_sinks(early=False)) == ["Sourc", "ids, ", "words"]
     assert kept(compiled_of_two_sinks(early=True)) == ["Sourc"]
@@ -104,12 +104,12 @@ def test_what_follows_a_damaged_vertex_is_not_complete(tmp_path):
     compiled = compiled_of_two_sinks(early=False)
     kept = new_script(str(tmp_path)).job(0)
     kept.begin({}, JOB)
-    for vertex_id in vertices_to_keep(compiled).values():
+    for vertex_id in vertices_to_save(compiled).values():
         (Path(kept.begin_vertex(vertex_id)) / "x").write_bytes(b"123")
         kept.complete_vertex(vertex_id, [KeptFile("x", 3, "d")])
-    source, ids, words = vertices_to_keep(compiled)
+    source, ids, words = vertices_to_save(compiled)
     assert finished_vertices(kept, compiled) == {source, ids, words}
-    Path(kept.vertex_folder(vertices_to_keep(compiled)[ids]), "x").unlink()
+    Path(kept.vertex_folder(vertices_to_save(compiled)[ids]), "x").unlink()
     assert finished_vertices(kept, compiled) == {source}
 
 
@@ -160,7 +160,7 @@ def test_rows_are_read_as_they_were_written(tmp_path):
 def test_a_folder_that_refuses_what_is_kept_is_named(tmp_path):
     folder = str(tmp_path / "gone")
     row = pa.RecordBatch.from_pydict({"a": [1]})
-    with pytest.raises(OSError, match="cannot write what a vertex puts out to") as raised:
+    with pytest.raises(OSError, match="cannot write the output of a vertex to") as raised:
         list(keep_rows(lambda batches: iter([row]), folder)(iter([])))
     full = str(raised.value).replace(os.strerror(errno.ENOENT), os.strerror(errno.ENOSPC))
     refused = disk_error_of_spark(RuntimeError(f"{full}\n\tat org.apache.spark.shuffle.X.y(X.java:1)"), {})

@@ -60,7 +60,7 @@ def test_a_script_is_run_again_as_it_was(here, tmp_path, monkeypatch):
     (tmp_path / "script.py").write_text(SCRIPT.replace("check, Types.LONG())", 'check).uid("other")'))
     code, _, complaint = here("run", "--resume", failed.job_id, "-p", 3, "script.py", "a b")
     assert code == 3
-    assert "is not the one that was kept" in complaint
+    assert "is not the job that was saved" in complaint
     assert "operator 'Map'" in complaint
 
     (tmp_path / "script.py").write_text(SCRIPT)
@@ -69,12 +69,12 @@ def test_a_script_is_run_again_as_it_was(here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "elsewhere")
     code, said, complaint = here("run", "--resume", failed.job_id[:8])
     assert (code, said.partition("> ")[2]) == (0, "4\n"), complaint
-    assert "job 'first' is not run again: the run that is resumed has finished it" in complaint
+    assert "job 'first' is not run again: the resumed run has finished it" in complaint
     done = list_jobs()[0].submitted
     assert (done.name, done.resumed, done.arguments) == ("second a b", failed.job_id, ("a b", "--x"))
     assert os.listdir(tmp_path / "kept") == []
     code, _, complaint = here("run", "--resume", failed.job_id)
-    assert (code, "nothing is kept of job" in complaint) == (3, True)
+    assert (code, "is saved: " in complaint) == (3, True)
 
 
 def test_secrets_are_given_again(here, tmp_path):
@@ -93,7 +93,7 @@ def test_what_cannot_be_resumed_is_an_error(here, tmp_path):
     (tmp_path / "go").touch()
     assert here("run", "script.py", "a")[0] == 0
     code, _, complaint = here("run", "--resume", list_jobs()[0].job_id)
-    assert (code, "keeps nothing to go on with" in complaint) == (3, True)
+    assert (code, "has not saved anything to resume from" in complaint) == (3, True)
     (tmp_path / "file").touch()
     code, _, complaint = here("run", "--checkpoint-dir", "file", "script.py", "a")
     assert (code, "--checkpoint-dir file" in complaint) == (2, True)

@@ -117,7 +117,7 @@ class Size(WindowFunction[int, int, int, GlobalWindow]):
 
 
 def test_a_full_disk_names_the_operator_and_what_to_do(env, monkeypatch):
-    monkeypatch.setattr("penstock.operators.exchange.channel_writer._BYTES_A_LOOK", 1 << 20)
+    monkeypatch.setattr("penstock.operators.exchange.channel_writer._BYTES_BETWEEN_CHECKS", 1 << 20)
     monkeypatch.setattr("penstock.operators.exchange.channel_writer._RESERVE_BYTES", 1 << 60)
     stream = env.from_collection([1]).flat_map(Endless(), Types.LONG()).key_by(lambda _: 0)
     with pytest.raises(UserFunctionError, match="begins when all of its input is written") as caught:

@@ -101,5 +101,5 @@ def test_custom_partitioner_is_asked_with_the_key_and_may_not_leave_the_channels
     assert targets(chosen, [5, 6, 7]) == [2, 0, 1]
     assert {channel for channel, _, _ in chosen.split([(0, 5), (1, 6)], None)} == {(2, -1), (0, -1)}
     wrong = ChannelChooser(spec("custom", 3, custom_partitioner=lambda key, n: n), 0, 0)
-    with pytest.raises(ValueError, match="gave channel 3; allowed are 0 to 2"):
+    with pytest.raises(ValueError, match="must return a channel from 0 to 2, got 3"):
         targets(wrong, [1])

@@ -20,7 +20,7 @@ from penstock.operators.records.map_records import (
     RecordFunctionOperator,
 )
 from penstock.operators.task.build_chain import Chain, ChainedEdge, ChainSpec, OperatorSpec
-from tests.operator_harness import Recorded
+from tests.operator_harness import Recording
 
 OPERATORS = {LoopStep.MAP: MapOperator, LoopStep.FILTER: FilterOperator, LoopStep.FLAT_MAP: FlatMapOperator}
 FUNCTIONS: dict[LoopStep, list[Callable[[Any], Any]]] = {
@@ -41,7 +41,7 @@ class Keep(Operator):
     """The end of a chain, which records what comes."""
 
     def __init__(self) -> None:
-        self.recorded = Recorded()
+        self.recorded = Recording()
 
     def process(self, values, timestamps):
         self.recorded.collect(values, timestamps)

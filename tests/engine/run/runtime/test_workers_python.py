@@ -39,8 +39,8 @@ def test_workers_run_on_the_interpreter_of_the_job(env: StreamExecutionEnvironme
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "there is no such program"),
-        ("#!/bin/sh\necho hello\n", "is no Python interpreter"),
+        (None, "this program does not exist"),
+        ("#!/bin/sh\necho hello\n", "is not a Python interpreter"),
         ("#!/bin/sh\necho '[[3, 8], []]'\n", r"is Python 3\.8, and this process runs on 3\.\d+"),
         (
             f"#!/bin/sh\necho '[[{sys.version_info[0]}, {sys.version_info[1]}], [\"penstock.operators\"]]'\n",
