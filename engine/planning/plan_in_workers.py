@@ -86,7 +86,7 @@ def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: Size) -
     defaults = topology_tables.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
     here = _sizes_here(topology_tables)
     if here is not None and len(here) <= MOST_TOPOLOGIES_HERE:
-        has_giants = bool(here["size"].max() and here["size"].max() > of_giants.rows)
+        has_giants = bool((here["size"] > of_giants.rows).any())
         rows = from_arrow((topology_tables.topologies if has_giants else defaults).toArrow())
         counted = _counted_here(here, rows, of_giants)
         return counted._replace(topologies=rows) if has_giants else counted

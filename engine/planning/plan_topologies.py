@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import polars as pl
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -57,7 +57,7 @@ from penstock.plans.vocabulary import Layer
 # Topologies that a worker holds apart from giants, and one plan of the plans of both.
 
 
-Read = TypeVar("Read", TopologyTables, GivenTables)
+Read = TopologyTables | GivenTables
 
 
 def only_topologies(read: Read, chosen: Sequence[int]) -> Read:
@@ -68,15 +68,16 @@ def only_topologies(read: Read, chosen: Sequence[int]) -> Read:
     of_them = _where(read, F.col(TOPOLOGY).isin(list(chosen)))
     if isinstance(of_them, GivenTables):
         return of_them
-    none = read.rejected.limit(0)
-    return of_them._replace(rejected=none, inputs=len(chosen), persisted=())
+    return of_them._replace(rejected=of_them.rejected.limit(0), inputs=len(chosen), persisted=())
 
 
 def without_topologies(read: Read, chosen: Sequence[int]) -> Read:
     """The other topologies, rows without an id, what was rejected, and what reading has kept."""
     is_other = ~F.col(TOPOLOGY).isin(list(chosen)) | F.col(TOPOLOGY).isNull()
     others = _where(read, is_other)
-    return others if isinstance(others, GivenTables) else others._replace(inputs=read.inputs - len(chosen))
+    if isinstance(others, GivenTables):
+        return others
+    return others._replace(inputs=others.inputs - len(chosen))
 
 
 def _joined_plans(plans: Sequence[Planned]) -> Planned:

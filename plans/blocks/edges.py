@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -9,7 +10,7 @@ import polars as pl
 from penstock.plans.blocks.giant import Giant, reasons
 from penstock.plans.blocks.messages import WALK, Inbox, Message
 from penstock.plans.blocks.nodes import ATTRIBUTES
-from penstock.plans.frames.counts import Halves, Ints
+from penstock.plans.frames.counts import Halves
 from penstock.plans.job_graph.columnar.choose_result_partition_types import OF_EDGES
 from penstock.plans.job_graph.columnar.create_vertices import NODE_COLUMNS
 from penstock.plans.job_graph.columnar.mark_chainable_edges import (
@@ -196,7 +197,8 @@ def walk_graph(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
     )
     del nodes, edges
     walked = walk_rows(rows, graph_edges)
-    per_block = -(-int(walked["vertex_place"].max() + 1) // giant.blocks) if len(walked) else 1
+    vertices = int(walked["vertex_place"].to_numpy().max(initial=-1)) + 1
+    per_block = -(-vertices // giant.blocks)
     unchained = ~graph_edges.chainable & ~graph_edges.chained_source
     heads = np.searchsorted(ids, walked["vertex"].to_numpy())
     head_ids = walked.select(head_lower="id_lower", head_upper="id_upper")
@@ -223,7 +225,8 @@ def walk_graph(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
         yield Message(block, "sizes", pl.DataFrame({"per_block": [max(1, per_block)]}))
 
 
-def _column(frames: list[tuple[int, pl.DataFrame]], name: str) -> Ints:
+def _column(frames: list[tuple[int, pl.DataFrame]], name: str) -> Any:
+    """A column of integers or of flags as an array."""
     return np.concatenate([frame[name].to_numpy() for _, frame in frames])
 
 

@@ -128,7 +128,7 @@ def parts_of(batch: pa.RecordBatch) -> Iterator[tuple[int, str, int, int, pa.Buf
     width = np.int64 if pa.types.is_large_binary(data.type) else np.int32
     bounds = np.frombuffer(offsets, width)[data.offset : data.offset + len(data) + 1].tolist()
     for *key, start, end in zip(*keys, bounds[:-1], bounds[1:], strict=True):
-        yield *key, values.slice(start, end - start)  # type: ignore[misc]
+        yield *key, values.slice(start, end - start)
 
 
 def blocks_stage(stage: Stage) -> Callable[[Batches], Iterator[pa.RecordBatch]]:

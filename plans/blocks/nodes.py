@@ -92,7 +92,7 @@ def read(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
         "named_groups": rows["slot_sharing_group"].null_count() < len(rows),
         "expands_sinks": rows["sink_topology"].null_count() < len(rows),
     }
-    yield Message(DRIVER, SUMMARY, pl.DataFrame([summary], {**_SUMMARY}))
+    yield Message(DRIVER, SUMMARY, pl.DataFrame([summary], _SUMMARY))
     if not sound:
         return
     yield from giant.table("transformations", rows)
@@ -109,7 +109,7 @@ def read(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     yield Message(block, "rows", rows)
 
 
-_SUMMARY = {
+_SUMMARY: dict[str, pl.DataType | type[pl.DataType]] = {
     "block": pl.Int32,
     "sound": pl.Boolean,
     "digests": pl.List(pl.String),

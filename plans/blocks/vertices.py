@@ -112,9 +112,8 @@ def to_vertices(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     yield from _by_block("operators", operators.drop(TOPOLOGY), "vertex_place", per_block)
     del operators
     edges, of_ends = inbox.one("job_edges"), inbox.one("walked_edges")
-    lower, upper = data_set_ids(
-        *(of_ends[half].to_numpy() for half in ("head_lower", "head_upper")), edges["edge_hash"].to_numpy()
-    )
+    head_lower, head_upper = (of_ends[half].to_numpy() for half in ("head_lower", "head_upper"))
+    lower, upper = data_set_ids(head_lower, head_upper, edges["edge_hash"].to_numpy())
     numbered = giant.with_topology(edges.drop("edge_hash")).hstack(of_ends.drop("head_lower", "head_upper"))
     numbered = numbered.with_columns(
         pl.Series("id_lower", lower),

@@ -93,7 +93,7 @@ def plan_in_blocks(
 
 def _settings(settings: pl.DataFrame) -> bytes:
     (batch,) = packed(Message(0, "", settings), 0)
-    return batch["data"][0].as_py()
+    return bytes(batch["data"][0].as_py())
 
 
 def _run(messages: Iterable[pa.RecordBatch], step) -> list[pa.RecordBatch]:

@@ -23,6 +23,7 @@ from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.plans.blocks import run_blocks
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
+from penstock.plans.frames.spark_schemas import keep
 from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
@@ -64,7 +65,7 @@ def _giants_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
 def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Exchanges of what is planned in blocks."""
     counts = {"exchanges": 0}
-    keep, said = run_blocks.keep, run_blocks._said
+    said = run_blocks._said
 
     def counted_keep(rows: DataFrame) -> DataFrame:
         counts["exchanges"] += exchanges_of(rows)
@@ -107,7 +108,7 @@ def test_a_giant_goes_into_a_store_by_three_jobs_and_twenty_exchanges(
     spark.sparkContext.setJobGroup("a giant", "")
     stored = plan_into_store_on_spark(work, lambda: spark, Report())
     jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("a giant")
-    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    spark.sparkContext.setJobGroup("others", "")
     assert stored[1:4] == (1, 1, 0)
     assert len(jobs) <= 3
     assert 10 < seen["exchanges"] <= 20
