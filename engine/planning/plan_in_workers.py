@@ -241,7 +241,7 @@ def call_in_workers(
     joined = packed[0]
     for table_rows in packed[1:]:
         joined = joined.unionByName(table_rows)
-    blocks = joined.repartitionById(partitions, F.col("part"))
+    blocks = joined.coalesce(1) if partitions == 1 else joined.repartitionById(partitions, F.col("part"))
     with scoped_settings(topology_tables.topologies.sparkSession, _SETTINGS):
         return cut_lineage(blocks.mapInArrow(plan_packed_tables(read, plan_part), PACKED))
 

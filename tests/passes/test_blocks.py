@@ -120,6 +120,8 @@ def names_of(found: TopologyTables) -> list[str]:
 def test_giants_are_taken_apart_and_what_was_rejected_is_kept_once(read):
     (giant,) = (row[TOPOLOGY] for row in read.topologies.filter(F.col("name") == "chain of 30").collect())
     others, large = without_topologies(read, [giant]), only_topologies(read, [giant])
+    assert isinstance(others, TopologyTables)
+    assert isinstance(large, TopologyTables)
     assert (names_of(others), names_of(large)) == (["chain of 1", "chain of 2"], ["chain of 30"])
     assert large.transformations.count() == 30
     assert (others.rejected.count(), large.rejected.count()) == (1, 0)
