@@ -1,19 +1,21 @@
 # Assumes python3 (3.11 to 3.14, with venv), Java 17 or newer, and make; everything else goes into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install
-# What is installed in place is not compiled by pip; the first command would do it, or every command if Python is
-# told to write no bytecode.
-COMPILE := $(BIN)/python -m compileall -q penstock engine operators plans
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
+# Bytecode of all packages, by all cores, which pip leaves to one, and the loops that a first fleet would compile.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib penstock engine operators plans || true; \
+	$(BIN)/python -m penstock.engine.planning.compile_loops
 
-.PHONY: demo check test test-browser mutants lint format docs bench clean
+.PHONY: demo check test test-browser mutants lint format docs bench dist clean
 
 ## Plan the bundled topologies in this process and by joins on local Spark, compare, and run one on Spark.
 demo: .venv/installed
 	$(BIN)/python -m penstock.engine.examples.demo
 	@echo
-	@echo "One of them in full:  $(BIN)/penstock plan engine/examples/examples.jsonl --out build/demo && \\"
-	@echo "                      $(BIN)/penstock show build/demo --topology fraud-detection"
+	@echo "Three things to try:"
+	@echo "  $(BIN)/penstock explain engine/examples/examples.jsonl --topology fraud-detection"
+	@echo "  $(BIN)/penstock draw engine/examples/examples.jsonl --topology fraud-detection --to build/plan.html"
+	@echo "  $(BIN)/penstock run engine/examples/word_count.py"
 
 PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count --basetemp=build/pytest
 ## Lint, formatting, types, and the tests that start no JVM and are not slow, in some four minutes on two
@@ -42,6 +44,7 @@ lint: .venv/installed-dev
 	$(BIN)/python -m zensical build --strict
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/python -m tests.api_changes
 	$(BIN)/mypy
 
 format: .venv/installed-dev
@@ -64,6 +67,10 @@ docs: .venv/installed-dev
 bench: .venv/installed
 	$(BIN)/python -m benchmarks.bench_planning
 	$(BIN)/python -m benchmarks.bench_edges
+
+## The archives of a release in dist/, and its wheel tried in clean environments: see CONTRIBUTING.md.
+dist: .venv/installed-dev
+	$(BIN)/python -m tests.make_release
 
 clean:
 	rm -rf .venv build dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -59,7 +59,15 @@ class ErrorKind(StrEnum):
 
 
 class PenstockError(Exception):
-    """Base class of all errors that Penstock raises on purpose; the message is written for users."""
+    """Base of all errors that Penstock raises on purpose.
+
+    Examples:
+        >>> try:
+        ...     penstock.plan("missing.jsonl")
+        ... except penstock.PenstockError as error:
+        ...     print(type(error).__name__, error.exit_code)
+        InputError 3
+    """
 
     exit_code = 1
 
@@ -70,59 +78,60 @@ class PenstockError(Exception):
 
 
 class ConfigurationError(PenstockError):
-    """An option or the environment is invalid: a version pair, a Spark setting, a command-line value."""
+    """An option, an argument or the environment is wrong; exit code 2."""
 
     exit_code = 2
 
 
 class InputError(PenstockError):
-    """An input of the run cannot be read: a missing file, a directory without topologies, damaged gzip."""
+    """An input cannot be read at all; exit code 3.
+
+    A missing file, a folder without topologies, damaged gzip.
+    """
 
     exit_code = 3
 
 
 class NotEnoughMemoryError(PenstockError):
-    """The work does not fit in memory, predicted before the start or detected during the run."""
+    """The work does not fit in memory, as predicted or as found while it runs; exit code 9."""
 
     exit_code = 9
 
 
 class SchemaError(PenstockError):
-    """A table passed to a pass or to the store lacks the declared columns and types."""
+    """A table has other columns or types than declared; exit code 1."""
 
 
 class StoreError(PenstockError):
-    """The plan store cannot serve the request: not a store, an unknown version, or a lost write conflict."""
+    """A store cannot be used: not a store, no such version, damaged, or another writer won; exit code 4."""
 
     exit_code = 4
 
 
 class BrokenInvariantError(PenstockError):
-    """A plan violates an invariant of plans, for example by the decision of a custom planner."""
+    """A plan breaks an invariant of all plans, as a custom planner's decision may; exit code 1."""
 
 
 class WorseVerdictError(PenstockError):
-    """A savepoint verdict is worse than `penstock diff --require` allows."""
+    """A savepoint verdict is worse than required; exit code 6."""
 
     exit_code = 6
 
 
 class RefusedTopologiesError(PenstockError):
-    """Topologies were refused: all of them, or any under --strict. The store has the reasons."""
+    """Topologies were refused where none may be; exit code 7."""
 
     exit_code = 7
 
 
 class MachineError(PenstockError):
-    """The operating system refuses: no space left, no permission, a read-only target, an
-    input/output error.
-    """
+    """The machine refuses: no space, no permission, a read-only target, an I/O error; exit code 8."""
 
     exit_code = 8
 
 
 class LostTopologiesError(PenstockError):
-    """inputs != planned + rejected: a bug in Penstock, which is always reported."""
+    """inputs != planned + rejected: a bug in Penstock, always reported; exit code 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,10 @@ class TopologyForm(StrEnum):
 
 
 class Layer(StrEnum):
-    """The last layer to plan; layers are in order."""
+    """The layers of a plan, in order: `until` of `plan`, `layer` of `Plan.nodes`.
+
+    Members: topology, stream_graph, job_graph, execution_graph, slots.
+    """
 
     TOPOLOGY = "topology"  #: the input: topologies and their transformations, or stream graphs
     STREAM_GRAPH = "stream_graph"  #: operators, the edges between them, and which edges chain

@@ -14,9 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from penstock.engine.machine.state_folder import CACHE_DIR, STATE_DIR
 from penstock.engine.machine.stop_on_signals import handles_signals
+
+# No test is about time.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -258,15 +258,23 @@ def bench_command(
         bool, typer.Option("--json", help="With --quality: print JSON instead of tables.")
     ] = False,
 ) -> None:
-    """Measure planners on the same topologies, in turn, each in new processes (on Spark, one for all).
+    """Measure planners on the same topologies, in turn, each in processes of its own (on Spark, one for all).
 
-    DIR gets results.json, results.jsonl (one line per measurement), the Delta table results (a benchmark adds
-    rows) and index.html. They are replaced after each process, so a stopped benchmark keeps its measurements.
-    A planner that fails or takes too long is a result. At the smallest size of each suite the planners'
-    plans are compared.
+    DIR gets results.json, results.jsonl (as they come), the Delta table results (a run adds rows) and
+    index.html, which are replaced after each process: a benchmark that is stopped keeps its measurements. A
+    planner that fails or takes too long is a result. At the smallest size of each suite the planners' plans
+    are compared.
 
-    With --quality, plans are compared by the resources they need and the rates they sustain; DIR gets
-    quality.json, quality.html and rows of the Delta table quality.
+    With --quality, plans are compared by resources and sustained rates; DIR gets quality.json, quality.html
+    and rows of the Delta table quality.
+
+    Examples:
+        penstock bench --suite fleet,layered --planner columnar,joins --sizes 1000,10000
+        penstock bench --compare bench-results/results.json
+        penstock bench --quality --planner flink,my_planner:chain
+
+    Exit codes:
+        5: With --compare: a planner got slower by more than a quarter.
     """
     if history:
         from penstock.engine.measure.bench.print_results import print_history, read_history

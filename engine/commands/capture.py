@@ -302,9 +302,18 @@ def capture_command(
 ) -> None:
     """Write the jobs that a program submits as topologies, one per line, for penstock plan. No job runs.
 
-    The program's main() DOES run: it may create tables, call services, and write files. Its jobs reach the
-    agent instead of a cluster, and are answered as finished, without results. A program that starts a
-    cluster itself is refused. Of the configuration, only keys that planning reads are written.
+    The program's main() DOES run: it may create tables, call services and write files. Its jobs reach an
+    agent instead of a cluster, and are answered as finished, without results. A program that starts a cluster
+    is refused. Of the configuration, only the keys that planning reads are written.
+
+    Examples:
+        penstock capture job.jar -o jobs.jsonl -c com.example.Main -- --input orders
+        penstock capture script.sql -o jobs.jsonl
+        penstock capture --verify script.py -o jobs.jsonl
+
+    Exit codes:
+        1: The program failed, or submitted no job; nothing is written.
+        10: With --verify: a plan differs from Flink's own.
     """
     if agent:
         for line in agent_exports(out or Path("jobs.jsonl"), observe):

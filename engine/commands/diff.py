@@ -122,15 +122,25 @@ def diff_command(
     config_dir: ConfigDir = None,
     define: Define = None,
 ) -> None:
-    """Compare the plans of A and B, and check whether savepoints of A restore in B.
+    """Compare the plans of A and B, and tell whether savepoints of A restore in B.
 
-    Topologies are paired by name. For each changed topology: operators added, removed, renamed or with other
-    ids, chains, parallelism, data sets, slots, and Flink's verdict if the state of the old job is restored
-    in the new one, with the uid that would keep state from being lost.
+    Topologies are paired by name. For each that differs: operators added, removed, renamed or with other ids,
+    chains, parallelism, data sets, slots, and Flink's answer when the new job restores the old job's state,
+    with the uid that would keep state that is lost.
 
     With --pairs, one line per pair: {"name", "strict", "allow_non_restored"}, each "ok" or Flink's error and
     message, without and with --allow-non-restored-state; with --from last-state: {"name", "last_state"}. If
     Flink does not plan one of the two: {"name", "error", "message"}.
+
+    Examples:
+        penstock diff plans
+        penstock diff old.jsonl new.jsonl --require restores
+        penstock diff plans@1 new.jsonl --topology word-count
+
+    Exit codes:
+        3: A file or script cannot be read.
+        4: A store cannot be read.
+        6: A verdict is worse than --require.
     """
     if pairs is not None:
         if old is not None or json or form != DiffForm.TEXT or topology is not None or stateful:

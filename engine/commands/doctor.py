@@ -63,10 +63,15 @@ def config_command(
     define: Define = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List every option with its value, its default, and the source of the value.
+    """List all options, their values and defaults, and where the values come from.
 
-    Sources are defaults, the YAML files of the configuration directory, -D and environment variables; for
-    Spark's properties also spark-defaults.conf. Later ones win. Secrets are masked.
+    Values come from defaults, from the YAML files of the configuration directory, from -D and from
+    environment variables; Spark's properties also from spark-defaults.conf. Later ones win. Secrets are
+    hidden.
+
+    Examples:
+        penstock config
+        penstock config parallelism.default -D parallelism.default=4
     """
     configuration = given_configuration(config_dir, define)
     directory = configuration_directory(config_dir)
@@ -313,7 +318,15 @@ def doctor_command(
         bool, typer.Option("--session", help="Also start Spark, run a Python worker and write a Delta table.")
     ] = False,
 ) -> None:
-    """Print the installed versions; exit with 2 if some do not fit together."""
+    """Print the installed versions and everything that does not fit together.
+
+    Examples:
+        penstock doctor
+        penstock doctor --session
+
+    Exit codes:
+        2: Something does not fit.
+    """
     findings = diagnose()
     if session:
         findings += _probe()

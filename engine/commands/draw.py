@@ -188,7 +188,16 @@ def draw_command(
     config_dir: ConfigDir = None,
     define: Define = None,
 ) -> None:
-    """Draw the plan of one topology as a picture, a page, or a graph for other tools."""
+    """Draw the plan of one topology as a picture, a page, or a graph for other tools.
+
+    Examples:
+        penstock draw plans --topology word-count --to plan.svg
+        penstock draw jobs.jsonl --topology word-count --layer stream_graph --to plan.html
+
+    Exit codes:
+        4: Not a store, or no such version or topology.
+        7: The topology was refused.
+    """
     wanted = _format(file_format, to)
     if vertex is not None and layer not in (None, DrawnLayer.EXECUTION_GRAPH):
         raise ConfigurationError(f"--vertex is for the execution graph, not for --layer {layer}")

@@ -58,9 +58,16 @@ def edges_command(
         Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output; .gz is compressed.")
     ] = None,
 ) -> None:
-    """Write a JSON line or row per execution edge, with the partition and the task that reads it.
+    """Write one JSON line or row per execution edge: the partition that is read, and the task that reads it.
 
     Edges are expanded while they are written: an all-to-all edge of 10,000 to 10,000 tasks has 100 million.
+
+    Examples:
+        penstock edges plans --topology word-count --to edges.jsonl
+        penstock edges plans --all --format parquet --to edges
+
+    Exit codes:
+        4: Not a store, or no such version or topology.
     """
     _require_one_of(topology, every, job_edge, format)
     plan = chosen_plan(store, version, topology)

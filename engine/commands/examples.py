@@ -30,7 +30,12 @@ def cite_command(
         CitationFormat, typer.Option("--format", help=f"{', '.join(CitationFormat)}.")
     ] = CitationFormat.BIBTEX,
 ) -> None:
-    """Print a citation of the installed Penstock, equal to CITATION.cff of the repository."""
+    """Print how to cite the installed Penstock, as CITATION.cff of the repository does.
+
+    Examples:
+        penstock cite
+        penstock cite --format apa
+    """
     for line in (bibtex() if form is CitationFormat.BIBTEX else apa()).splitlines():
         print_line(line)
 
@@ -96,7 +101,9 @@ def examples_command(
 ) -> None:
     """List the bundled examples, or copy one to work with.
 
-    penstock examples word_count.py && penstock run word_count.py
+    Examples:
+        penstock examples
+        penstock examples word_count.py
     """
     if name is None:
         if to is not None:

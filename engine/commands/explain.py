@@ -365,10 +365,19 @@ def explain_command(
     config_dir: ConfigDir = None,
     define: Define = None,
 ) -> None:
-    """Explain why edges are chained or not, and the origin of operator ids, slot sharing groups and slots.
+    """Explain why edges are chained or not, and where operator ids, slot sharing groups and slots come from.
 
-    Without --operator or --edge: the reasons against chaining of each edge, and the slots of each group. With
-    either option: every condition of chaining with its values, and where Flink checks it.
+    Without --operator or --edge: the reasons that keep each edge from being chained, and the slots of each
+    group. With one of them: all conditions of chaining with their values, and where Flink checks them.
+
+    Examples:
+        penstock explain plans --topology word-count
+        penstock explain plans --topology word-count --operator Tokenize
+        penstock explain plans --what-if DIFFERENT_PARALLELISM
+
+    Exit codes:
+        4: Not a store, or no such version or topology.
+        7: The topology was refused.
     """
     if without is not None and source.endswith(".py"):
         if topology or operator or edge or version is not None:

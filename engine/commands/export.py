@@ -100,7 +100,15 @@ def export_command(
         Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output; .gz is compressed.")
     ] = None,
 ) -> None:
-    """Write the plan of each topology, rejected ones too, as a line of JSON, ordered by name."""
+    """Write the plan of each topology as a line of JSON, refused ones too, ordered by name.
+
+    Examples:
+        penstock export plans --to plans.jsonl
+        penstock export plans --format topologies --to jobs.jsonl
+
+    Exit codes:
+        4: Not a store, no such version, or a damaged table.
+    """
     plan = chosen_plan(store, version, topology)
     refused = plan.version.rejected if topology is None else 0
     if written_format is ExportFormat.TOPOLOGIES and refused:

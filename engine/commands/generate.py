@@ -325,9 +325,17 @@ def generate_command(
         ),
     ] = False,
 ) -> None:
-    """Generate synthetic topologies, the same for the same seed on any machine.
+    """Make synthetic topologies, the same for the same seed on any machine.
 
-    They are made in this process, or by Spark's workers if DIR is on another file system.
+    They are made in this process; if DIR is on another file system, by Spark's workers.
+
+    Examples:
+        penstock generate --list
+        penstock generate random --topologies 1000 --out random.jsonl
+        penstock generate --like captured --topologies 100 --out like.jsonl
+
+    Exit codes:
+        3: A spec or file cannot be read.
     """
     if list_shapes:
         list_what_is_drawn()

@@ -31,6 +31,7 @@ from penstock.plans.importing.given_graph import (
     FILE_KEY,
     FORM_KEY,
     IGNORED_KEY,
+    READ_FORMS,
     GivenGraph,
     Imported,
     ImportOptions,
@@ -115,9 +116,7 @@ def import_command(
         typer.Argument(
             metavar="FILE...",
             help="DOT (.dot, .gv), GraphML (.graphml), edge lists (.csv, .tsv, .edges, .txt); by content: "
-            "DOT, GraphML, Pajek, graphs in JSON (node-link, vis.js, d3, Cytoscape, Arroyo), WfFormat, STG, "
-            "daggen, Pegasus (DAX, YAML), Alibaba's batch tasks, output of flink info and EXPLAIN, Flink's "
-            "JSON and plan JSON; directories and globs of them, - for standard input.",
+            f"{READ_FORMS}; directories and globs of them, - for standard input.",
         ),
     ],
     out: Annotated[
@@ -161,9 +160,17 @@ def import_command(
 ) -> None:
     """Turn graphs and workflows of other tools into topology lines, for penstock plan.
 
-    Each node becomes an operator, each edge an edge. Attributes named like keys of topology files are used.
-    Assumed values are listed on standard error and in each topology's config. Graphs with cycles, undirected
-    and empty graphs are refused.
+    Each node becomes an operator, each edge an edge; attributes named as keys of topology files are taken.
+    Assumptions are listed on standard error and in each topology's config. Graphs with cycles, undirected and
+    empty graphs are refused.
+
+    Examples:
+        penstock import graph.dot --out jobs.jsonl
+        penstock import workflows/*.json --reverse --out jobs.jsonl
+
+    Exit codes:
+        3: A file cannot be read, or its form is not known.
+        7: All graphs were refused, or any with --strict.
     """
     options = ImportOptions(
         parallelism, None if partitioner is None else str(partitioner), several_inputs, _taken(take), reverse

@@ -53,9 +53,17 @@ def info_command(
         typer.Option("--real-pyflink", help="Import the installed PyFlink."),
     ] = False,
 ) -> None:
-    """Run SCRIPT and show the plan of every job that it executes; nothing runs on Spark.
+    """Run SCRIPT and show the plan of each job that it executes; nothing runs on Spark.
 
-    Its jobs have no results here. A script that needs results may fail after a job; a message reports it.
+    Its jobs have no results here: a script that needs them may fail after a job, which is reported.
+
+    Examples:
+        penstock info word_count.py
+        penstock info -p 4 word_count.py
+
+    Exit codes:
+        1: The script failed, or executes no job.
+        3: There is no such script.
     """
     if api:
         from penstock.engine.pyflink_names.modules import support_table

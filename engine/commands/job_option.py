@@ -1,11 +1,13 @@
 """Option that chooses one job of a script."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.engine.library.what_if_of_script import JobsOfScript
 from penstock.engine.output.print_line import print_beside_output
+
+if TYPE_CHECKING:  # it imports pyspark, which a store needs not
+    from penstock.engine.library.what_if_of_script import JobsOfScript
 
 JobOption = Annotated[
     str | None,
@@ -13,7 +15,7 @@ JobOption = Annotated[
 ]
 
 
-def print_failure_of_script(jobs: JobsOfScript) -> None:
+def print_failure_of_script(jobs: "JobsOfScript") -> None:
     """Print that a script failed after its last known job."""
     if jobs.failure is not None:
         last = jobs.jobs[-1].name

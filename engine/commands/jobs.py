@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,14 +15,17 @@ from rich.table import Column
 
 from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.output.people import print_table
+from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output, print_foreign_line, print_line
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.run.job_records import (
+    JobFormatError,
     JobRecord,
     VertexState,
     driver_lives,
     find_job,
+    jobs_of_other_formats,
     list_jobs,
     vertex_states,
     wait_for_job,
@@ -39,7 +42,17 @@ JobArgument = Annotated[
 
 
 def wait_command(job: JobArgument) -> None:
-    """Wait until a job has ended; the exit code is 0 if it is FINISHED, 1 if FAILED, 130 if CANCELED."""
+    """Wait until a job has ended.
+
+    Examples:
+        penstock wait 3f9a
+
+    Exit codes:
+        0: It is FINISHED.
+        1: It is FAILED.
+        3: There is no such job.
+        130: It is CANCELED.
+    """
     record = wait_for_job(find_job(job))
     if record.state == "CANCELED":
         raise JobCancelledError(f"job {record.job_id} was cancelled")
@@ -57,9 +70,15 @@ def cancel_command(
         bool, typer.Option("--no-wait", help="Return at once; do not wait until the job has ended.")
     ] = False,
 ) -> None:
-    """Cancel a job, attached or detached, and wait until it is CANCELED; its sinks write nothing.
+    """Cancel a job, attached or detached, and wait until it is CANCELED; its sinks get nothing.
 
-    If the job is committing its sinks already, it ends as FINISHED, and the command fails.
+    Examples:
+        penstock cancel 3f9a
+        penstock cancel --no-wait 3f9a
+
+    Exit codes:
+        1: It has ended otherwise: a job that is committing its sinks ends as FINISHED.
+        3: There is no such job.
 
     Source: org.apache.flink.runtime.dispatcher.Dispatcher.cancelJob, for jobs that have ended.
     """
@@ -119,7 +138,14 @@ def status_command(
     job: JobArgument,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the state of a job and of each vertex."""
+    """Show a job: its state, and the state of its vertices.
+
+    Examples:
+        penstock status 3f9a
+
+    Exit codes:
+        3: There is no such job, or several begin with these digits.
+    """
     record = find_job(job)
     if json:
         _print_json(_job_as_json(record))
@@ -176,9 +202,13 @@ def list_command(
     running: Annotated[bool, typer.Option("-r", "--running", help="Only jobs that have not ended.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print all jobs with their vertices as JSON.")] = False,
 ) -> None:
-    """List the running jobs of `penstock run` and the 100 that ended last, newest first.
+    """List the jobs of `penstock run` that run, and the latest 100 that have ended, the latest first.
 
-    A job whose driver has died is FAILED.
+    A job whose driver has died is shown as FAILED.
+
+    Examples:
+        penstock list
+        penstock list -r --json
     """
     jobs = [record for record in list_jobs() if not (running and record.is_final)]
     if json:
@@ -188,6 +218,14 @@ def list_command(
         print_table([Column(name) for name in names], map(_list_row, jobs))
     else:
         print_line("no jobs are running" if running else "no jobs: penstock run makes them")
+    if others := jobs_of_other_formats():
+        print_beside_output(StyledText(_left_out(others), "dim"))
+
+
+def _left_out(others: Sequence[JobFormatError]) -> str:
+    """Return a line about jobs that were recorded in other formats."""
+    more = f" ({len(others) - 1:,} more such jobs)" if len(others) > 1 else ""
+    return f"{others[0].message}{more}"
 
 
 def _list_row(job: JobRecord) -> tuple[str, ...]:
@@ -226,6 +264,13 @@ def logs_command(
     """Print standard output and standard error of the driver of a detached job.
 
     Several jobs of one script share their driver's log.
+
+    Examples:
+        penstock logs 3f9a
+        penstock logs -f 3f9a
+
+    Exit codes:
+        3: There is no such job, or it was not detached.
     """
     record = find_job(job)
     if record.log is None:
@@ -267,7 +312,12 @@ def ui_command(
         int, typer.Option("--port", min=0, max=65535, help="Port on loopback; default: any free port.")
     ] = 0,
 ) -> None:
-    """Serve a live page with the jobs of this user until it is stopped; the printed link opens it."""
+    """Serve a page with the jobs of this user, live, until it is stopped; the printed link opens it.
+
+    Examples:
+        penstock ui
+        penstock ui plans --port 8080
+    """
     from penstock.engine.views.ui.run_figures import list_runs
     from penstock.engine.views.ui.serve import RunPageServer, serve_run_page
 

@@ -22,7 +22,7 @@ from penstock.engine.machine.stop_on_signals import (
 )
 
 # Only as a command, and before imports that take a tenth of a second.
-if __name__ == "__main__" or os.path.basename(sys.argv[0]) == "penstock":
+if __name__ == "__main__" or os.path.basename(sys.argv[0]) in ("penstock", "penstock-spark"):
     end_at_once_on_signals()
     open_missing_standard_files()
     gc.disable()  # until the command is imported: imports leave no garbage behind
@@ -125,7 +125,7 @@ class LazyGroup(TyperGroup):
         name, placeholder, rest = super().resolve_command(ctx, args)
         ctx.meta[ARGUMENTS] = tuple(rest)
         require_address_space(str(name))
-        return name, _load(str(name), placeholder.help) if placeholder else None, rest
+        return name, _load(str(name)) if placeholder else None, rest
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Return the context of `args`. Help, the version and errors of usage are printed here."""
@@ -244,7 +244,7 @@ def _warn(
     print_error(warnings.formatwarning(message, category, filename, lineno).rstrip())
 
 
-def _load(name: str, line: str | None) -> Any:
+def _load(name: str) -> Any:
     """Import the command `name`, which is the function `<name>_command` of its module."""
     (module,) = (commands[name][0] for commands in COMMANDS.values() if name in commands)
     loaded = import_module(f"penstock.engine.commands.{module}")
@@ -256,7 +256,7 @@ def _load(name: str, line: str | None) -> Any:
         return typer.main.get_command(command)
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     settings = getattr(loaded, "CONTEXT_SETTINGS", None)
-    single.command(cls=PlainCommand, help=line, context_settings=settings)(command)
+    single.command(cls=PlainCommand, context_settings=settings)(command)
     return typer.main.get_command(single)
 
 

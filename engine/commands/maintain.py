@@ -54,10 +54,16 @@ def vacuum_command(
 ) -> None:
     """Remove the files of dropped versions and of abandoned writes.
 
-    Rows that killed commands left behind more than seven days ago are removed first.
+    Rows that killed commands left more than seven days ago are removed first. Nobody opens a dropped version,
+    so only readers that had opened it before read its files; --retain gives them time. Writers at work are
+    left alone.
 
-    Readers never open a dropped version, so only readers that began before the drop use its files;
-    --retain gives them time. Running writers are left alone.
+    Examples:
+        penstock vacuum plans --dry-run
+        penstock vacuum plans --retain 2h
+
+    Exit codes:
+        4: Not a store.
     """
     if not is_local(store):
         raise ConfigurationError(
@@ -105,9 +111,16 @@ def drop_command(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the versions.")] = False,
 ) -> None:
-    """Drop versions of a store, which can then no longer be opened; their numbers are not reused.
+    """Drop versions of a store: they can no longer be opened, and their numbers are not reused.
 
-    Readers that have opened a version already can finish. penstock vacuum frees the disk space.
+    Readers of a version go on reading. penstock vacuum frees the disk space.
+
+    Examples:
+        penstock drop plans@3
+        penstock drop plans --older-than 30d
+
+    Exit codes:
+        4: Not a store, or no such version.
     """
     if version is None and older_than is None:
         raise ConfigurationError(
@@ -148,14 +161,20 @@ def verify_command(
         typer.Option("--repair", help="First rebuild the list of versions if it is damaged."),
     ] = False,
 ) -> None:
-    """Read every file of a version, and compare rows and checksums with those recorded when it was written.
+    """Read all files of a version, and compare rows and checksums with those that were written.
 
-    Damage is listed by table and file, and the exit code is 4. Versions written by older Penstocks, which
-    recorded neither, are shown as "not recorded"; only damage that shows without records is found. On a file
-    system that is not local, the tables' logs are compared: that file system checks the bytes.
+    Damage is listed by table and file. On a file system that is not local, the tables' logs are compared:
+    that file system checks bytes itself.
 
-    --repair rebuilds table plan_versions of a local store from the notes that each version has in it. To
-    repair damaged tables of a version, plan again.
+    --repair restores table plan_versions of a local store, from the notes of each version. Damage to the
+    tables of a version is repaired by planning again.
+
+    Examples:
+        penstock verify plans
+        penstock verify plans --repair
+
+    Exit codes:
+        4: Damaged, or not a store.
     """
     if repair:
         for sentence in repair_manifest(store):

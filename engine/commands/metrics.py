@@ -93,7 +93,16 @@ def metrics_command(
 ) -> None:
     """Show the resources that plans need, and the rates that they sustain under a cost model.
 
-    Without --topology, print a summary over all topologies.
+    Without --topology, a summary over all topologies.
+
+    Examples:
+        penstock metrics plans
+        penstock metrics plans --topology word-count --costs costs.csv
+        penstock metrics --calibrate constants.json
+
+    Exit codes:
+        3: Costs or constants cannot be read.
+        4: Not a store, no such version, or a damaged table.
     """
     if calibrate is None and (on is not None or budget is not None):
         raise ConfigurationError("--on and --budget need --calibrate FILE")

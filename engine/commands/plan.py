@@ -297,10 +297,20 @@ def plan_command(
         ),
     ] = None,
 ) -> None:
-    """Plan every topology of INPUT and write the plans as a new version of STORE.
+    """Plan the topologies of INPUT as a new version of STORE.
 
-    Topologies that are invalid, or that Flink refuses, are recorded in the version too: see penstock
-    rejected. The exit code is 7 if all are refused, or any with --strict; the version is written either way.
+    Topologies that are wrong, or that Flink refuses, are in the version, too: `penstock rejected` lists them.
+    If the newest version holds the same topologies, planned in the same way, nothing is written.
+
+    Examples:
+        penstock plan jobs.jsonl --out plans
+        penstock plan fleet/ more.jsonl.gz --out plans --until job_graph
+        penstock plan jobs.jsonl --out plans --planner flink
+
+    Exit codes:
+        3: INPUT cannot be read, or holds no topology.
+        4: STORE cannot be written as a store.
+        7: All topologies were refused, or any with --strict; the version is written.
     """
     planner = _planner(planner)
     settings = given_settings(properties_file, conf)

@@ -39,7 +39,12 @@ def clean_command(
         typer.Option("--checkpoint-dir", metavar="DIR", help="Also checkpoints of unlisted jobs in DIR."),
     ] = None,
 ) -> None:
-    """Remove the checkpoints that jobs keep for resuming, unless the jobs may be running."""
+    """Remove the data sets that jobs have kept to be resumed; those of jobs that may be running stay.
+
+    Examples:
+        penstock clean
+        penstock clean 3f9a
+    """
     if job is not None:
         script, _ = find_kept(job, checkpoint_dir)
         if script.is_claimed():
@@ -107,10 +112,14 @@ def recover_command(
         ),
     ] = None,
 ) -> None:
-    """Finish the commits of runs whose driver was killed while publishing, and undo runs killed before that.
+    """Finish the commits of runs whose driver was killed while it published, and undo runs killed before.
 
-    Runs whose driver is alive are left alone. A run on another machine is undone once it has shown no sign
-    of life for a day. Files that belong to other users, or cannot be read, are listed and skipped.
+    Runs whose driver is alive are left alone. A run on another machine is undone when it has given no sign of
+    life for a day. Journals of other users, and those that cannot be read, are named and skipped.
+
+    Examples:
+        penstock recover --dry-run
+        penstock recover output/
     """
     places = paths or [".", *([home] if Path(home := state_folder()).is_dir() else [])]
     try:

@@ -287,10 +287,21 @@ def run_command(
         typer.Option("--real-pyflink", help="Import the installed PyFlink."),
     ] = False,
 ) -> None:
-    """Plan the streaming jobs of SCRIPT as Flink does, and run them on Spark over bounded input.
+    """Run SCRIPT: its streaming jobs are planned as Flink plans them, and run on Spark over bounded input.
 
-    In the script, pyflink.common and pyflink.datastream are Penstock's own. Output of the script goes to
+    In the script, pyflink.common and pyflink.datastream are Penstock's own. The script's output goes to
     standard output, progress and a summary of each run to standard error.
+
+    Examples:
+        penstock run word_count.py
+        penstock run -p 4 --to plans word_count.py --input words.txt
+        penstock run -d word_count.py
+        penstock run --checkpoint-dir /data/kept word_count.py
+
+    Exit codes:
+        1: The script or a job failed.
+        2: An option is wrong, or Spark cannot start.
+        3: There is no such script.
     """
     from penstock.engine.commands.chosen_cluster import (
         begin_on_cluster,

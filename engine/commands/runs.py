@@ -26,7 +26,15 @@ def runs_command(
         typer.Option("--run", metavar="ID", help="Every attempt of the run whose id begins with ID."),
     ] = None,
 ) -> None:
-    """List the runs of a store, oldest first, or every attempt of a single run."""
+    """List the runs of a store, oldest first; or each attempt of one of them.
+
+    Examples:
+        penstock runs plans
+        penstock runs plans --run 3f9a
+
+    Exit codes:
+        4: Not a store, or no such run.
+    """
     delta = tables_of(store)
     opened = (
         (listed.version, open_plan(store, listed.version))

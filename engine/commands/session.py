@@ -98,7 +98,12 @@ def start(
     conf: Conf = None,
     properties_file: PropertiesFile = None,
 ) -> None:
-    """Start a session and record it, so that `penstock run` uses it from now on by default."""
+    """Start a session, and record it: `penstock run` uses it from now on, unless an option names another
+    cluster.
+
+    Examples:
+        penstock session start --slots 2 --task-manager-memory 2g
+    """
     from penstock.engine.run.clusters.start_session import session_request, start_session
 
     configuration = given_configuration(config_dir, define)
@@ -122,7 +127,11 @@ def start(
 
 @session_command.command("list", cls=PlainCommand)
 def list_() -> None:
-    """List sessions; * marks the session recorded for commands that name none."""
+    """List sessions; * marks the recorded one, which commands use that name none.
+
+    Examples:
+        penstock session list
+    """
     latest = latest_session()
     columns = (
         Column(""),
@@ -144,7 +153,11 @@ def stop(
         str | None, typer.Argument(metavar="[NAME]", help="Default: the recorded session.")
     ] = None,
 ) -> None:
-    """Stop a session and its running jobs."""
+    """Stop a session, and its jobs.
+
+    Examples:
+        penstock session stop
+    """
     from penstock.engine.run.clusters.session_folder import find_session
     from penstock.engine.run.clusters.start_session import stop_session
 

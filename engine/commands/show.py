@@ -36,7 +36,15 @@ def rejected_command(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON lines with every error, for programs.")] = False,
 ) -> None:
-    """List why topologies were refused, most frequent reason first; or each topology, with --all."""
+    """List why topologies were refused, the most frequent reason first; or each topology, with --all.
+
+    Examples:
+        penstock rejected plans
+        penstock rejected plans --all --json
+
+    Exit codes:
+        4: Not a store, no such version, or a damaged table.
+    """
     refused = open_plan(store, version).table("rejected")
     if json:
         write_texts(_lines(refused.collect()), None)
@@ -252,7 +260,15 @@ def show_command(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON, for programs.")] = False,
 ) -> None:
-    """Show counts, chains and refusals of the plans of a store, or one topology in full."""
+    """Show the plans of a store: counts, chains and refusals, or one topology in full.
+
+    Examples:
+        penstock show plans
+        penstock show plans@3 --topology word-count
+
+    Exit codes:
+        4: Not a store, no such version or topology, or a damaged table.
+    """
     plan = chosen_plan(store, version, topology)
     if json:
         import orjson

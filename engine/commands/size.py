@@ -242,10 +242,16 @@ def size_command(
     define: Define = None,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON, for programs.")] = False,
 ) -> None:
-    """Count the TaskManagers that a store's jobs need in one cluster for all, and in one cluster per job.
+    """Compute how many TaskManagers jobs need, in one cluster for all and in one cluster per job.
 
-    A job needs the slots of all its slot sharing groups (see place_jobs for the order of placement).
-    JobManagers are not counted.
+    A job needs the slots of all its slot sharing groups. JobManagers are not counted.
+
+    Examples:
+        penstock size plans
+        penstock size plans --slots-per-task-manager 4 --available 10
+
+    Exit codes:
+        4: Not a store, no such version, or a damaged table.
     """
     configuration = given_configuration(config_dir, define)
     print_overridden_settings(

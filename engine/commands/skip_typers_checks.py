@@ -3,6 +3,8 @@
 Typer checks every value, defaults too, with pydantic, whose import takes a tenth of the time of a small plan.
 """
 
+import inspect
+import re
 from collections.abc import Collection, Iterable
 from enum import Enum
 from typing import Any
@@ -51,13 +53,41 @@ Parameter = TyperArgument | TyperOption
 
 
 class PlainCommand(TyperCommand):
-    """A command that takes plain values; Typer's extension point for parameters is a class."""
+    """A command that takes plain values, and shows its function's whole docstring as its help.
+
+    Typer's extension point for both is a class.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help: description, arguments and options, then examples and exit codes."""
+        self.help, self.epilog = _help_of(self.callback)
+        super().format_help(ctx, formatter)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, including Typer's own."""
         params = super().get_params(ctx)
         skip_typers_checks(params)
         return params
+
+
+_ELSEWHERE = "penstock --help lists all exit codes"
+
+
+def _help_of(function: Any) -> tuple[str, str]:
+    """The description of a command, and what follows its options, from the docstring of its function.
+
+    Paragraphs are lines, which Rich breaks as the terminal is wide; sections keep their lines.
+    """
+    from rich.markup import escape
+
+    said = (inspect.getdoc(function) or "").partition("\n\nSource: ")[0]
+    description, *sections = re.split(r"\n\n(?=Examples:|Exit codes:)", said)
+    if not any(section.startswith("Exit codes:") for section in sections):
+        sections.append(f"Exit codes: {_ELSEWHERE}")
+    else:
+        sections.append(f"    others: {_ELSEWHERE}")
+    paragraphs = "\n\n".join(" ".join(paragraph.split()) for paragraph in description.split("\n\n"))
+    return escape(paragraphs), escape("\n\n".join(sections).replace("\n\n    others", "\n    others"))
 
 
 def skip_typers_checks(parameters: Iterable[Any]) -> None:

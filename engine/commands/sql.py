@@ -72,10 +72,14 @@ def sql_command(
 ) -> None:
     """Query a store with SQL: each table of a version is a view of the same name. Nothing is written.
 
-    For example, the most frequent reasons against chaining:
+    Examples:
+        penstock sql plans --tables
+        penstock sql plans "select count(*) from job_vertices"
+        penstock sql plans "from stream_edges" --format parquet --to edges.parquet
 
-    penstock sql STORE "select reason, count(*) as edges from (select unnest(not_chainable_reasons) as reason
-    from stream_edges) group by all order by edges desc"
+    Exit codes:
+        2: The query is wrong.
+        4: Not a store, no such version, or a damaged table.
     """
     if tables == (query is not None):
         raise ConfigurationError(

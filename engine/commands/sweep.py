@@ -90,13 +90,17 @@ def run(
     config_dir: ConfigDir = None,
     define: Define = None,
 ) -> None:
-    """Measure every combination of topologies, options, costs and planners that SPEC.yaml lists.
+    """Measure each combination of topologies, options, costs and planners that SPEC.yaml lists.
 
-    A stopped or killed sweep continues when it is called again: cells with rows in DIR are not measured
-    again. A failed cell is a row with its error. For example:
+    A sweep that was stopped or killed continues when it is called again: cells that DIR holds are not
+    measured again. A cell that fails is a row with its reason.
 
-    penstock sweep grid.yaml --out sweep
-    penstock sql sweep "select topologies, planner, slots from results"
+    Examples:
+        penstock sweep grid.yaml --out sweep
+        penstock sql sweep "select topologies, planner, slots from results"
+
+    Exit codes:
+        3: SPEC.yaml is wrong or cannot be read; all faults are listed.
     """
     from penstock.engine.measure.sweep.run_sweep import prepare_sweep, sweep_grid
 
@@ -139,7 +143,11 @@ def table(
     ] = None,
     to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
-    """Write means over all cells with equal --by columns as a table for a paper or a page."""
+    """Write results as a table for a paper or a page: means over all cells that are alike in --by.
+
+    Examples:
+        penstock sweep table sweep --format latex
+    """
     from penstock.engine.measure.sweep.format_table import formatted, read_results, results_in_rows
 
     write_pieces([formatted(results_in_rows(read_results(folder), by, metric), form)], to)
@@ -163,9 +171,12 @@ def plot(
         ),
     ] = None,
 ) -> None:
-    """Draw means over an axis of the grid, with bars from the smallest to the largest value.
+    """Draw results: means over an axis of the grid, with bars from the least to the largest value.
 
-    Needs matplotlib: pip install 'penstock-spark\\[figures]'.
+    Needs matplotlib: pip install 'penstock-spark[figures]'.
+
+    Examples:
+        penstock sweep plot sweep --to figure.svg
     """
     from penstock.engine.measure.sweep.format_table import figure_of_results, read_results, write_figure
 

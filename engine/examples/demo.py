@@ -24,28 +24,37 @@ def rows_of(plan: penstock.Plan) -> dict[str, pl.DataFrame]:
     return rows_by_table
 
 
+def step(title: str) -> None:
+    """Print what begins now, at once."""
+    print(f"\n{title}", flush=True)
+
+
 def main() -> None:
     """Plan the bundled examples twice, compare, and run the word count."""
     topologies = FOLDER / "examples.jsonl"
+    step("1/3  Plan five topologies in this process")
     started = time.monotonic()
     here = penstock.plan(topologies)
-    print(f"{time.monotonic() - started:6.2f} s  in this process")
     here.show()
+    print(f"{time.monotonic() - started:.2f} s")
 
+    step("2/3  Start a local Spark, plan them by joins, and compare: some 20 s")
     started = time.monotonic()
     on_spark = penstock.plan(topologies, planner="joins")
-    print(f"\n{time.monotonic() - started:6.2f} s  by joins on local Spark, which has started for it")
     on_spark.nodes("job_graph").groupBy("topology").count().orderBy("topology").show(truncate=False)
     first, second = rows_of(here), rows_of(on_spark)
     different = [name for name in first if not first[name].equals(second[name])]
     if different:
         raise SystemExit(f"tables that differ: {', '.join(different)}")
-    print(f"all {len(first)} tables are equal, {sum(map(len, first.values())):,} rows\n")
+    print(f"all {len(first)} tables are equal, {sum(map(len, first.values())):,} rows")
+    print(f"{time.monotonic() - started:.2f} s")
     on_spark.release()
 
+    step("3/3  Run the word count, a PyFlink script, on Spark")
     started = time.monotonic()
     for result in penstock.run(FOLDER / "word_count.py", parallelism=2):
-        print(f"{time.monotonic() - started:6.2f} s  {result!r}")
+        print(result)
+    print(f"{time.monotonic() - started:.2f} s")
 
 
 if __name__ == "__main__":

@@ -32,11 +32,11 @@ _FIGURES = ("planning", "from … to", "cold", "reading", "start-up", "CPU", "pe
 
 
 class Benchmark:
-    """How fast planners are on the same topologies.
+    """Times of planners on the same topologies.
 
-    `summary`: an Arrow table with a row for each suite, size and planner: medians in seconds, the interval of
-    the median of planning, memory, and how many times as fast as the slowest. `results`: everything, in the
-    form of results.json (docs/benchmarks.md). `answers` says it in sentences.
+    Attributes:
+        results: Everything, in the form of results.json (docs/benchmarks.md).
+        answers: The results in sentences.
     """
 
     def __init__(self, results: Mapping[str, Any]) -> None:
@@ -159,17 +159,37 @@ def bench(
     costs: Any = None,
     time_limit: float = 60.0,
 ) -> "Benchmark | PlanQuality":
-    """Measure planners on the same topologies, in turn, each in processes of its own.
+    """Measure planners on the same topologies, in rotating order, each in processes of its own.
 
-    `suites`: names that `penstock bench --help` lists, and files of topology lines. `planners`: of joins,
-    columnar-on-spark, columnar and flink (default: all that are installed), and planners of your own as
-    "module:name", or as functions of modules. `budget_seconds`: sizes and repetitions that
-    do not fit are left out (None: all are measured). `out`: the folder that gets results and their page.
+    Args:
+        suites: Names that `penstock bench --help` lists, and files of topology lines; default fleet and
+            layered.
+        planners: "joins", "columnar-on-spark", "columnar", "flink", and custom planners as "module:name" or
+            as functions of modules. Default: all that are installed. With `quality`: "flink" and custom
+            planners.
+        sizes: Topologies or operators of a suite, each 1 or more.
+        until: The last layer to plan; default slots.
+        repeat: Measured processes of each planner, 1 or more.
+        repeat_in_process: Warm plans in each process, 0 or more.
+        budget_seconds: Sizes and repetitions beyond this time are omitted; None: all are measured.
+        timeout_seconds: Seconds for one process.
+        config: Options by key, or a directory of YAML files.
+        out: Folder for results.json and its page.
+        quality: Compare the plans by resources and sustained rates instead, in this process.
+        costs: Operator costs for `quality`, as for `Plan.metrics`; default "drawn".
+        time_limit: Seconds, above 0, for each batch of a custom planner.
 
-    With `quality`, plans are compared by what they need and sustain, in this process: `planners` are "flink"
-    and any planners of your own, functions too, compared with the first; the result is a PlanQuality.
-    `costs`: what operators cost, as Plan.metrics takes it (default: "drawn"); `time_limit`: seconds of a
-    planner for a batch. Raises ConfigurationError and InputError.
+    Returns:
+        Benchmark | PlanQuality: PlanQuality if `quality`; `summary` and `compared` are Arrow tables.
+
+    Raises:
+        ConfigurationError: An argument is invalid, or a planner is not installed.
+        InputError: A file cannot be read.
+
+    Examples:
+        >>> planned = penstock.bench(["chain"], ["flink"], sizes=[2], quality=True, costs="alike")
+        >>> type(planned).__name__
+        'PlanQuality'
     """
     from penstock.engine.machine.replace_file import make_output_folder
     from penstock.engine.machine.state_folder import hold_folder
@@ -223,12 +243,11 @@ def bench(
 
 
 class PlanQuality:
-    """How good the plans of planners are, on the same topologies.
+    """Resources and rates of the plans of several planners, on the same topologies.
 
-    `results`: everything, in the form of quality.json. `compared`: an Arrow table with a row for each suite,
-    size, pair of planners and metric: means over the `topologies` that both planned, their difference with
-    its 95% interval, and how many topologies are better, equal and worse. `plans`: the metrics of each
-    topology and planner.
+    Attributes:
+        results: Everything, in the form of quality.json.
+        plans: The metrics of each topology and planner, an Arrow table.
     """
 
     def __init__(self, results: Mapping[str, Any], plans: pa.Table) -> None:

@@ -18,20 +18,47 @@ from penstock.plans.vocabulary import DrawnLayerName, PictureName
 
 
 class Drawing:
-    """The drawn plan of one topology: `topology` is its name. A notebook shows it as a page."""
+    """The drawn plan of one topology. A notebook shows it as a page.
+
+    Attributes:
+        topology: The name of the topology.
+    """
 
     def __init__(self, graphs: list[DrawnGraph]) -> None:
         self.topology = graphs[0].topology
         self._graphs = graphs
 
     def render(self, format: PictureName = "svg") -> str:
-        """The text of a file: svg, html, dot, mermaid or graphml. ConfigurationError for another format."""
+        """Return the drawing as text.
+
+        Args:
+            format: "svg" (default), "html", "dot", "mermaid" or "graphml".
+
+        Returns:
+            The content of a file of that format.
+
+        Raises:
+            ConfigurationError: There is no such format.
+
+        Examples:
+            >>> penstock.draw({"name": "a", "transformations": [{"id": 1, "kind": "source"}]}).render()[:5]
+            '<?xml'
+        """
         return "".join(rendered(self._graphs, one_of("format", format, FORMATS)))
 
     def write(self, to: str | os.PathLike[str], format: PictureName | None = None) -> None:
-        """Write a file, by default in the format that the end of its name means.
+        """Write the drawing to a file.
 
-        Raises ConfigurationError (no such format, no such directory) and MachineError.
+        Args:
+            to: Path of the file.
+            format: As for `render`. Default: the format that the end of the file's name stands for.
+
+        Raises:
+            ConfigurationError: There is no such format or folder.
+            MachineError: No space, or no permission.
+
+        Examples:
+            >>> penstock.draw({"name": "a", "transformations": [{"id": 1, "kind": "source"}]}).write("a.html")
         """
         target = path("to", to)
         chosen = format_of(target) if format is None else one_of("format", format, FORMATS)
@@ -42,7 +69,11 @@ class Drawing:
                 file.write(piece.encode())
 
     def networkx(self) -> Any:
-        """A networkx.MultiDiGraph of the first layer. ConfigurationError where networkx is not installed."""
+        """Return the first layer as a networkx.MultiDiGraph.
+
+        Raises:
+            ConfigurationError: networkx is not installed (extra `graphs`).
+        """
         return to_networkx(self._graphs[0])
 
     def __repr__(self) -> str:
@@ -66,15 +97,27 @@ def draw(
     layer: DrawnLayer | DrawnLayerName | None = None,
     vertex: str | None = None,
 ) -> Drawing:
-    """The plan of one topology, to be shown in a notebook or written.
+    """Draw the plan of one topology, to show in a notebook or to write to a file.
 
-    `plans`: what `plan`, `read_plan` or `open_store` gave, or topologies as `plan` takes them. `topology`
-    names the one to draw; it may be left out if there is only one. `layer`: stream_graph, job_graph or
-    execution_graph, the latter of one `vertex` (its name, the name of an operator in it, its id or its
-    number); by default the job graph, and in a page also the stream graph.
+    Args:
+        plans: What `plan`, `read_plan` or `open_store` returned, or topologies as `plan` takes them.
+        topology: Its name; may be omitted if there is only one.
+        layer: stream_graph, job_graph or execution_graph. Default: the job graph; in a page the stream graph,
+            too.
+        vertex: For the execution graph: a vertex by its name, the name of one of its operators, its id or
+            number.
 
-    Raises ConfigurationError (several topologies, no such topology, layer or vertex), RefusedTopologiesError,
-    and what `plan` or `read_plan` raises.
+    Returns:
+        Drawing: A notebook shows it as a page.
+
+    Raises:
+        ConfigurationError: Several topologies, or no such topology, layer or vertex.
+        RefusedTopologiesError: The topology was rejected.
+
+    Examples:
+        >>> drawing = penstock.draw({"name": "a", "transformations": [{"id": 1, "kind": "source"}]})
+        >>> drawing.render("mermaid").splitlines()[0]
+        'flowchart LR'
     """
     wanted = None if topology is None else text("topology", topology, "my job")
     chosen_layer = None if layer is None else member("layer", layer, DrawnLayer)

@@ -24,18 +24,30 @@ _SHOWN = 10
 
 
 class Generated(NamedTuple):
-    """Two frames, as `plan` takes them: topologies and their transformations (see docs/tables.md).
+    """Two frames, as `plan` takes them.
 
-    Arrow tables, or DataFrames of Spark, which are made when they are read.
+    Attributes:
+        topologies: An Arrow table or DataFrame with one row per topology (docs/tables.md).
+        transformations: One row per transformation.
     """
 
     topologies: Any
     transformations: Any
 
     def write(self, to: str | os.PathLike[str]) -> None:
-        """Write topology lines: a file whose name ends in .jsonl or .jsonl.gz.
+        """Write topology lines.
 
-        Raises ConfigurationError (another name, tables of Spark) and MachineError.
+        Args:
+            to: A path that ends in .jsonl or .jsonl.gz.
+
+        Raises:
+            ConfigurationError: The path ends otherwise, or only Spark has the tables.
+            MachineError: No space, or no permission.
+
+        Examples:
+            >>> penstock.generate("chain", 2).write("chains.jsonl")
+            >>> penstock.plan("chains.jsonl").planned
+            2
         """
         from pathlib import Path
 
@@ -83,17 +95,38 @@ def generate(
     like: Any = None,
     spark: "SparkSession | None" = None,
 ) -> Generated:
-    """Synthetic topologies, the same for the same seed on any machine.
+    """Generate synthetic topologies, the same for the same seed on any machine.
 
-    `shape`: one that `penstock generate --list` shows (chain, diamond, wide, layered, random, giant);
-    "workloads", published benchmarks with costs; "alibaba-2018", jobs of the sizes and shapes of that trace;
-    or the path of a spec file (.yaml). `like`, in place of `shape`: what `plan` or `read_plan` gave, a store,
-    a topology file, or "captured", "sql" or "workloads", to draw after. `operators` in one topology, `width`
-    (what is side by side), `share_of_uids` and `with_refusals` (some are refused by Flink, for tests) are for
-    shapes.
+    Args:
+        shape: chain, diamond, wide, layered, random or giant; "workloads" (published benchmarks with costs);
+            "alibaba-2018" (jobs of the sizes and shapes of that trace); or the path of a spec file (.yaml).
+        topologies: How many, 1 or more; default 1.
+        operators: Operators in one topology, 1 or more; default by shape: random 12 on average, layered 400,
+            chain 60, diamond 62, wide 100, giant 10,000.
+        seed: 0 or more; default 0.
+        parallelism: Of all operators, 1 to 32768; default 4, and drawn per topology for random.
+        share_of_uids: Share of operators with a uid, 0 to 1; default 0, and 0.165 for random.
+        width: Operators side by side, for layered, diamond and wide.
+        with_refusals: For random: a few topologies in a hundred are of the kind that Flink refuses, for
+            tests.
+        like: In place of `shape`: what `plan` or `read_plan` returned, a store, a topology file, or
+            "captured", "sql" or "workloads". Topologies are drawn after those.
+        spark: A SparkSession, whose workers make the rows when they are read.
 
-    With `spark`, DataFrames, which Spark's workers make in parallel when they are read: nothing is written.
-    Raises ConfigurationError, InputError and StoreError.
+    Returns:
+        Generated: Two frames (topologies, transformations), as `plan` takes them.
+
+    Raises:
+        ConfigurationError: An argument is invalid.
+        InputError: A spec or file cannot be read.
+        StoreError: The store `like` cannot be read.
+
+    Examples:
+        >>> generated = penstock.generate("chain", 2, operators=3)
+        >>> generated.topologies.num_rows, generated.transformations.num_rows
+        (2, 6)
+        >>> penstock.plan(generated).planned
+        2
     """
     count, first = whole_number("topologies", topologies), whole_number("seed", seed, None)
     if spark is not None:

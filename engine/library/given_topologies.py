@@ -46,18 +46,35 @@ def import_graph(
     take: Mapping[str, str] | None = None,
     reverse: bool = False,
 ) -> dict[str, Any]:
-    """A topology, for `plan`, with an operator for each node of a directed graph and an edge for each edge.
+    """Turn a directed graph of networkx or igraph into a topology.
 
-    `graph`: of networkx or igraph. Attributes of nodes and edges named as keys of topology files (kind,
-    parallelism, uid, partitioner, …) are taken; `take` maps such keys to other attributes. Without a `kind`,
-    nodes that read nothing are sources, nodes that nothing reads are sinks, and of the others those with two
-    or more inputs are two_input and multi_input operators, or, with `several_inputs="union"`, one_input
-    operators that read a union. `parallelism` and `partitioner`: of nodes and edges that have none.
-    `reverse`: edges point from readers to what they read.
+    Each node becomes an operator, each edge an edge. Attributes named as keys of topology files (kind,
+    parallelism, uid, partitioner, …) are taken. Without `kind`, nodes that read nothing are sources, nodes
+    that nothing reads are sinks, and others have as many inputs as edges.
 
-    The key `config` of the topology says what was assumed and which attributes were ignored. Raises
-    InputError with every reason (a cycle, an undirected graph, a wrong value), ConfigurationError for wrong
-    arguments.
+    Args:
+        graph: A networkx.DiGraph or MultiDiGraph, or a directed igraph.Graph.
+        name: Name of the topology; default: the graph's.
+        parallelism: For nodes without one, 1 to 32768.
+        partitioner: For edges without one: forward, rebalance, rescale, shuffle, broadcast, global, hash or
+            custom.
+        several_inputs: Of nodes with two or more inputs: "operator" (default: two_input or multi_input), or
+            "union" (one_input over a union).
+        take: Attribute by key, for attributes with other names: {"uid": "label"}.
+        reverse: Edges point from readers to what they read.
+
+    Returns:
+        dict: A topology for `plan`. Its `config` lists assumptions and ignored attributes.
+
+    Raises:
+        InputError: Lists all reasons, such as a cycle, an undirected graph or a wrong value.
+        ConfigurationError: Another argument is invalid.
+
+    Examples:
+        >>> import networkx
+        >>> topology = penstock.import_graph(networkx.DiGraph([("read", "write")]), "a")
+        >>> [node["kind"] for node in topology["transformations"]]
+        ['source', 'sink']
     """
     options = ImportOptions(
         parallelism=None if parallelism is None else whole_number("parallelism", parallelism),

@@ -97,12 +97,17 @@ class ChangedJobs:
 
 
 class PlanMetrics(NamedTuple):
-    """How good plans are under a cost model.
+    """Resources and sustained rates of plans under a cost model.
 
-    `plans`: a row for each topology, with the metrics that docs/costs-and-metrics.md lists. `vertices`:
-    load and utilisation of each job vertex. `edges`: the rate of each stream edge. All have the name of the
-    topology in the column `topology`, as Plan.nodes has. Arrow tables, or DataFrames of Spark as the plan's
-    tables are; `release` gives back what Spark keeps of them. `jobs`: what `after` asks.
+    All tables have the topology's name in `topology`; they are Arrow tables, or DataFrames as the plan's
+    tables are.
+
+    Attributes:
+        plans: One row per topology, with the metrics of docs/costs-and-metrics.md.
+        vertices: Load and utilisation of each job vertex.
+        edges: The rate of each stream edge, records a second.
+        release: Releases what Spark caches for the tables.
+        jobs: Answers `after`.
     """
 
     plans: Any
@@ -119,14 +124,28 @@ class PlanMetrics(NamedTuple):
         return fleet_metrics(self._plans()).to_arrow(compat_level=pl.CompatLevel.oldest())
 
     def after(self, change: Change, topology: str | None = None) -> ChangedMetrics:
-        """The metrics of a job after a change of decisions, as planning and measuring it again gives them.
+        """Compute the metrics of a job after a change of decisions, as planning and measuring it again would.
 
-        `change`: by decision, as planners answer it (docs/custom-planners.md), what becomes of edges
-        (target, in_index), operators, vertices and tasks: {"chaining": {(4, 0): False}}. `topology` may be
-        left out if there is only one. Chaining and slot sharing groups of most streaming jobs are evaluated
-        without planning; all else is planned. Raises ConfigurationError (nothing of what is allowed; a plan
-        by a planner of your own; tables that only Spark has) and BrokenInvariantError (a rule of Flink's
-        forbids it).
+        Chaining and slot sharing groups of most streaming jobs are evaluated without planning.
+
+        Args:
+            change: By decision, the new values for edges (target, in_index), operators, vertices and tasks:
+                {"chaining": {(4, 0): False}}.
+            topology: Name of the job; may be omitted if there is only one.
+
+        Returns:
+            ChangedMetrics: The metrics; its `after` goes on from there.
+
+        Raises:
+            ConfigurationError: The change is invalid, the plan is of a custom planner, or only Spark has the
+                tables.
+            BrokenInvariantError: A rule of Flink's forbids the change.
+
+        Examples:
+            >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+            >>> metrics = penstock.plan({"name": "a", "transformations": [source, sink]}).metrics("alike")
+            >>> metrics.after({"chaining": {(2, 0): False}}).vertices
+            2
         """
         if self.jobs is None:
             raise ConfigurationError(

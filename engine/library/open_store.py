@@ -23,9 +23,23 @@ if TYPE_CHECKING:
 
 
 def open_store(store: str | os.PathLike[str]) -> Store:
-    """The versions of the store at a path; of one that is not local, through Spark.
+    """Open a store of plans and list its versions.
 
-    Raises StoreError: no store, no version that can be read, or a damaged manifest.
+    Args:
+        store: Path or URI of a store. One that is not local is read through Spark.
+
+    Returns:
+        Store: `versions`, oldest first, as they are now.
+
+    Raises:
+        StoreError: Not a store, no readable version, or a damaged manifest.
+
+    Examples:
+        >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+        >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]})
+        >>> number = plan.write("plans")
+        >>> [version.number for version in penstock.open_store("plans").versions]
+        [1]
     """
     place = path("store", store)
     with without_pandas():
@@ -77,10 +91,26 @@ def read_plan(
     topology: str | None = None,
     spark: "SparkSession | None" = None,
 ) -> Plan[Any]:
-    """A version of a store (default: the newest), or what it says of one topology.
+    """Read a version of a store.
 
-    Its tables are read when they are asked for: as Arrow tables, or, with `spark`, as DataFrames (of all
-    topologies). Raises StoreError: no store, no such version or topology, a damaged table.
+    Args:
+        store: A path, URI or `Store`.
+        version: A version, from 1; default: the newest.
+        topology: Only the rows of the topology of this name.
+        spark: A SparkSession; tables are then DataFrames, of all topologies.
+
+    Returns:
+        Plan: Tables are read when they are asked for.
+
+    Raises:
+        StoreError: Not a store, no such version or topology, or a damaged table.
+
+    Examples:
+        >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+        >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]})
+        >>> number = plan.write("plans")
+        >>> penstock.read_plan("plans").tables["stream_nodes"].num_rows
+        2
     """
     place = path_of_store(store)
     if version is not None:

@@ -43,10 +43,12 @@ T = TypeVar("T")
 
 
 class Graph(NamedTuple, Generic[T]):
-    """All topologies of one layer as a graph: `vertices` with a column `id`, `edges` with `src` and `dst`.
+    """All topologies of one layer as a graph, as `GraphFrame(*graph)` takes it.
 
-    Both are DataFrames of Spark, as `GraphFrame(*graph)` takes them, or Arrow tables. An id is the topology's
-    id and the numbers of the node, with slashes between.
+    Attributes:
+        vertices: An Arrow table or DataFrame with a column `id`: the topology's id and the numbers of the
+            node, with slashes between.
+        edges: An Arrow table or DataFrame with columns `src` and `dst`.
     """
 
     vertices: T
@@ -62,9 +64,10 @@ class Graph(NamedTuple, Generic[T]):
         return html_table(repr(self)[10:-1], ("table",), [("vertices",), ("edges",)])
 
     def to_networkx(self) -> Any:
-        """A networkx.MultiDiGraph, with the other columns as attributes.
+        """Return a networkx.MultiDiGraph, with the other columns as attributes.
 
-        ConfigurationError where networkx, of the extra `graphs`, is not installed.
+        Raises:
+            ConfigurationError: networkx is not installed (extra `graphs`).
         """
         networkx = import_networkx()
 
@@ -74,7 +77,7 @@ class Graph(NamedTuple, Generic[T]):
         return graph
 
     def to_igraph(self) -> Any:
-        """A directed igraph.Graph, whose vertices have their id as `name`; this needs igraph."""
+        """Return a directed igraph.Graph, whose vertices have their id as `name`."""
         import igraph
 
         vertices = [

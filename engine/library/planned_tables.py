@@ -41,11 +41,15 @@ from penstock.plans.vocabulary import Layer, LayerName, TableName
 
 
 class Explained(NamedTuple):
-    """Why edges of a topology are chained or not, and where ids, slot sharing groups and slots come from.
+    """Why edges of a topology are chained or not, and the origin of ids, slot sharing groups and slots.
 
-    `edges` have source, target, chained, not_chained_because, partitioner, all conditions of chaining with
-    the values found, and the result that they read; `operators` their ids and groups; `slots` one entry for
-    each slot sharing group. `whole`: nothing was chosen.
+    Attributes:
+        topology: Name of the topology.
+        edges: Dicts with source, target, chained, not_chained_because, partitioner, all conditions of
+            chaining with their values, and the result that the edge reads.
+        operators: Dicts with the ids and groups of operators.
+        slots: One dict per slot sharing group.
+        whole: Whether neither an edge nor an operator was chosen.
     """
 
     topology: str
@@ -110,7 +114,17 @@ def _ends(edge: Any) -> tuple[str, str]:
 
 
 class Version(NamedTuple):
-    """One version of a store: its number, when it was written by which Penstock, and what it holds."""
+    """One version of a store.
+
+    Attributes:
+        number: From 1.
+        published_at: When it was written, a datetime in UTC.
+        planner_version: The version of Penstock that planned; None if unknown.
+        topologies: Planned topologies.
+        rejected: Rejected topologies.
+        tables: Names of its tables.
+        options: Options of the plan, by name.
+    """
 
     number: int
     published_at: datetime
@@ -122,7 +136,12 @@ class Version(NamedTuple):
 
 
 class Store(NamedTuple):
-    """A store of plans: where it is, and its versions, oldest first, as they were when it was opened."""
+    """A store of plans.
+
+    Attributes:
+        path: Path or URI of the store.
+        versions: `Version`s, oldest first, as they were when the store was opened.
+    """
 
     path: str
     versions: tuple[Version, ...]
@@ -157,11 +176,15 @@ def shown_path(path: str) -> str:
 
 
 class ClusterSize(NamedTuple):
-    """What jobs need of a cluster.
+    """The TaskManagers that jobs need.
 
-    `task_managers`: their slots, process_bytes and how many are available. `jobs`: an Arrow table with a row
-    for each job: its slots, and the TaskManagers wanted, pending and missing in one cluster for all
-    (session_…) and in one of its own (job_…). `session_cluster` and `cluster_per_job`: sums over jobs.
+    Attributes:
+        source: The plan that was sized, as a text.
+        task_managers: Slots, process_bytes and available TaskManagers.
+        jobs: An Arrow table with one row per job: its slots, and the TaskManagers wanted, pending and missing
+            in one cluster for all (session_…) and in a cluster of its own (job_…).
+        session_cluster: Sums over all jobs in one cluster.
+        cluster_per_job: Sums over one cluster per job.
     """
 
     source: str
@@ -301,12 +324,23 @@ def by_text(tables: Tables[Any]) -> Mapping[str, Any]:
 class Plan(Generic[T]):
     """The plans of all topologies of an input, or of one version of a store.
 
-    `tables` maps names (see docs/tables.md) to Arrow tables, or to Spark's DataFrames where a session was
-    given. `inputs` topologies came in, of which `planned` are in all tables but one, and `rejected` are rows
-    of `tables["rejected"]`, with the reason. `source` says who planned and why, or which version was read;
-    `options` are the options of the plan as a store records them, `planner_version` is Penstock's.
-    `ignored` is a frame of the columns that were given as `ignore`, and `name`; None if there were none. In
-    what `nodes`, `edges` and `partitions` give, they are beside the topology's name.
+    Attributes:
+        tables: Table by name (docs/tables.md): Arrow tables, or DataFrames if a session was given. A table is
+            made when it is first asked for.
+        inputs: Topologies that came in; inputs == planned + rejected.
+        planned: Topologies that are in all tables but `rejected`.
+        rejected: Rows of tables["rejected"], each with its reasons.
+        source: Who planned and why, or the version that was read.
+        options: Options of the plan as a store records them, by name.
+        planner_version: The version of Penstock that planned; None if a store does not record it.
+        ignored: A frame of the columns given as `ignore`, and `name`; None without such columns. `nodes`,
+            `edges` and `partitions` have these columns beside the topology's name.
+
+    Examples:
+        >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+        >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]})
+        >>> plan
+        <penstock.Plan: 1 planned, 0 rejected of 1 topologies; 21 tables; planner columnar: in this process>
     """
 
     def __init__(
@@ -333,26 +367,85 @@ class Plan(Generic[T]):
         self._write, self._release = write, release
 
     def nodes(self, layer: Layer | LayerName | None = None) -> T:
-        """The nodes of a layer (None: the last one that has any) of all topologies, with their names.
+        """The nodes of a layer of all topologies.
 
-        Layers are topology (transformations), stream_graph, job_graph (vertices), execution_graph
-        (subtasks).
+        Args:
+            layer: topology (transformations), stream_graph (operators), job_graph (vertices) or
+                execution_graph (subtasks); None: the last one that the plan has.
+
+        Returns:
+            An Arrow table or DataFrame: the columns of the layer's table in docs/tables.md, and the
+            topology's name in `topology`.
+
+        Raises:
+            ConfigurationError: There is no such layer, or the plan ends before it.
+
+        Examples:
+            >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+            >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]}, parallelism=2)
+            >>> plan.nodes("job_graph").select(["topology", "parallelism"]).to_pylist()
+            [{'topology': 'a', 'parallelism': 2}]
+            >>> plan.nodes("execution_graph").num_rows
+            2
         """
         with running_session(self._spark, "nodes"):
             return cast(T, planned_graphs.nodes(by_text(self.tables), layer, self.ignored))
 
     def edges(self, layer: Layer | LayerName | None = None) -> T:
-        """The edges of a layer, as `nodes`; those of the execution graph name a range of partitions."""
+        """The edges of a layer of all topologies.
+
+        Args:
+            layer: As for `nodes`.
+
+        Returns:
+            An Arrow table or DataFrame, as `nodes`. An edge of the execution graph names the range of
+            partitions that a subtask reads.
+
+        Raises:
+            ConfigurationError: There is no such layer, or the plan ends before it.
+
+        Examples:
+            >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+            >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]})
+            >>> plan.edges("stream_graph").select(["source", "target", "partitioner"]).to_pylist()
+            [{'source': 1, 'target': 2, 'partitioner': 'FORWARD'}]
+        """
         with running_session(self._spark, "edges"):
             return cast(T, planned_graphs.edges(by_text(self.tables), layer, self.ignored))
 
     def partitions(self, layer: Layer | LayerName | None = None) -> T:
-        """What vertices put out: data sets of the job_graph, partitions of the execution_graph."""
+        """The outputs of vertices: data sets of the job graph, or partitions of the execution graph.
+
+        Args:
+            layer: job_graph or execution_graph; None: the last one that the plan has.
+
+        Returns:
+            An Arrow table or DataFrame, as `nodes`.
+
+        Raises:
+            ConfigurationError: The layer has no outputs, or the plan ends before it.
+        """
         with running_session(self._spark, "partitions"):
             return cast(T, planned_graphs.partitions(by_text(self.tables), layer, self.ignored))
 
     def graph(self, layer: Layer | LayerName | None = None) -> Graph[T]:
-        """The graph of a layer: vertices with `id`, edges with `src` and `dst`."""
+        """The graph of a layer, all topologies together.
+
+        Args:
+            layer: As for `nodes`.
+
+        Returns:
+            Graph: `vertices` with a column `id`, `edges` with `src` and `dst`, as GraphFrames takes them.
+
+        Raises:
+            ConfigurationError: There is no such layer, or the plan ends before it.
+
+        Examples:
+            >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+            >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]})
+            >>> len(plan.graph("stream_graph").to_networkx().edges)
+            1
+        """
         with running_session(self._spark, "graph"):
             return planned_graphs.graph(by_text(self.tables), layer, self.ignored)
 
@@ -363,11 +456,25 @@ class Plan(Generic[T]):
         operator: str | None = None,
         topology: str | None = None,
     ) -> Explained:
-        """Why edges are chained or not, and where operator ids, slot sharing groups and slots come from.
+        """Explain why edges are chained or not, and where operator ids, groups and slots come from.
 
-        `edge`: only the edges between these two operators; `operator`: only this one with its edges. Both
-        are named by name, uid, operator id or node. `topology` may be left out if there is only one. Raises
-        ConfigurationError (no such topology, operator or edge; tables that only Spark has).
+        Args:
+            edge: Only the edges between these two operators: (source, target), each by name, uid, operator id
+                or node number.
+            operator: Only this operator and its edges, named as above.
+            topology: Name of the topology; may be omitted if there is only one.
+
+        Returns:
+            Explained: `edges`, `operators` and `slots`, each a list of records.
+
+        Raises:
+            ConfigurationError: There is no such topology, operator or edge, or only Spark has the tables.
+
+        Examples:
+            >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+            >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]})
+            >>> [edge["chained"] for edge in plan.explain().edges]
+            [True]
         """
         return explain(arrow_tables(self, "explain"), self.source, edge, operator, topology)
 
@@ -379,10 +486,26 @@ class Plan(Generic[T]):
         available: int | None = None,
         config: Config = None,
     ) -> ClusterSize:
-        """How many TaskManagers the jobs need, in one cluster for all and in one cluster per job.
+        """Compute how many TaskManagers the jobs need, in one cluster for all and in one cluster per job.
 
-        The first three arguments are the options of `penstock size`; what they leave out is as `config` says
-        (see `plan`), else as the plan was made for. Raises ConfigurationError.
+        Args:
+            slots_per_task_manager: 1 to 2**31 - 1; default: as the plan was made for.
+            task_manager_memory: Process size of a TaskManager, such as "4g"; default: as the plan was made
+                for.
+            available: TaskManagers that exist already, 0 or more; default 0.
+            config: Options by key, or a directory of YAML files; arguments win.
+
+        Returns:
+            ClusterSize: `jobs` has one row per job.
+
+        Raises:
+            ConfigurationError: An argument is invalid.
+
+        Examples:
+            >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+            >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]}, parallelism=4)
+            >>> plan.size(slots_per_task_manager=2).jobs.column("slots").to_pylist()
+            [4]
         """
         tables, spark = self._at_hand()
         with running_session(spark, "size"):
@@ -397,21 +520,45 @@ class Plan(Generic[T]):
             )
 
     def metrics(self, costs: Any = None, constants: Any = None) -> PlanMetrics:
-        """What plans need, and the rates that they sustain under a cost model.
+        """Compute the resources that plans need, and the rates that they sustain under a cost model.
 
-        `costs`: what operators cost: a frame or a file (JSON lines, .csv, .parquet) with the columns topology
-        (a name), id, selectivity, record_bytes, cpu_nanoseconds_per_record and, of sources,
-        records_per_second; a store with runs of these jobs; "drawn" by a hash; or "alike". Default: as
-        topologies say, else all alike. `constants`: of the cost model, a dict by name (docs/cost-model.md),
-        or a file that `penstock metrics --calibrate` has written. Raises ConfigurationError, InputError and
-        StoreError.
+        Args:
+            costs: Operator costs: a frame or a file (JSON lines, .csv, .parquet) with the columns topology (a
+                name), id, selectivity, record_bytes, cpu_nanoseconds_per_record and, for sources,
+                records_per_second; a store with runs of these jobs; "drawn" (by a hash) or "alike". Default:
+                as topologies state them, else all alike.
+            constants: Constants of the cost model (docs/cost-model.md): a dict by name, or a file that
+                `penstock metrics --calibrate` has written.
+
+        Returns:
+            PlanMetrics: `plans` has one row per topology, `vertices` one per job vertex, `edges` one per
+            stream edge.
+
+        Raises:
+            ConfigurationError: An argument is invalid.
+            InputError: A file of costs or constants cannot be read.
+            StoreError: The store of runs cannot be read.
+
+        Examples:
+            >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+            >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]})
+            >>> plan.metrics("alike").plans.select(["topology", "tasks", "slots"]).to_pylist()
+            [{'topology': 'a', 'tasks': 1, 'slots': 1}]
         """
         tables, _ = self._at_hand()
         with running_session(self._spark, "metrics"):
             return measured.measure(tables, self.options, costs, constants, self._spark)
 
     def show(self, rows: int = 20) -> None:
-        """Print what the plan holds, and the first rows of its rejected topologies."""
+        """Print the number of topologies and the first rejected ones.
+
+        Args:
+            rows: Rejected topologies to print, 0 or more; default 20.
+
+        Examples:
+            >>> penstock.plan({"name": "a", "transformations": [{"id": 1, "kind": "source"}]}).show()
+            1 planned, 0 rejected of 1 topologies...
+        """
         print_line(f"{self._counted()}; {limited(printable(self.source))}")
         print_line(f"tables: {', '.join(self.tables)}")
         if self.rejected:
@@ -421,11 +568,24 @@ class Plan(Generic[T]):
                 print_line("  " + ": ".join(limited(printable(str(cell))) for cell in row))
 
     def write(self, store: Any) -> VersionNumber:
-        """Write the plan as a new version of a store, a path or what open_store gave, and return its number.
+        """Write the plan as a new version of a store.
 
-        If the newest version holds the same topologies, planned in the same way, nothing is written: it is
-        that number, and its `unchanged` is true. Raises StoreError (not a place for a store) and MachineError
-        (no space, no permission).
+        Args:
+            store: A path, or a `Store` from `open_store`. A new path becomes a store.
+
+        Returns:
+            VersionNumber: The number of the version, from 1. If the newest version holds the same topologies,
+            planned in the same way, nothing is written: the number is its own, and `unchanged` is true.
+
+        Raises:
+            StoreError: The path cannot become a store.
+            MachineError: No space, or no permission.
+
+        Examples:
+            >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+            >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]})
+            >>> int(plan.write("plans")), int(plan.write("plans"))
+            (1, 1)
         """
         from penstock.engine.store.delta_rs_table import shared_tables
 
@@ -436,7 +596,10 @@ class Plan(Generic[T]):
             return self._write(place)
 
     def release(self) -> None:
-        """Give back what Spark keeps of its tables, which cannot be read any more; Arrow's stay."""
+        """Release what Spark caches for the tables.
+
+        DataFrames cannot be read afterwards; Arrow tables remain.
+        """
         self._release()
 
     def __repr__(self) -> str:
@@ -486,12 +649,27 @@ _SHOWN = 10
 
 
 def check(plan: Plan) -> Plan:
-    """Check that a plan keeps the invariants of every plan, and give it back, for a test of a planner.
+    """Check that a plan keeps the invariants of every plan, for tests of custom planners.
 
-    They are the rules of docs/custom-planners.md: every operator is in one vertex, chains are connected,
-    every task is in one slot, ids are unique, edges name what exists, and so on. Topologies that were
-    rejected for what a planner decided break one, too. Raises BrokenInvariantError, which names the first of
-    them with their topologies, and ConfigurationError for tables that only Spark has.
+    The invariants are listed in docs/custom-planners.md: each operator is in one vertex, chains are
+    connected, each task is in one slot, ids are unique, edges name existing nodes, and so on. A topology that
+    was rejected because of a planner's decision breaks one, too.
+
+    Args:
+        plan: A plan with Arrow tables.
+
+    Returns:
+        Plan: The same plan.
+
+    Raises:
+        BrokenInvariantError: Names the first broken invariant and its topologies.
+        ConfigurationError: Only Spark has the tables.
+
+    Examples:
+        >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+        >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]})
+        >>> penstock.check(plan).planned
+        1
     """
     if not isinstance(plan, Plan):
         raise ConfigurationError(

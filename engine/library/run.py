@@ -40,12 +40,33 @@ def transform(
     mode: str = "STREAMING",
     observe: Observation | None = None,
 ) -> DataFrame:
-    """The DataFrame of the stream that `build` makes of the stream of the rows of `df`; nothing runs yet.
+    """Put a stream between two DataFrames; `df.transform(penstock.transform, build)`.
 
-    `df.transform(penstock.transform, build, key="user")` is the same. `event_time`, `watermark` and `key` are
-    those of `env.from_dataframe`, `observe` is that of `stream.to_dataframe`; `parallelism` is the number of
-    subtasks (None: the environment's default), `mode` STREAMING or BATCH. Raises ConfigurationError for
-    another argument, TypeError for a column whose type no function can get, and what `build` raises.
+    Nothing runs before the result is read.
+
+    Args:
+        df: A DataFrame of a classic session or of Spark Connect.
+        build: Takes the stream of the rows of `df` and returns a stream.
+        event_time: Column with the event time (timestamp, or milliseconds since the epoch).
+        watermark: Allowed lateness: "10 seconds", a timedelta or a Duration; default 0.
+        key: Column or columns to key the stream by.
+        parallelism: Number of subtasks, 1 to 32768; default: the environment's.
+        mode: "STREAMING" (default) or "BATCH".
+        observe: A pyspark.sql.Observation that receives metrics of the run.
+
+    Returns:
+        DataFrame: The records of the stream; columns follow from its type (docs/inside-spark.md).
+
+    Raises:
+        ConfigurationError: An argument is invalid.
+        TypeError: No function can get the type of a column.
+
+    Examples:
+        >>> from penstock.common import Types
+        >>> clicks = spark.createDataFrame([("ann", 3), ("bob", 5)], "user string, amount int")
+        >>> doubled = penstock.transform(clicks, lambda s: s.map(lambda row: row.amount * 2, Types.INT()))
+        >>> sorted(row.value for row in doubled.collect())
+        [6, 10]
     """
     from penstock.engine.pyflink.common import Configuration
     from penstock.engine.pyflink.datastream import DataStream, StreamExecutionEnvironment
@@ -82,17 +103,32 @@ def run(
     to: str | os.PathLike[str] | None = None,
     real_pyflink: bool = False,
 ) -> list[JobResult]:
-    """Run a PyFlink or Penstock script on Spark as `penstock run` does, and give the result of each of its
-    jobs.
+    """Run a PyFlink or Penstock script on Spark, as `penstock run` does.
 
-    `arguments` become sys.argv; `parallelism` is the default of its jobs (None: the number of cores),
-    `master` a Spark master URL (None: local[*]), `config` options by key or a directory of YAML files (see
-    library_configuration), `conf` Spark settings, `py_files`
-    what its functions import. With `to`, each run and its plan are a version of that store. Unless
-    `real_pyflink`, the script's `import pyflink` means Penstock.
+    Args:
+        script: Path of a Python script. It runs as code, with sys.argv.
+        arguments: Arguments of the script.
+        parallelism: Default of its jobs, 1 to 32768; default: the number of cores.
+        master: Spark's master URL; default local[*].
+        config: Options by key, or a directory of YAML files.
+        conf: Spark's settings by key.
+        py_files: Modules, folders and archives that functions of the script import in workers.
+        to: A store; each run and its plan become a version of it.
+        real_pyflink: `import pyflink` in the script means the installed PyFlink instead of Penstock.
 
-    Raises InputError (no such script), ScriptError (the script raised), ConfigurationError (a wrong
-    argument).
+    Returns:
+        list[JobResult]: One result per job, in the order in which they finished.
+
+    Raises:
+        InputError: There is no such script.
+        ScriptError: The script raised.
+        ConfigurationError: Another argument is invalid.
+
+    Examples:
+        >>> from importlib.resources import files
+        >>> script = files("penstock.engine") / "examples" / "word_count.py"
+        >>> [result.state for result in penstock.run(script, parallelism=1)]  # doctest: +SKIP
+        ['FINISHED']
     """
     from penstock.engine.library.run_script import run_script
     from penstock.engine.library.what_if_of_script import with_python_files

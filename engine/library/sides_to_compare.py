@@ -215,11 +215,14 @@ def _is_in_folder(module: Path, own: Path) -> bool:
 
 
 class Diff:
-    """What is different in the plans of two sides, and what becomes of savepoints of the old one.
+    """The differences between the plans of two sides, and the verdicts on savepoints of the old one.
 
-    `old` and `new` say what was compared. `topologies` are those that differ: name, change, verdict, and
-    what has changed of operators, chains, data sets and totals; `as_json` of each is in the form of
-    docs/comparing.md. `counts` counts all of them.
+    Attributes:
+        old: The old side, as a text.
+        new: The new side, as a text.
+        topologies: Those that differ: name, change, verdict, and the changes of operators, chains, data sets
+            and totals. `as_json` of each is in the form of docs/comparing.md.
+        counts: Number of topologies by change, and by verdict.
     """
 
     def __init__(self, sides: Sequence[Side], topologies: list[TopologyDiff], counts: Counts) -> None:
@@ -234,7 +237,15 @@ class Diff:
         return pl.DataFrame(rows, schema=_SCHEMA).to_arrow(compat_level=pl.CompatLevel.oldest())
 
     def require(self, verdict: Verdict | VerdictName) -> None:
-        """Raise WorseVerdictError if a savepoint verdict is worse, as `penstock diff --require` does."""
+        """Raise WorseVerdictError if a verdict is worse than required, as `penstock diff --require` does.
+
+        Args:
+            verdict: "restores", "restores-with-warnings", "allow-non-restored" or "refused".
+
+        Raises:
+            WorseVerdictError: Names the topologies.
+            ConfigurationError: There is no such verdict.
+        """
         worse = WorseVerdict(
             RequiredVerdict(one_of("verdict", str(verdict), [str(required) for required in RequiredVerdict]))
         )
@@ -290,16 +301,36 @@ def diff(
     from_: RestoreFrom | RestoreFromName = RestoreFrom.SAVEPOINT,
     config: Config = None,
 ) -> Diff:
-    """What is different in the plans of `old` and `new`, and whether the state of `old` restores in `new`.
+    """Compare the plans of two sides, and tell whether the old state restores in the new jobs.
 
-    Both are what `plan`, `read_plan` or `open_store` gave, or topologies as `plan` takes them, or the path of
-    a store (STORE@VERSION names a version) or of a script. Without `new`, the newest version of a store is
-    compared with the one before it. Topologies are paired by name; `topology` chooses one. `stateful`:
-    patterns of names and uids of operators that have state; by default keyed operators, sources and sinks
-    have. `from_`: "savepoint", or "last-state", without a savepoint, as the Kubernetes operator and high
-    availability restore jobs. `config`: as `plan`, for what is planned on the way. Raises ConfigurationError
-    (nothing to compare with, tables of Spark, plans that end before the execution graph), InputError,
-    StoreError.
+    Topologies are paired by name.
+
+    Args:
+        old: What `plan`, `read_plan` or `open_store` returned, topologies as `plan` takes them, or the path
+            of a store (STORE@VERSION for a version) or of a script.
+        new: The same. Default: the newest version of the store `old`, compared with the version before it.
+        topology: Only the topology of this name.
+        stateful: Patterns (`*`, `?`) of names and uids of operators with state. Default: keyed operators,
+            sources and sinks.
+        from_: "savepoint" (default), or "last-state": without a savepoint, as the Kubernetes operator and
+            high availability restore jobs.
+        config: As for `plan`, for topologies that are planned here.
+
+    Returns:
+        Diff: `topologies` that differ, `counts` of all, and `table` with one row per topology that differs.
+
+    Raises:
+        ConfigurationError: Nothing to compare with, tables of Spark, or plans that end before the execution
+            graph.
+        InputError: A file or script cannot be read.
+        StoreError: A store cannot be read.
+
+    Examples:
+        >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+        >>> job = {"name": "a", "transformations": [source, sink]}
+        >>> old, new = penstock.plan(job), penstock.plan(job, parallelism=2)
+        >>> penstock.diff(old, new).table.select(["name", "change", "new_tasks"]).to_pylist()
+        [{'name': 'a', 'change': 'changed', 'new_tasks': 2}]
     """
     wanted = None if topology is None else text("topology", topology, "my job")
     patterns = [text("stateful", pattern, "Sink: *") for pattern in stateful]

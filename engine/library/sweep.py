@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
 
 class SweepResults(NamedTuple):
-    """What a sweep has measured.
+    """The measurements of a sweep.
 
-    `cells` are in the grid, of which `measured` were measured by this call and `before` earlier. `failed`
-    lists the cells whose planner failed for all topologies or some, and why. `folder` has the Delta tables
-    results and quality, of this and earlier grids.
+    Attributes:
+        cells: Cells in the grid.
+        measured: Cells that this call measured.
+        before: Cells that were measured earlier.
+        failed: Cells whose planner failed for some topologies or all, each with its reason.
+        folder: Holds the Delta tables results and quality, of this and earlier grids.
     """
 
     folder: str
@@ -106,14 +109,34 @@ def sweep(
     config: Config = None,
     spark: "SparkSession | None" = None,
 ) -> SweepResults:
-    """Measure every combination of topologies, options, costs and planners that a spec lists.
+    """Measure each combination of topologies, options, costs and planners that a spec lists.
 
-    `spec`: the path of a spec file, or what it would hold (docs/sweeps.md); `planners` of it may be functions
-    of modules, since a sweep measures in processes of its own. What the folder `out` has is not
-    measured again, unless it failed (`retry_failed`) or all is to be measured again (`force`). `depends`:
-    files that planners read or run beside what they import. `timeout_seconds` for a cell, `time_limit` for a
-    batch of a planner of your own. With `spark`, its workers measure. Raises InputError with all that is
-    wrong in a spec, ConfigurationError and StoreError.
+    Results accumulate in a folder: cells that it holds are not measured again.
+
+    Args:
+        spec: Path of a spec file, or its content as a mapping (docs/sweeps.md). Its `planners` may be
+            functions of modules.
+        out: Folder of the results; default "penstock-sweep".
+        retry_failed: Measure cells again that failed.
+        force: Measure all cells again.
+        depends: Files that planners read or run beside their imports; a change of one means new cells.
+        timeout_seconds: Seconds for one cell.
+        time_limit: Seconds, above 0, for each batch of a custom planner.
+        config: Options by key, or a directory of YAML files.
+        spark: A SparkSession, whose workers measure.
+
+    Returns:
+        SweepResults: `results` has one row per cell.
+
+    Raises:
+        InputError: Lists all faults of the spec.
+        ConfigurationError: Another argument is invalid.
+        StoreError: The folder is not one of sweeps.
+
+    Examples:
+        >>> results = penstock.sweep({"topologies": {"shape": "chain", "operators": 3}})
+        >>> results.results.num_rows
+        1
     """
     from penstock.engine.measure.sweep.run_sweep import prepare_sweep, sweep_grid
     from penstock.engine.output.progress import Report

@@ -49,9 +49,13 @@ class JobMetrics:
 
 
 class Change(TypedDict, total=False):
-    """Decisions about one job, by what is decided; keys and values are those of planners' answers.
+    """Decisions about one job, for `PlanMetrics.after` and `ChangedMetrics.after`.
 
-    Edges are (target, in_index), tasks (vertex, subtask); the others are an operator or a vertex.
+    A dict by decision; keys and values are those of planners' answers. Edges are (target, in_index), tasks
+    (vertex, subtask), operators and vertices their numbers.
+
+    Examples:
+        >>> change: penstock.Change = {"chaining": {(2, 0): False}}
     """
 
     chaining: Mapping[tuple[int, int], bool]
@@ -67,7 +71,13 @@ Decided = Mapping[str, Mapping[Any, Any]]
 
 @dataclass(slots=True)
 class ChangedMetrics(JobMetrics):
-    """The metrics of one job with the decisions of `change`, all those since the plan that was measured."""
+    """The metrics of one job after `change`, which holds all decisions since the plan that was measured.
+
+    Its other attributes are the metrics of docs/costs-and-metrics.md.
+
+    Attributes:
+        change: The decisions since the measured plan.
+    """
 
     change: Change = field(default_factory=Change)
     evaluate: "Callable[[Change, Change], ChangedMetrics] | None" = field(
@@ -75,9 +85,17 @@ class ChangedMetrics(JobMetrics):
     )
 
     def after(self, change: Change) -> "ChangedMetrics":
-        """The metrics after a further change, as Measured.after.
+        """Compute the metrics after a further change.
 
-        Raises ConfigurationError also if these metrics come from another process.
+        Args:
+            change: As for `PlanMetrics.after`.
+
+        Returns:
+            ChangedMetrics: With both changes.
+
+        Raises:
+            ConfigurationError: The change is invalid, or these metrics come from another process.
+            BrokenInvariantError: The change breaks a rule of Flink's.
         """
         if self.evaluate is None:
             raise ConfigurationError(

@@ -37,7 +37,10 @@ SMALL_ENOUGH_BYTES = 2**29
 
 
 class Planner(StrEnum):
-    """The planners, whose plans are equal."""
+    """The planners of Penstock: `planner` of `plan`. All give the same rows.
+
+    Members: auto, columnar, joins, flink.
+    """
 
     AUTO = "auto"  #: columnar where each topology fits in memory, else joins
     JOINS = "joins"  #: joins and windows on Spark, any size, any file system

@@ -222,12 +222,25 @@ def _discard_extra_output(process: subprocess.Popen[bytes]) -> None:
 
 
 def planner_program(*command: str) -> PlannerProgram:
-    """Start a program that decides in place of one of Flink's rules, as `penstock.plan(planner=…)` takes it.
+    """Start a program as a custom planner, for `penstock.plan(planner=…)`.
 
-    `command`: the program and its arguments. It is started once, says what it decides and which tables it
-    reads, and answers batch after batch: tables come as Arrow IPC streams on its standard input, decisions go
-    out as one on its standard output (docs/custom-planners.md has the protocol). It ends with this
-    process, or by its `stop()`. Raises ConfigurationError if it cannot be started or greets otherwise.
+    The program is started once and answers batch after batch: tables come as Arrow IPC streams on its
+    standard input, decisions go out on its standard output (protocol: docs/custom-planners.md). It ends with
+    this process, or by `stop()`.
+
+    Args:
+        *command: The program and its arguments.
+
+    Returns:
+        PlannerProgram: A custom planner.
+
+    Raises:
+        ConfigurationError: The program cannot be started, or its greeting is not of the protocol.
+
+    Examples:
+        >>> penstock.planner_program("no-such-program")
+        Traceback (most recent call last):
+        penstock.plans.errors.ConfigurationError: ...
     """
     if not command or not all(isinstance(part, str) for part in command):
         types = ", ".join(type(part).__name__ for part in command) or "nothing"

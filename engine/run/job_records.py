@@ -38,6 +38,7 @@ from penstock.engine.machine.stop_on_signals import end_processes
 from penstock.operators.files.durable_files import NotOwnError, create_private_file
 from penstock.operators.functions.add_up_metrics import Metrics, add_up_metrics
 from penstock.plans.errors import InputError, MachineError
+from penstock.plans.installation import own_version
 
 # The files of a job's folder.
 
@@ -50,6 +51,9 @@ JOB, PLAN, RUNS, EXECUTIONS, CANCEL, LOG = (
     "cancel",
     "log",
 )
+
+JOB_FORMAT = 1
+"""Raised whenever an older Penstock would misread a job's folder."""
 
 _JOB_ID = re.compile("[0-9a-f]{32}")
 
@@ -97,7 +101,7 @@ def make_job_folder(
     (unfinished / PLAN).mkdir(parents=True, mode=0o700)
     unfinished.chmod(0o700)
     try:
-        (unfinished / JOB).write_text(json.dumps(asdict(job)), encoding="utf-8")
+        (unfinished / JOB).write_text(json.dumps({"format": JOB_FORMAT, **asdict(job)}), encoding="utf-8")
         for name, table in plan.items():
             _write_table(unfinished / PLAN / f"{name}.arrow", table)
         for name, table in state.items():
@@ -121,11 +125,21 @@ def write_state(folder: Path, state: Mapping[str, pa.Table]) -> None:
             writer.write_table(table)
 
 
+class JobFormatError(InputError):
+    """A job was recorded in another format than this Penstock's."""
+
+
 def _read_job(folder: Path) -> SubmittedJob:
     """Read job.json. Raises OSError, ValueError or TypeError unless Penstock wrote it."""
     record: Any = json.loads((folder / JOB).read_text(encoding="utf-8"))
     if not isinstance(record, dict):
         raise ValueError(f"{folder / JOB} is not a JSON object")
+    if (written := record.get("format")) != JOB_FORMAT:
+        raise JobFormatError(
+            f"job {folder.name} is recorded in format {written or 'unknown'}; "
+            f"Penstock {own_version()} reads format {JOB_FORMAT}",
+            "use the Penstock that ran it",
+        )
     known = {field.name for field in fields(SubmittedJob)}
     values = {name: value for name, value in record.items() if name in known}
     for name in ("arguments", "options", "kept_vertices"):
@@ -239,7 +253,30 @@ class JobRecord:
 
 
 def list_jobs() -> list[JobRecord]:
-    """Return all listed jobs of this user, the latest first. Raises MachineError if they cannot be read."""
+    """Return all listed jobs of this user, the latest first, without jobs of another format.
+
+    Raises MachineError if they cannot be read.
+    """
+    records: list[JobRecord] = []
+    for folder in _job_folders():
+        with suppress(JobFormatError):
+            if (record := _record(folder)) is not None:
+                records.append(record)
+    return sorted(records, key=lambda job: (job.submitted.started_at, job.job_id), reverse=True)
+
+
+def jobs_of_other_formats() -> list[JobFormatError]:
+    """Return an error for each job of this user that was recorded in another format."""
+    errors = []
+    for folder in _job_folders():
+        try:
+            _record(folder)
+        except JobFormatError as error:
+            errors.append(error)
+    return errors
+
+
+def _job_folders() -> list[Path]:
     try:
         above = jobs_folder()
     except NotOwnError as error:
@@ -247,11 +284,9 @@ def list_jobs() -> list[JobRecord]:
     except OSError:  # a folder that cannot be made has no jobs
         return []
     try:
-        folders = [path for path in above.iterdir() if _JOB_ID.fullmatch(path.name)]
+        return [path for path in above.iterdir() if _JOB_ID.fullmatch(path.name)]
     except OSError as error:
         raise machine_error(error, "the list of jobs cannot be read") or error from error
-    records = [record for folder in folders if (record := _record(folder)) is not None]
-    return sorted(records, key=lambda job: (job.submitted.started_at, job.job_id), reverse=True)
 
 
 def look_up_job(job_id: str) -> JobRecord | None:

@@ -48,6 +48,9 @@ _OPTIONS = "spark.driver.extraJavaOptions"
 _QUIETLY = ("-Xlog:cds*=off", "-XX:+VerifySharedSpaces")
 """Log nothing about archives, and ignore a damaged one."""
 
+_FORMAT = 1
+"""In the names of archives and notes; raised whenever an older Penstock would misread them."""
+
 _MOST_ARCHIVES = 3
 """Archives, of 150 MB each: for other Javas and installations."""
 
@@ -98,7 +101,7 @@ def archived_start(
     ):
         return None
     try:
-        archive = cache_folder() / f"classes-{_key(java, jars)}.jsa"
+        archive = cache_folder() / f"classes-{_FORMAT}-{_key(java, jars)}.jsa"
         written = None if archive.is_file() else archive.with_suffix(f".{uuid4().hex}.new")
     except NotOwnError as error:
         _refuse_cache(str(error))
@@ -245,7 +248,7 @@ def remember_jars(settings: Mapping[str, str], resolved: str) -> None:
 
 def _note(settings: Mapping[str, str]) -> Path:
     values = json.dumps([settings.get(key, "") for key in _KEYS])
-    return cache_folder() / f"jars-{hashlib.sha256(values.encode()).hexdigest()[:16]}.json"
+    return cache_folder() / f"jars-{_FORMAT}-{hashlib.sha256(values.encode()).hexdigest()[:16]}.json"
 
 
 # Penstock itself for machines of a cluster: the files of its wheel, in a zip that Spark unpacks.

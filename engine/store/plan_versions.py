@@ -21,6 +21,7 @@ from penstock.engine.store.version_notes import (
     MANIFEST,
     ManifestRow,
     PlanVersion,
+    StoreFormatError,
     VersionState,
     given_up,
     lost,
@@ -335,6 +336,8 @@ def _versions(
         rows = seen.rows(write_ids)
     try:
         return versions_of(delta.store, rows)
+    except StoreFormatError:
+        raise
     except StoreError as error:
         raise StoreError(error.message, repair_hint(delta.store)) from error
 

@@ -26,6 +26,7 @@ from penstock.engine.store.vacuum_store import alone
 from penstock.engine.store.version_notes import (
     MANIFEST,
     PlanVersion,
+    StoreFormatError,
     drop_staged,
     lost_versions,
     manifest_row,
@@ -153,6 +154,8 @@ def repair_if_damaged(store: str) -> list[str]:
             or newest.version not in noted
             or noted_version(store, version_of(delta, seen, newest).version) is not None
         )
+    except StoreFormatError:
+        raise
     except StoreError:
         is_whole = False
     if not is_whole:
@@ -169,6 +172,8 @@ def make_again_if_unreadable(store: str) -> list[str]:
         delta = DeltaRsTables(store)
         try:
             all_writes(delta)
+        except StoreFormatError:
+            raise
         except StoreError:
             _set_aside(local_folder(store, MANIFEST))
         else:

@@ -24,15 +24,17 @@ from penstock.engine.machine.replace_file import sync_descriptor, sync_folder
 from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.is_local import is_local, local_folder
 from penstock.plans.errors import StoreError
+from penstock.plans.installation import own_version
 from penstock.plans.tables.column_types import INT, LONG, STR, STRINGS, TIMESTAMP, list_of, map_of, table
 
 # The number of a version, as a write returns it.
 
 
 class VersionNumber(int):
-    """The number of a version that was written or found unchanged.
+    """The number of a version of a store; an int.
 
-    `unchanged`: the store already had this version, and nothing was written.
+    Attributes:
+        unchanged: The store held the plan already; nothing was written.
     """
 
     unchanged: bool
@@ -82,6 +84,7 @@ PLAN_VERSIONS = table(
     ("version", INT, "1, 2, …; null if never published", True),
     ("write_id", STR, "the rows of this version carry it"),
     ("state", STR, "complete, dropped or abandoned"),
+    ("format", INT, "format of the store when it was written, 1", True),
     ("published_at", TIMESTAMP, "when the row was written"),
     ("planner_version", STR, "version of Penstock", True),
     ("options", map_of(STR, STR), "plan options", True),
@@ -97,6 +100,13 @@ PLAN_VERSIONS = table(
     ("checksum", STR, "of this row, see row_checksum", True),
 )
 """The columns of the manifest. A manifest written by an older Penstock may lack the last ones."""
+
+STORE_FORMAT = 1
+"""Raised whenever an older Penstock would misread tables, manifest or notes."""
+
+
+class StoreFormatError(StoreError):
+    """A store has versions of another format than this Penstock's; nothing of it is damaged."""
 
 
 class VersionState(StrEnum):
@@ -165,6 +175,7 @@ def manifest_row(version: PlanVersion) -> dict[str, Any]:
         "version": version.version,
         "write_id": version.write_id,
         "state": str(version.state),
+        "format": STORE_FORMAT,
         "published_at": version.published_at,
         "planner_version": version.planner_version,
         "options": dict(version.options),
@@ -177,7 +188,17 @@ def manifest_row(version: PlanVersion) -> dict[str, Any]:
 
 
 def versions_of(store: str, rows: Sequence[Mapping[str, Any]]) -> list[PlanVersion]:
-    """Convert rows of the manifest, oldest version first. Raises StoreError if a row was altered."""
+    """Convert rows of the manifest, oldest version first.
+
+    Raises StoreError if a row was altered, and StoreFormatError if one has another format.
+    """
+    for row in rows:
+        if row.get("format") != STORE_FORMAT:
+            raise StoreFormatError(
+                f"{store}: version {row['version']} has format {row.get('format') or 'unknown'}; "
+                f"Penstock {own_version()} reads format {STORE_FORMAT}",
+                "use the Penstock that wrote it, or plan again into another store",
+            )
     versions = [
         PlanVersion(
             version=r["version"],

@@ -60,7 +60,7 @@ def as_arrow_type(column: pa.Array | pa.ChunkedArray, expected: pa.DataType) -> 
     if column.type == expected:
         return column
     if kinds.is_dictionary(column.type):
-        return as_arrow_type(column.dictionary_decode(), expected)
+        return as_arrow_type(_decoded(column), expected)
     if kinds.is_dictionary(expected):
         return as_arrow_type(column, expected.value_type).dictionary_encode().cast(expected)
     if kinds.is_nested(expected):
@@ -70,6 +70,13 @@ def as_arrow_type(column: pa.Array | pa.ChunkedArray, expected: pa.DataType) -> 
     if kinds.is_decimal(expected) and kinds.is_decimal(column.type):
         return _rounded(column, expected)
     return pc.cast(column, expected)
+
+
+def _decoded(column: pa.DictionaryArray) -> pa.Array:
+    """Return the values of `column`; an index without a value, as may be below a null struct, is null."""
+    indices = column.indices
+    known = pc.and_(pc.greater_equal(indices, 0), pc.less(indices, len(column.dictionary)))
+    return column.dictionary.take(pc.if_else(known, indices, pa.scalar(None, indices.type)))
 
 
 def _nested(column: pa.Array, expected: Any) -> pa.Array:

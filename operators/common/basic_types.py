@@ -54,7 +54,7 @@ class VoidNamespaceSerializer(TypeSerializer[bytes]):
 
 
 class TypeInformation:
-    """Type of the values of a stream, a key or a state. Equal if they describe the same type."""
+    """Type of the values of a stream, a key or a state; equal if it describes the same type."""
 
     def need_conversion(self) -> bool:
         """Whether `to_internal_type` changes values."""
@@ -69,6 +69,7 @@ class TypeInformation:
         return obj
 
     def get_java_type_info(self) -> NoReturn:
+        """Raise NoJavaError: jobs of Penstock run no Java."""
         no_java(f"{type(self).__name__}.get_java_type_info")
 
     def _identity(self) -> tuple[Any, ...]:

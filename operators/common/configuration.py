@@ -140,10 +140,16 @@ _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[fF
 
 
 class Configuration:
-    """Options by key. What was set as text is read as a number if it is one; ValueError for other text.
+    """Options by key.
 
-    Two configurations are equal if they hold the same values under the same keys, a number not being the same
-    as its text.
+    Values that were set as text are read as numbers if they are numbers. Configurations are equal if keys and
+    values are; a number differs from its text.
+
+    Examples:
+        >>> from penstock.common import Configuration
+        >>> configuration = Configuration().set_integer("parallelism.default", 4)
+        >>> configuration.get_string("parallelism.default", "")
+        '4'
     """
 
     def __init__(self, other: Configuration | None = None) -> None:
@@ -151,19 +157,48 @@ class Configuration:
 
     @classmethod
     def from_dict(cls, map: Mapping[str, str]) -> Configuration:
-        """A configuration of these strings. TypeError for anything else."""
+        """Make a configuration.
+
+        Args:
+            map: Strings by key.
+
+        Returns:
+            Configuration: With these options.
+
+        Raises:
+            TypeError: A key or value is not a string.
+        """
         configuration = Configuration()
         for key, value in map.items():
             configuration.set_string(key, value)
         return configuration
 
     def get_string(self, key: str, default_value: str | None) -> str | None:
-        """The value as text. TypeError for a key that is no text."""
+        """Return an option as text.
+
+        Args:
+            key: Its key.
+            default_value: Returned if it is not set.
+
+        Returns:
+            str: Its value.
+        """
         require_text(key, "key")
         return self._text(key) if key in self._entries else default_value
 
     def set_string(self, key: str, value: str) -> Configuration:
-        """Set text. TypeError for anything else."""
+        """Set text.
+
+        Args:
+            key: Its key.
+            value: A string.
+
+        Returns:
+            Configuration: This configuration.
+
+        Raises:
+            TypeError: Not strings.
+        """
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"key and value must be str, got {key!r}: {value!r}")
         self._entries[key] = value
@@ -171,11 +206,29 @@ class Configuration:
 
     @staticmethod
     def parse_list_value(value: str | None) -> list[Any]:
-        """The parts of a YAML list, or of text between semicolons."""
+        """Split text into a list.
+
+        Args:
+            value: A YAML list, or text between semicolons.
+
+        Returns:
+            list[str]: The parts.
+        """
         return parse_list(value)
 
     def get_integer(self, key: str, default_value: int) -> int:
-        """The value as an int of 64 bits."""
+        """Return an option as an integer of 64 bits.
+
+        Args:
+            key: Its key.
+            default_value: Returned if it is not set.
+
+        Returns:
+            int: Its value.
+
+        Raises:
+            ValueError: It is other text.
+        """
         if key not in self._entries:
             return default_value
         value = self._entries[key]
@@ -188,12 +241,31 @@ class Configuration:
         return number
 
     def set_integer(self, key: str, value: int) -> Configuration:
-        """Set an int."""
+        """Set an integer.
+
+        Args:
+            key: Its key.
+            value: An int of 64 bits.
+
+        Returns:
+            Configuration: This configuration.
+        """
         self._entries[key] = value
         return self
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
-        """The value as a bool."""
+        """Return an option as a bool.
+
+        Args:
+            key: Its key.
+            default_value: Returned if it is not set.
+
+        Returns:
+            bool: Its value.
+
+        Raises:
+            ValueError: It is other text.
+        """
         if key not in self._entries:
             return default_value
         value = self._entries[key]
@@ -205,12 +277,31 @@ class Configuration:
         return text.upper() == "TRUE"
 
     def set_boolean(self, key: str, value: bool) -> Configuration:
-        """Set a bool."""
+        """Set a bool.
+
+        Args:
+            key: Its key.
+            value: A bool.
+
+        Returns:
+            Configuration: This configuration.
+        """
         self._entries[key] = value
         return self
 
     def get_float(self, key: str, default_value: float) -> float:
-        """The value as a float."""
+        """Return an option as a float.
+
+        Args:
+            key: Its key.
+            default_value: Returned if it is not set.
+
+        Returns:
+            float: Its value.
+
+        Raises:
+            ValueError: It is other text.
+        """
         if key not in self._entries:
             return float(default_value)
         value = self._entries[key]
@@ -222,12 +313,28 @@ class Configuration:
             raise ValueError(f"option {key!r}: {self._text(key).strip()!r} {error}") from None
 
     def set_float(self, key: str, value: float) -> Configuration:
-        """Set a float."""
+        """Set a float.
+
+        Args:
+            key: Its key.
+            value: A float.
+
+        Returns:
+            Configuration: This configuration.
+        """
         self._entries[key] = float(value)
         return self
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
-        """The value as bytes; only what was set as bytes."""
+        """Return an option that was set as bytes.
+
+        Args:
+            key: Its key.
+            default_value: Returned if it is not set.
+
+        Returns:
+            bytearray: Its value.
+        """
         if key not in self._entries:
             return default_value
         value = self._entries[key]
@@ -236,34 +343,68 @@ class Configuration:
         return bytearray(value)
 
     def set_bytearray(self, key: str, value: bytearray) -> Configuration:
-        """Set bytes."""
+        """Set bytes.
+
+        Args:
+            key: Its key.
+            value: A bytearray.
+
+        Returns:
+            Configuration: This configuration.
+        """
         self._entries[key] = bytes(value)
         return self
 
     def key_set(self) -> set[str]:
-        """All keys."""
+        """Return all keys."""
         return set(self._entries)
 
     def add_all_to_dict(self, target_dict: dict[str, Any]) -> None:
-        """Put all values, as they were set, into `target_dict`."""
+        """Put all values into a dict.
+
+        Args:
+            target_dict: The dict.
+        """
         target_dict.update(self._entries)
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Set all options of `other`, with `prefix` before their keys."""
+        """Set all options of another configuration.
+
+        Args:
+            other: A Configuration.
+            prefix: Added before its keys.
+
+        Returns:
+            Configuration: This configuration.
+        """
         for key, value in other._entries.items():
             self._entries[(prefix or "") + key] = value
         return self
 
     def contains_key(self, key: str) -> bool:
-        """Whether there is a value under `key`."""
+        """Tell whether an option is set.
+
+        Args:
+            key: Its key.
+
+        Returns:
+            bool: Whether it is.
+        """
         return key in self._entries
 
     def to_dict(self) -> dict[str, str]:
-        """All values as text."""
+        """Return all values as text, by key."""
         return {key: self._text(key) for key in self._in_java_order()}
 
     def remove_config(self, key: str) -> bool:
-        """Remove a value; whether there was one."""
+        """Remove an option.
+
+        Args:
+            key: Its key.
+
+        Returns:
+            bool: Whether it was set.
+        """
         return self._entries.pop(key, None) is not None
 
     def __deepcopy__(self, memodict: dict[int, Any] | None = None) -> Configuration:

@@ -9,10 +9,23 @@ from penstock.operators.common.typeinfo import Types
 
 
 class OutputTag:
-    """Id and type of a side output. A list of types stands for a row of them, None for any Python object.
+    """Id and type of a side output.
 
-    Spark's types and Arrow's schemas as `declared_type` takes them. ValueError for an empty id, TypeError for
-    another type_info.
+    Types may be Spark's or Arrow's, too.
+
+    Args:
+        tag_id: A name that is not empty.
+        type_info: Type of the records; a list of types stands for a row of them; default: pickled Python
+            objects.
+
+    Raises:
+        ValueError: The id is empty.
+        TypeError: Another type_info.
+
+    Examples:
+        >>> from penstock.common import Types
+        >>> from penstock.datastream import OutputTag
+        >>> late = OutputTag("late", Types.STRING())
     """
 
     def __init__(self, tag_id: str, type_info: Any = None) -> None:
@@ -28,4 +41,5 @@ class OutputTag:
             self.type_info = declared_type(type_info, "type_info of an OutputTag")
 
     def get_java_output_tag(self) -> NoReturn:
+        """Raise NoJavaError: jobs of Penstock run no Java."""
         no_java("OutputTag.get_java_output_tag")

@@ -24,17 +24,27 @@ class RowKind(Enum):
         return ("+I", "-U", "+U", "-D")[self.value]
 
     def to_j_row_kind(self) -> NoReturn:
+        """Raise NoJavaError: jobs of Penstock run no Java."""
         no_java("RowKind.to_j_row_kind")
 
 
 class Row:
-    """A row of values: `Row(1, "a")` by position, `Row(n=1, s="a")` by name, in the order given.
+    """A row of values, by position or by name.
 
-    `row[0]`, `row["n"]` and `row.n` read a value; `row[0] = …` and `row["n"] = …` set one. A row of names is
-    a factory of rows: `Row("n", "s")(1, "a")`. Two rows are equal if their kinds are and either both have no
-    names and the same values, or both have the same names and under each name the same value.
+    `row[0]`, `row["name"]` and `row.name` read a value; the first two also set it. A row of names makes rows:
+    `Row("n", "s")(1, "a")`. Rows are equal if their kinds, names and values are.
 
-    ValueError for arguments of both sorts.
+    Args:
+        *args: Values by position.
+        **kwargs: Values by name, instead.
+
+    Raises:
+        ValueError: Values of both sorts.
+
+    Examples:
+        >>> from penstock.common import Row
+        >>> Row(name="a", amount=1).as_dict()
+        {'name': 'a', 'amount': 1}
     """
 
     __slots__ = ("_names", "_row_kind", "_values")
@@ -70,9 +80,16 @@ class Row:
         set_names(self, names)
 
     def as_dict(self, recursive: bool = False) -> dict[str, Any]:
-        """Values by name; `recursive`: those of rows in them, and in their lists and dicts, too.
+        """Return the values by name.
 
-        TypeError without names.
+        Args:
+            recursive: Convert rows in values, lists and dicts, too.
+
+        Returns:
+            dict: Value by name.
+
+        Raises:
+            TypeError: The row has no names.
         """
         if self._names is None:
             raise TypeError("a Row without field names has no dict")
@@ -82,21 +99,36 @@ class Row:
     asDict = as_dict  # Spark's name, for rows of DataFrames
 
     def get_row_kind(self) -> RowKind:
-        """The kind of change."""
+        """Return the kind of change."""
         return self._row_kind
 
     def set_row_kind(self, row_kind: RowKind) -> None:
-        """Set the kind of change."""
+        """Set the kind of change.
+
+        Args:
+            row_kind: A RowKind.
+        """
         set_kind(self, row_kind)
 
     def set_field_names(self, field_names: list[str]) -> None:
-        """Name the values, in their order."""
+        """Name the values.
+
+        Args:
+            field_names: One name per value, in order.
+        """
         self._fields = field_names
 
     def get_fields_by_names(self, names: list[str]) -> list[Any]:
-        """The values under `names`, in that order; all values if the row has no names.
+        """Return values by their names.
 
-        ValueError if the row has names, but not all of these.
+        Args:
+            names: Names, in the order of the result.
+
+        Returns:
+            list: All values if the row has no names.
+
+        Raises:
+            ValueError: The row has names, but not all of these.
         """
         own_names = self._names
         if own_names is None or names == own_names:
@@ -108,7 +140,16 @@ class Row:
 
     @staticmethod
     def of_kind(row_kind: RowKind, *args: Any, **kwargs: Any) -> Row:
-        """A row of that kind."""
+        """Make a row of a kind of change.
+
+        Args:
+            row_kind: A RowKind.
+            *args: Values by position.
+            **kwargs: Values by name, instead.
+
+        Returns:
+            Row: The row.
+        """
         row = Row(*args, **kwargs)
         set_kind(row, row_kind)
         return row

@@ -15,9 +15,10 @@ _MAX_SECONDS = 2**63 - 1
 
 
 class Duration:
-    """A length of time, to the nanosecond. Made by the `of_…` functions.
+    """A length of time, to the nanosecond.
 
-    TypeError for amounts that are no int, OverflowError for more than 2^63 seconds.
+    The `of_…` functions make it; they raise TypeError for what is not an int and OverflowError above 2**63
+    seconds.
     """
 
     def __init__(self, nanoseconds: int) -> None:
@@ -28,32 +29,74 @@ class Duration:
 
     @staticmethod
     def of_days(days: int) -> Duration:
-        """Days of 24 hours."""
+        """Make a length.
+
+        Args:
+            days: Days of 24 hours.
+
+        Returns:
+            Duration: The length.
+        """
         return Duration(_whole(days) * 86_400 * 10**9)
 
     @staticmethod
     def of_hours(hours: int) -> Duration:
-        """Hours."""
+        """Make a length.
+
+        Args:
+            hours: Hours.
+
+        Returns:
+            Duration: The length.
+        """
         return Duration(_whole(hours) * 3_600 * 10**9)
 
     @staticmethod
     def of_millis(millis: int) -> Duration:
-        """Milliseconds."""
+        """Make a length.
+
+        Args:
+            millis: Milliseconds.
+
+        Returns:
+            Duration: The length.
+        """
         return Duration(_whole(millis) * 10**6)
 
     @staticmethod
     def of_minutes(minutes: int) -> Duration:
-        """Minutes."""
+        """Make a length.
+
+        Args:
+            minutes: Minutes.
+
+        Returns:
+            Duration: The length.
+        """
         return Duration(_whole(minutes) * 60 * 10**9)
 
     @staticmethod
     def of_nanos(nanos: int) -> Duration:
-        """Nanoseconds."""
+        """Make a length.
+
+        Args:
+            nanos: Nanoseconds.
+
+        Returns:
+            Duration: The length.
+        """
         return Duration(_whole(nanos))
 
     @staticmethod
     def of_seconds(seconds: int) -> Duration:
-        """Seconds."""
+        """Make a length.
+
+        Args:
+            seconds: Seconds.
+
+        Returns:
+            Duration: The length.
+        """
         return Duration(_whole(seconds) * 10**9)
 
     @property
@@ -69,19 +112,26 @@ class Duration:
 
 
 class Instant:
-    """A point in time: `seconds` since the epoch and `nanos` (0 to 999,999,999) of that second."""
+    """A point in time: seconds since the epoch, and nanoseconds (0 to 999,999,999) of that second."""
 
     def __init__(self, seconds: int, nanos: int) -> None:
         self.seconds = seconds
         self.nanos = nanos
 
     def to_epoch_milli(self) -> int:
-        """Milliseconds since the epoch, rounded down."""
+        """Return milliseconds since the epoch, rounded down."""
         return self.seconds * 1000 + self.nanos // 10**6
 
     @staticmethod
     def of_epoch_milli(epoch_milli: int) -> Instant:
-        """The instant that many milliseconds after the epoch."""
+        """Make an instant.
+
+        Args:
+            epoch_milli: Milliseconds since the epoch.
+
+        Returns:
+            Instant: The instant.
+        """
         return Instant(epoch_milli // 1000, epoch_milli % 1000 * 10**6)
 
     def __eq__(self, other: object) -> bool:
@@ -116,9 +166,10 @@ def microseconds_since_epoch(moment: datetime.datetime) -> int:
 
 
 class Time:
-    """A length of time in milliseconds, as windows take it.
+    """A length of time in whole milliseconds, for windows.
 
-    TypeError for amounts that are not numbers, ValueError for parts of a millisecond.
+    The functions that make it raise TypeError for what is not a number, and ValueError for parts of a
+    millisecond.
     """
 
     def __init__(self, milliseconds: float) -> None:
@@ -127,32 +178,67 @@ class Time:
         self._milliseconds = int(milliseconds)
 
     def to_milliseconds(self) -> int:
-        """The length in milliseconds."""
+        """Return the length in milliseconds."""
         return self._milliseconds
 
     @staticmethod
     def milliseconds(milliseconds: float) -> Time:
-        """Milliseconds."""
+        """Make a length.
+
+        Args:
+            milliseconds: Milliseconds.
+
+        Returns:
+            Time: The length.
+        """
         return Time(_number(milliseconds))
 
     @staticmethod
     def seconds(seconds: float) -> Time:
-        """Seconds."""
+        """Make a length.
+
+        Args:
+            seconds: Seconds.
+
+        Returns:
+            Time: The length.
+        """
         return Time(_number(seconds) * 1000)
 
     @staticmethod
     def minutes(minutes: float) -> Time:
-        """Minutes."""
+        """Make a length.
+
+        Args:
+            minutes: Minutes.
+
+        Returns:
+            Time: The length.
+        """
         return Time(_number(minutes) * 60_000)
 
     @staticmethod
     def hours(hours: float) -> Time:
-        """Hours."""
+        """Make a length.
+
+        Args:
+            hours: Hours.
+
+        Returns:
+            Time: The length.
+        """
         return Time(_number(hours) * 3_600_000)
 
     @staticmethod
     def days(days: float) -> Time:
-        """Days of 24 hours."""
+        """Make a length.
+
+        Args:
+            days: Days of 24 hours.
+
+        Returns:
+            Time: The length.
+        """
         return Time(_number(days) * 86_400_000)
 
     def __eq__(self, other: object) -> bool:
@@ -195,7 +281,12 @@ class WatermarkAlignment:
 
 @dataclass(eq=False)
 class WatermarkStrategy:
-    """Which timestamps records get and how far watermarks lag them. Made by its static methods."""
+    """The timestamps of records, and the lag of watermarks.
+
+    Examples:
+        >>> from penstock.common import Duration, WatermarkStrategy
+        >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
+    """
 
     #: Watermarks are the largest timestamp minus this minus 1; None: no watermarks.
     out_of_orderness_milliseconds: int | None = None
@@ -204,14 +295,30 @@ class WatermarkStrategy:
     alignment: WatermarkAlignment | None = None
 
     def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
-        """Let this strategy give records the timestamps that `timestamp_assigner` extracts."""
+        """Return this strategy with timestamps taken from records.
+
+        Args:
+            timestamp_assigner: Its `extract_timestamp(value, record_timestamp)` returns milliseconds.
+
+        Returns:
+            WatermarkStrategy: With the assigner.
+        """
         self.timestamp_assigner = timestamp_assigner
         return self
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
-        """This strategy; a subtask without records for `idle_timeout` does not hold back the watermark.
+        """Return this strategy with a timeout for idle subtasks.
 
-        ValueError unless it is positive.
+        After it, a subtask without records does not hold back the watermark.
+
+        Args:
+            idle_timeout: A Duration, above 0.
+
+        Returns:
+            WatermarkStrategy: With the timeout.
+
+        Raises:
+            ValueError: Not above 0.
         """
         milliseconds = _milliseconds(idle_timeout, "idle_timeout")
         if idle_timeout.nanoseconds <= 0:
@@ -224,9 +331,18 @@ class WatermarkStrategy:
         max_allowed_watermark_drift: Duration,
         update_interval: Duration | None = None,
     ) -> WatermarkStrategy:
-        """This strategy, and sources of the group do not run ahead of each other by more than the drift.
+        """Return this strategy with a limit for sources that run ahead of others.
 
-        ValueError for a negative drift or an interval (default: a second) that is not positive.
+        Args:
+            watermark_group: Name of the group of sources.
+            max_allowed_watermark_drift: A Duration, 0 or more.
+            update_interval: A Duration, above 0; default a second.
+
+        Returns:
+            WatermarkStrategy: With the limit.
+
+        Raises:
+            ValueError: Out of range.
         """
         require_text(watermark_group, "watermark_group")
         drift = _milliseconds(max_allowed_watermark_drift, "max_allowed_watermark_drift")
@@ -237,14 +353,25 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """Timestamps never fall: watermarks follow the largest one."""
+        """Make a strategy for timestamps that never fall.
+
+        Returns:
+            WatermarkStrategy: Watermarks follow the largest timestamp.
+        """
         return WatermarkStrategy(0)
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
-        """Records are at most that late: watermarks stay that far below the largest timestamp.
+        """Make a strategy for records that are late by a limited time.
 
-        ValueError if it is negative.
+        Args:
+            max_out_of_orderness: A Duration, 0 or more.
+
+        Returns:
+            WatermarkStrategy: Watermarks lag the largest timestamp by it.
+
+        Raises:
+            ValueError: Negative.
         """
         milliseconds = _milliseconds(max_out_of_orderness, "max_out_of_orderness")
         if milliseconds < 0:
@@ -253,7 +380,11 @@ class WatermarkStrategy:
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:
-        """No watermarks before the end of the input."""
+        """Make a strategy without watermarks before the end of the input.
+
+        Returns:
+            WatermarkStrategy: Without watermarks.
+        """
         return WatermarkStrategy(None)
 
 

@@ -268,7 +268,13 @@ __all__ = [
 
 
 class Types:
-    """Makes types. TypeError for an argument that is not a type."""
+    """The types of records, keys and state.
+
+    Examples:
+        >>> from penstock.common import Types
+        >>> Types.TUPLE([Types.STRING(), Types.LONG()]) == Types.TUPLE([Types.STRING(), Types.LONG()])
+        True
+    """
 
     @staticmethod
     def STRING() -> TypeInformation:
@@ -352,42 +358,124 @@ class Types:
 
     @staticmethod
     def ROW(field_types: list[TypeInformation]) -> RowTypeInfo:
-        """Row with fields f0, f1, … of these types."""
+        """Return a type of rows with fields f0, f1, ….
+
+        Args:
+            field_types: Type of each field.
+
+        Returns:
+            RowTypeInfo: For `Row`.
+
+        Raises:
+            TypeError: An argument is not a type.
+        """
         return RowTypeInfo(field_types)
 
     @staticmethod
     def ROW_NAMED(field_names: list[str], field_types: list[TypeInformation]) -> RowTypeInfo:
-        """Row with fields of these names and types."""
+        """Return a type of rows.
+
+        Args:
+            field_names: Name of each field.
+            field_types: Type of each field.
+
+        Returns:
+            RowTypeInfo: For `Row`.
+
+        Raises:
+            TypeError: An argument is not a type.
+        """
         return RowTypeInfo(field_types, field_names)
 
     @staticmethod
     def TUPLE(field_types: list[TypeInformation]) -> TupleTypeInfo:
-        """Tuple with fields of these types."""
+        """Return a type of tuples.
+
+        Args:
+            field_types: Type of each field.
+
+        Returns:
+            TupleTypeInfo: For tuples.
+
+        Raises:
+            TypeError: An argument is not a type.
+        """
         return TupleTypeInfo(field_types)
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeInformation) -> PrimitiveArrayTypeInfo:
-        """List of numbers, booleans or characters without None; of BYTE: bytes."""
+        """Return a type of lists without None.
+
+        Args:
+            element_type: BYTE (then of bytes), BOOLEAN, CHAR or a type of numbers.
+
+        Returns:
+            PrimitiveArrayTypeInfo: For lists.
+
+        Raises:
+            TypeError: Another type.
+        """
         return PrimitiveArrayTypeInfo(element_type)
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        """List of numbers, booleans, characters or strings."""
+        """Return a type of lists.
+
+        Args:
+            element_type: BOOLEAN, CHAR, STRING or a type of numbers.
+
+        Returns:
+            BasicArrayTypeInfo: For lists.
+
+        Raises:
+            TypeError: Another type.
+        """
         return BasicArrayTypeInfo(element_type)
 
     @staticmethod
     def OBJECT_ARRAY(element_type: TypeInformation) -> TypeInformation:
-        """List of values of any one type."""
+        """Return a type of lists.
+
+        Args:
+            element_type: Any type.
+
+        Returns:
+            ObjectArrayTypeInfo: For lists.
+
+        Raises:
+            TypeError: Not a type.
+        """
         return ObjectArrayTypeInfo(element_type)
 
     @staticmethod
     def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> TypeInformation:
-        """Dict."""
+        """Return a type of dicts.
+
+        Args:
+            key_type_info: Type of the keys.
+            value_type_info: Type of the values.
+
+        Returns:
+            MapTypeInfo: For dicts.
+
+        Raises:
+            TypeError: An argument is not a type.
+        """
         return MapTypeInfo(key_type_info, value_type_info)
 
     @staticmethod
     def LIST(element_type_info: TypeInformation) -> TypeInformation:
-        """List of values of any one type; of BYTE: bytes."""
+        """Return a type of lists.
+
+        Args:
+            element_type_info: Any type; of BYTE: bytes.
+
+        Returns:
+            ListTypeInfo: For lists.
+
+        Raises:
+            TypeError: Not a type.
+        """
         return ListTypeInfo(element_type_info)
 
 

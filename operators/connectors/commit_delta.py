@@ -362,19 +362,24 @@ Mode = Literal["append", "overwrite", "error", "ignore"]
 
 
 class DeltaSink(Sink):
-    """Rows into a Delta table, made if it is not there; a job is one transaction of the table.
+    """Writes rows into a Delta table, which is made if missing; a job is one transaction.
 
-    `mode`: append; overwrite (all that was there goes, the columns stay); error or ignore (write only if
-    there is no table yet). The commit holds the write's id as an application transaction, so that repeating
-    it does nothing. Spark and every other reader of Delta can read the table.
+    The commit holds an application transaction, so that repeating it has no effect. Rules of the table
+    (mapped names, NOT NULL, lengths of varchar and char) are followed: a job whose rows break one fails.
+    Columns that the stream lacks must be nullable and without default; they become null.
 
-    Names of mapped columns, NOT NULL and the lengths of `varchar` and `char` are followed: a job whose rows
-    break a rule fails. Columns that the table has besides must be nullable, without a default, and are null.
+    Args:
+        path: Path or URI of the table.
+        type_info: A row or tuple type.
+        mode: "append" (default), "overwrite" (replaces all rows), "error" or "ignore" (write only if there is
+            no table yet).
+        partition_by: Columns of a new table's partitions.
+        storage_options: Options of deltalake, such as credentials.
 
-    ValueError for another mode, and when a job starts for a table with other columns or partition columns,
-    with a feature or a constraint that the sink cannot honour (`table_columns.WRITABLE_FEATURES`), or (error)
-    for any; TypeError for types without columns, for times of day, and for partition columns that are bytes
-    or nested.
+    Raises:
+        ValueError: Another mode; when the job starts, a table with other columns or partitions, or with a
+            feature or constraint that the sink cannot honour; with "error", any table.
+        TypeError: The type has no columns, or times of day, or partitions by bytes or nested values.
     """
 
     columnar = True

@@ -60,12 +60,20 @@ class DeltaFile(NamedTuple):
 
 
 class DeltaSource(Source):
-    """The rows of a Delta table, at its newest version when the source is made, or at `version`.
+    """Reads the rows of a Delta table, at one version.
 
-    Rows that deletion vectors take out are left out, partition columns come from the log, columns and fields
-    of structs that a file lacks are null. ValueError for tables that use a feature other than
-    READABLE_FEATURES, have a column of variants, or a log that cannot be read; TypeError for columns that no
-    type stands for; deltalake's TableNotFoundError if there is no such table.
+    Rows that deletion vectors delete are omitted; columns that a file lacks are null.
+
+    Args:
+        path: Path or URI of the table.
+        version: 0 or more; default: the newest when the source is made.
+        storage_options: Options of deltalake, such as credentials.
+
+    Raises:
+        ValueError: The table uses an unsupported feature, has a column of variants, or its log cannot be
+            read.
+        TypeError: No type stands for a column.
+        TableNotFoundError: There is no table (deltalake).
     """
 
     has_batches = True

@@ -251,9 +251,10 @@ class _Builder:
 
 
 class FileSink(BucketedFileSink, SupportsPreprocessing):
-    """Part files `<prefix>-<id>-<number><suffix>` in buckets; made by for_row_format and for_bulk_format.
+    """Writes part files `<prefix>-<id>-<number><suffix>` in buckets.
 
-    Within a bucket, each subtask has an id and numbers its files from 0.
+    Each subtask has an id in a bucket, and numbers its files from 0. Made by `for_row_format` and
+    `for_bulk_format`.
     """
 
     supports_concurrent_execution_attempts = True
@@ -310,14 +311,30 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Any) -> FileSink.RowFormatBuilder:
-        """Start building a sink of records that an Encoder writes."""
+        """Start building a sink of encoded records.
+
+        Args:
+            base_path: A folder; it is made if missing.
+            encoder: An Encoder.
+
+        Returns:
+            FileSink.RowFormatBuilder: `build()` ends it.
+        """
         return FileSink.RowFormatBuilder(
             FileSink(base_path, _require_type(encoder, Encoder).part_format, DefaultRollingPolicy())
         )
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: Any) -> FileSink.BulkFormatBuilder:
-        """Start building a sink of files that a BulkWriterFactory writes."""
+        """Start building a sink of CSV or Parquet files.
+
+        Args:
+            base_path: A folder; it is made if missing.
+            writer_factory: A BulkWriterFactory.
+
+        Returns:
+            FileSink.BulkFormatBuilder: `build()` ends it.
+        """
         return FileSink.BulkFormatBuilder(
             FileSink(
                 base_path,

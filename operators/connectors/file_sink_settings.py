@@ -92,12 +92,23 @@ class FileCompactor:
 
     @staticmethod
     def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
-        """The files one after the other, with `file_delimiter` between neighbours."""
+        """Concatenate files.
+
+        Args:
+            file_delimiter: Bytes between two files.
+
+        Returns:
+            FileCompactor: For a file sink.
+        """
         return ConcatFileCompactor(file_delimiter or b"")
 
     @staticmethod
     def identical_file_compactor() -> FileCompactor:
-        """The only file as it is; ValueError at the commit where there are several."""
+        """Keep the only file.
+
+        Returns:
+            FileCompactor: For a file sink; ValueError at the commit if there are several.
+        """
         return IdenticalFileCompactor()
 
     def compact(self, system: fs.FileSystem, inputs: list[str], output: str) -> None:
@@ -180,25 +191,35 @@ def _refuse_java(name: str, supported: str) -> NoReturn:
 
 
 class BucketAssigner:
-    """Says which folder below the base path records go to."""
+    """The folder, below the base path, of records."""
 
     def __init__(self, *java: Any) -> None:
         _refuse_java("BucketAssigner", "base_path_bucket_assigner, date_time_bucket_assigner")
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
-        """All files lie in the base path itself."""
+        """Put all files into the base path.
+
+        Returns:
+            BucketAssigner: For a file sink.
+        """
         return BasePathBucketAssigner()
 
     @staticmethod
     def date_time_bucket_assigner(
         format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None
     ) -> BucketAssigner:
-        """One folder per hour, or per unit of time that `format_str` shows.
+        """Make one folder per unit of time, by the clock.
 
-        The time is the processor's; `format_str` is a pattern of Java's DateTimeFormatter (JavaDateFormat
-        says which letters are supported), the time zone the machine's own if None. ValueError for another
-        pattern or an unknown time zone.
+        Args:
+            format_str: A pattern of Java's DateTimeFormatter; default: one folder per hour.
+            timezone_id: A time zone; default: the machine's.
+
+        Returns:
+            BucketAssigner: For a file sink.
+
+        Raises:
+            ValueError: Another pattern or time zone.
         """
         return DateTimeBucketAssigner(format_str, timezone_id)
 
@@ -230,7 +251,7 @@ class DateTimeBucketAssigner(BucketAssigner):
 
 
 class RollingPolicy:
-    """Says when a part file is full."""
+    """The size or age at which a part file ends."""
 
     part_size: int | None = None  #: bytes; None: no limit
     rollover_interval: int | None = None  #: milliseconds a file may stay open
@@ -245,15 +266,28 @@ class RollingPolicy:
         rollover_interval: int = 60 * 1000,
         inactivity_interval: int = 60 * 1000,
     ) -> DefaultRollingPolicy:
-        """A new file where the last one is larger (bytes) or older (milliseconds) than this.
+        """End files by size and age.
 
-        ValueError for numbers that are not positive. Times are checked when records come.
+        Args:
+            part_size: Bytes, above 0.
+            rollover_interval: Milliseconds since the first record, above 0.
+            inactivity_interval: Milliseconds since the last record, above 0.
+
+        Returns:
+            DefaultRollingPolicy: For a file sink.
+
+        Raises:
+            ValueError: Not above 0.
         """
         return DefaultRollingPolicy(part_size, rollover_interval, inactivity_interval)
 
     @staticmethod
     def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
-        """A new file at every checkpoint, which over bounded input is: one file."""
+        """End files at checkpoints: over bounded input, one file.
+
+        Returns:
+            OnCheckpointRollingPolicy: For a file sink.
+        """
         return OnCheckpointRollingPolicy()
 
 
@@ -282,14 +316,18 @@ class OnCheckpointRollingPolicy(RollingPolicy):
 
 
 class OutputFileConfig:
-    """Prefix and suffix of the names of part files."""
+    """Prefix and suffix of part files."""
 
     def __init__(self, part_prefix: str, part_suffix: str) -> None:
         self._part_prefix, self._part_suffix = part_prefix, part_suffix
 
     @staticmethod
     def builder() -> OutputFileConfig.OutputFileConfigBuilder:
-        """A builder; prefix `part` and no suffix unless set."""
+        """Start building.
+
+        Returns:
+            OutputFileConfigBuilder: Prefix "part" and no suffix, unless set.
+        """
         return OutputFileConfig.OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:

@@ -223,10 +223,9 @@ class FileSplitAssignerProvider(enum.Enum):
 
 
 class FileSource(Source):
-    """The records of all files at and below some paths, by their format.
+    """Reads the records of all files at and below some paths.
 
-    A subtask reads its splits in order of path. Make one with `for_record_stream_format`,
-    `for_bulk_file_format`, or the functions of operators.connectors.file_sources.
+    A subtask reads its splits in order of path. Made by the methods below or by `text_source` and its like.
     """
 
     def __init__(self, file_format: FileFormat, paths: tuple[str, ...], *, splittable: bool = True) -> None:
@@ -243,12 +242,28 @@ class FileSource(Source):
 
     @staticmethod
     def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
-        """Start building a source of text lines or CSV."""
+        """Start building a source of text lines or CSV.
+
+        Args:
+            stream_format: A StreamFormat.
+            *paths: Files and folders.
+
+        Returns:
+            FileSourceBuilder: `build()` ends it.
+        """
         return FileSourceBuilder(stream_format, paths)
 
     @staticmethod
     def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
-        """Start building a source of Parquet files."""
+        """Start building a source of Parquet files.
+
+        Args:
+            bulk_format: A BulkFormat.
+            *paths: Files and folders.
+
+        Returns:
+            FileSourceBuilder: `build()` ends it.
+        """
         return FileSourceBuilder(bulk_format, paths)
 
     def fingerprint(self) -> str | None:
@@ -291,11 +306,22 @@ class FileSourceBuilder:
         )
 
     def process_static_file_set(self) -> FileSourceBuilder:
-        """Read the files that exist when the job starts; the default."""
+        """Read the files that exist when the job starts; the default.
+
+        Returns:
+            FileSourceBuilder: This builder.
+        """
         return self
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
-        """Say whether big files may be cut."""
+        """Set whether large files may be split.
+
+        Args:
+            file_enumerator: A FileEnumeratorProvider.
+
+        Returns:
+            FileSourceBuilder: This builder.
+        """
         self._source.splittable = file_enumerator.splittable
         return self
 
@@ -308,7 +334,11 @@ class FileSourceBuilder:
         return self
 
     def build(self) -> FileSource:
-        """The source."""
+        """Return the source.
+
+        Returns:
+            FileSource: For `from_source`.
+        """
         return self._source
 
 
@@ -320,7 +350,25 @@ class FileSourceBuilder:
 
 
 def text_source(*paths: str, charset: str = "UTF-8") -> FileSource:
-    """Lines as strings."""
+    """Read lines of text files, as strings.
+
+    Args:
+        *paths: Files, folders, and paths below which all files are read.
+        charset: A charset of Python; default UTF-8.
+
+    Returns:
+        FileSource: For `from_source`.
+
+    Raises:
+        LookupError: Unknown charset.
+
+    Examples:
+        >>> from penstock.common import WatermarkStrategy
+        >>> from penstock.connectors import text_source
+        >>> from penstock.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> lines = env.from_source(text_source("logs"), WatermarkStrategy.no_watermarks(), "logs")
+    """
     return FileSource(TextLineFormat(charset), paths)
 
 
@@ -331,19 +379,46 @@ def csv_source(
     delimiter: str = ",",
     nulls: tuple[str, ...] = ("",),
 ) -> FileSource:
-    """Rows of CSV files; no value may hold a line end (CsvReaderFormat takes those). See CsvColumns."""
+    """Read rows of CSV files; no value may hold a line end.
+
+    Args:
+        *paths: Files, folders, and paths below which all files are read.
+        type_info: A row type, `Types.ROW_NAMED`.
+        header: The first line of each file has the names.
+        delimiter: One character.
+        nulls: Texts that mean null; default the empty text.
+
+    Returns:
+        FileSource: For `from_source`.
+    """
     return FileSource(CsvColumns(type_info, header=header, delimiter=delimiter, nulls=nulls), paths)
 
 
 def json_lines_source(*paths: str, type_info: TypeInformation | None = None) -> FileSource:
-    """One value per line: rows of a type, or any JSON. See JsonLines."""
+    """Read files with one JSON value per line.
+
+    Args:
+        *paths: Files, folders, and paths below which all files are read.
+        type_info: A row type; default: each value as Python reads it.
+
+    Returns:
+        FileSource: For `from_source`.
+    """
     return FileSource(JsonLines(type_info), paths)
 
 
 def parquet_source(*paths: str, type_info: RowTypeInfo | None = None) -> FileSource:
-    """Rows of Parquet files: columns by name. Without `type_info`, all columns of the first file.
+    """Read rows of Parquet files, columns by name.
 
-    ValueError without a type if there is no file.
+    Args:
+        *paths: Files, folders, and paths below which all files are read.
+        type_info: A row type; default: all columns of the first file.
+
+    Returns:
+        FileSource: For `from_source`.
+
+    Raises:
+        ValueError: No type is given and there is no file.
     """
     if type_info is None:
         files = find_files(paths)

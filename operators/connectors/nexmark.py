@@ -276,15 +276,21 @@ _EXTRA = {"person": 120, "auction": 390, "bid": 68}  # average sizes 200, 500 an
 
 
 class NexmarkSource(Source):
-    """The persons, auctions or bids (`kind`) among the first `events` events of an auction house.
+    """Generates the persons, auctions or bids of Nexmark's auction house.
 
-    Of 50 events, 1 is a person, 3 are auctions and 46 are bids; `events` counts all of them, so that sources
-    with the same settings but another kind fit together. An event depends on its number, `seed` and the
-    settings only, never on parallelism or on the batch it is made in. Event times start at `base_time`
-    (milliseconds since the epoch) and rise with `events_per_second`; records carry them as timestamps.
-    Subtasks take blocks of event numbers in turn, so that event time rises in all of them alike; within a
-    subtask records come in order of event time. ValueError for another kind, negative numbers of events, or a
-    rate that is not positive.
+    Of 50 events, 1 is a person, 3 are auctions and 46 are bids; sources with the same settings and other
+    kinds fit together. An event follows from its number, the seed and the settings alone. Event time rises
+    alike in all subtasks, and in the order of records in each.
+
+    Args:
+        kind: "person", "auction" or "bid".
+        events: Number of events of all kinds, 0 or more.
+        seed: Any integer.
+        base_time: Event time of the first event, milliseconds since the epoch.
+        events_per_second: Rate of event time, above 0.
+
+    Raises:
+        ValueError: An argument is out of range.
     """
 
     has_batches = True

@@ -72,12 +72,12 @@ class SinkWriter:
 
 
 class Sink:
-    """Output of a job: made on the driver, pickled, written in the subtasks, committed on the driver.
+    """Base of sinks: made on the driver, pickled, written in the subtasks, committed on the driver.
 
-    The driver calls `start` once per run and uses the sink that it returns, and `begin` before the run; then
-    every attempt of a subtask calls `writer`; then the driver calls `prepare` with the committables of one
-    attempt of every subtask, and, when all sinks of the job have prepared, `commit` with what that returned;
-    or else `abort`. Attempts that were lost or beaten leave staged files, which `commit` and `abort` remove.
+    The driver calls `start` once per run, then `begin`; each attempt of a subtask calls `writer`; then the
+    driver calls `prepare` with the committables of one attempt of each subtask and, when all sinks of the job
+    have prepared, `commit` with its result; otherwise `abort`. Lost attempts leave staged files, which
+    `commit` and `abort` remove.
     """
 
     #: Whether writers take record batches as well.
@@ -98,41 +98,82 @@ class Sink:
             )
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
-        """This sink for one run over a stream of `type_info`, checked as far as the driver can.
+        """Return this sink for one run.
 
-        The run gets an id of its own; give `write_id` (letters, digits, `-`) to make a run that is repeated
-        after its commit was lost commit once only. TypeError if the sink does not take such records.
+        Args:
+            write_id: Id of the run (letters, digits, -), to commit once only although the run is repeated;
+                default: a new one.
+            type_info: Type of the records.
+
+        Returns:
+            Sink: For this run.
+
+        Raises:
+            TypeError: The sink does not take such records.
         """
         started = copy.copy(self)
         started.write_id = write_id or uuid.uuid4().hex
         return started
 
     def begin(self) -> None:
-        """Make what the subtasks write into; `commit` and `abort` remove it. OSError if that cannot be."""
+        """Create what subtasks write into;
+
+        `commit` and `abort` remove it.
+
+        Raises:
+            OSError: It cannot be created.
+        """
 
     def writer(self, context: OperatorContext) -> SinkWriter:
-        """A writer for one attempt (`context.attempt_number`) of one subtask."""
+        """Return a writer for one attempt of one subtask.
+
+        Args:
+            context: The OperatorContext, with `attempt_number`.
+
+        Returns:
+            SinkWriter: Takes records.
+        """
         raise NotImplementedError
 
     def prepare(self, committables: list[Committable]) -> list[Committable]:
-        """Find out whether `commit` will succeed, and give what it needs, all of it on the disk.
+        """Make sure that `commit` will succeed.
 
-        Nothing may become visible yet. What this raises undoes the commit of all sinks of the job.
+        Nothing may become visible.
+
+        Args:
+            committables: Those of one attempt of each subtask.
+
+        Returns:
+            list[Committable]: For `commit`, all of it durable.
+
+        Raises:
+            Exception: Undoes the commit of all sinks of the job.
         """
         return committables
 
     def commit(self, committables: list[Committable]) -> None:
-        """Make everything visible; idempotent, since it is repeated after a failure or a killed driver.
+        """Make everything visible.
 
-        The later call may come in another process, on a sink that was started with the same `write_id`.
+        Idempotent: it is repeated after a failure or a killed driver, perhaps in another process, on a sink
+        that was started with the same `write_id`.
+
+        Args:
+            committables: From `prepare`.
         """
 
     def recovery(self) -> Recovery | None:
-        """How `penstock recover` finishes the commit; None: only the job itself can, when it runs again."""
+        """Return how `penstock recover` finishes the commit;
+
+        None if only the job itself can.
+        """
         return None
 
     def abort(self, committables: list[Committable] | None = None) -> None:
-        """Remove everything this run has staged, by whichever attempt."""
+        """Remove everything that this run has staged.
+
+        Args:
+            committables: Those known; None: unknown.
+        """
 
 
 class _DiscardingWriter(SinkWriter):

@@ -39,13 +39,11 @@ _NO_JAVA = (
 
 
 class Source(ABC):
-    """Bounded input of a job: made on the driver, pickled, read in the subtasks.
+    """Base of sources: bounded input, made on the driver, pickled, read in the subtasks.
 
-    A source gives rows (`Chunk`) or, where `columnar` is true, record batches (`StampedBatch`). One that can
-    do both gives rows until `batches()` is asked for. A batch of rows has one column per field; a batch of
-    values of another type has the one column `value`.
-
-    A class of a user's defines `splits`, `read` and `fingerprint`.
+    A subclass defines `splits`, `read` and `fingerprint`. It yields rows (`Chunk`) or, if `columnar` is true,
+    record batches (`StampedBatch`) with one column per field, or the one column `value`. A source that can do
+    both yields rows until `batches()` is called.
     """
 
     #: Whether `read` yields record batches.
@@ -67,28 +65,50 @@ class Source(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str | None:
-        """A text that differs whenever `read` would give other records; None if that is not known.
+        """Return a text that differs whenever `read` would return other records.
 
-        A run whose driver was killed right after its commit is not repeated where all sources have the same
-        fingerprint as then: data that changes, such as a file, must show in it. With None each run is new.
+        A run whose driver was killed right after its commit is not repeated if all sources have the same
+        fingerprint as then. Data that changes, such as a file, must show in it.
+
+        Returns:
+            str | None: None if that is unknown; each run is then a new one.
         """
 
     @abstractmethod
     def splits(self, parallelism: int) -> list[list[Any]]:
-        """The splits of each of `parallelism` subtasks, picklable; the same at every call."""
+        """Return the splits of each subtask.
+
+        Args:
+            parallelism: Number of subtasks.
+
+        Returns:
+            list[list]: One list per subtask, picklable, the same at each call.
+        """
         raise NotImplementedError
 
     @abstractmethod
     def read(self, split: Any, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """The records of a split in order, in chunks of bounded size; no chunk is empty."""
+        """Read a split.
+
+        Args:
+            split: One of `splits`.
+            context: The OperatorContext of the subtask.
+
+        Returns:
+            Chunks of bounded size, none empty, in order.
+        """
         raise NotImplementedError
 
     def rows(self) -> Self:
-        """This source, giving rows."""
+        """Return this source, yielding rows."""
         return self._with_columnar(columnar=False)
 
     def batches(self) -> Self:
-        """This source, giving record batches. ValueError if its records have no columns."""
+        """Return this source, yielding record batches.
+
+        Raises:
+            ValueError: Its records have no columns.
+        """
         if not (self.has_batches or self.columnar):
             raise ValueError(f"{type(self).__name__} has no record batches: its schema is not declared")
         return self._with_columnar(columnar=True)
@@ -111,11 +131,18 @@ _BATCH_ROWS = 65_536
 
 
 class NumberSequenceSource(Source):
-    """The longs from `start` to `end`, both inclusive; a subtask's own are one range, in order.
+    """Generates integers; each subtask gets one range, in order.
 
-    TypeError if one of them is no int, ValueError if it is no long or `start` is above `end`. The
-    record batches of `batches()` have one column `value`. Flink gives a range to whichever subtask asks
-    first; here range i is subtask i's.
+    Batches have one column `value`. Range i is subtask i's; in Flink, a range goes to the subtask that asks
+    first.
+
+    Args:
+        start: The first, an integer of 64 bits.
+        end: The last, not below `start`.
+
+    Raises:
+        TypeError: Not integers.
+        ValueError: Out of range.
     """
 
     has_batches = True

@@ -349,14 +349,33 @@ class PartFileSink(Sink):
 
 
 class TextSink(PartFileSink):
-    """One line per record, as Java's toString has it; strings as they are. LookupError: unknown charset."""
+    """Writes one line per record, as Java's toString; strings as they are.
+
+    Args:
+        path: A folder; it is made if missing.
+        charset: A charset of Python; default UTF-8.
+        suffix: End of file names; default ".txt".
+
+    Raises:
+        LookupError: Unknown charset.
+    """
 
     def __init__(self, path: str, *, charset: str = "UTF-8", suffix: str = ".txt") -> None:
         super().__init__(path, TextLines(python_charset(charset)), suffix)
 
 
 class CsvSink(PartFileSink):
-    """CSV with a header (see CsvColumnsFormat). TypeError for types without columns, or with nested ones."""
+    """Writes CSV files with a header.
+
+    Args:
+        path: A folder; it is made if missing.
+        type_info: A row or tuple type without nested fields.
+        header: Whether each file starts with the names.
+        delimiter: One character.
+
+    Raises:
+        TypeError: The type has no columns, or nested ones.
+    """
 
     def __init__(
         self, path: str, type_info: TypeInformation, *, header: bool = True, delimiter: str = ","
@@ -365,9 +384,13 @@ class CsvSink(PartFileSink):
 
 
 class JsonLinesSink(PartFileSink):
-    """One JSON value per line: rows as objects; without `type_info`, each value as orjson writes it.
+    """Writes one JSON value per line: rows as objects.
 
-    Floats are as orjson writes them; infinities and NaN are null.
+    Floats are as orjson writes them; infinities and NaN become null.
+
+    Args:
+        path: A folder; it is made if missing.
+        type_info: A row type; default: each value as orjson writes it.
     """
 
     def __init__(self, path: str, type_info: TypeInformation | None = None) -> None:
@@ -375,7 +398,17 @@ class JsonLinesSink(PartFileSink):
 
 
 class ParquetSink(PartFileSink):
-    """Parquet (see ParquetFormat). TypeError for types without columns."""
+    """Writes Parquet files.
+
+    Args:
+        path: A folder; it is made if missing.
+        type_info: A row or tuple type.
+        row_group_rows: Rows of a row group, 1 or more; default 131,072.
+        compression: A codec of Parquet; default "snappy".
+
+    Raises:
+        TypeError: The type has no columns.
+    """
 
     def __init__(
         self,

@@ -211,7 +211,7 @@ class FileFormat:
 
 
 class StreamFormat(FileFormat):
-    """A format of records one after the other: text, CSV, JSON lines."""
+    """A format of records one after the other."""
 
     def __init__(self, *java: object) -> None:
         if java:
@@ -222,9 +222,16 @@ class StreamFormat(FileFormat):
 
     @staticmethod
     def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        """Lines of text, without their line ends (\\n, \\r or \\r\\n).
+        """Make a format of lines of text, without their ends (LF, CR or CRLF).
 
-        LookupError for a charset that Python does not know.
+        Args:
+            charset_name: A charset of Python.
+
+        Returns:
+            StreamFormat: For `FileSource.for_record_stream_format`.
+
+        Raises:
+            LookupError: Unknown charset.
         """
         return TextLineFormat(charset_name)
 

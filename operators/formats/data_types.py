@@ -78,7 +78,10 @@ def _unmarked(data_type: T) -> T:
 
 
 class DataTypes:
-    """Makes types. `nullable` is accepted: every value here may be None."""
+    """The types of columns, for formats.
+
+    `nullable` is accepted: each value may be None.
+    """
 
     @staticmethod
     @_data_type
@@ -149,7 +152,19 @@ class DataTypes:
     @staticmethod
     @_data_type
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> TypeInformation:
-        """decimal.Decimal. ValueError for more than 38 digits."""
+        """Return a type of decimal.Decimal.
+
+        Args:
+            precision: Digits, 1 to 38.
+            scale: Digits after the point.
+            nullable: Without effect.
+
+        Returns:
+            DataType: For columns.
+
+        Raises:
+            ValueError: More than 38 digits.
+        """
         return DecimalTypeInfo(precision, scale)
 
     @staticmethod
@@ -179,24 +194,58 @@ class DataTypes:
     @staticmethod
     @_data_type
     def ARRAY(element_type: TypeInformation, nullable: bool = True) -> TypeInformation:
-        """list."""
+        """Return a type of lists.
+
+        Args:
+            element_type: Any type.
+            nullable: Without effect.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.OBJECT_ARRAY(_unmarked(element_type))
 
     @staticmethod
     @_data_type
     def MAP(key_type: TypeInformation, value_type: TypeInformation, nullable: bool = True) -> TypeInformation:
-        """dict."""
+        """Return a type of dicts.
+
+        Args:
+            key_type: Type of the keys.
+            value_type: Type of the values.
+            nullable: Without effect.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.MAP(_unmarked(key_type), _unmarked(value_type))
 
     @staticmethod
     def FIELD(name: str, data_type: TypeInformation, description: str | None = None) -> RowField:
-        """A field for ROW."""
+        """Return a field for ROW.
+
+        Args:
+            name: Its name.
+            data_type: Its type.
+            description: Without effect.
+
+        Returns:
+            A field.
+        """
         return RowField(name, data_type, description)
 
     @staticmethod
     @_data_type
     def ROW(row_fields: list[RowField] | None = None, nullable: bool = True) -> RowTypeInfo:
-        """Row with these fields."""
+        """Return a type of rows.
+
+        Args:
+            row_fields: Fields of `FIELD`.
+            nullable: Without effect.
+
+        Returns:
+            DataType: For columns.
+        """
         fields = row_fields or []
         return Types.ROW_NAMED([field.name for field in fields], [field.data_type for field in fields])
 

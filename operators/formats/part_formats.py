@@ -388,7 +388,7 @@ class RowFieldExtractorSchema(SerializationSchema):
 
 
 class Encoder:
-    """Writes the records of a file sink one after the other."""
+    """Writes the records of a file sink."""
 
     def __init__(self, j_encoder: Any) -> None:
         if not isinstance(j_encoder, PartFormat):
@@ -397,7 +397,17 @@ class Encoder:
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """One line per record, as Java's toString has it. LookupError: a charset unknown to Python."""
+        """Make an encoder with one line per record, as Java's toString.
+
+        Args:
+            charset_name: A charset of Python.
+
+        Returns:
+            Encoder: For `FileSink.for_row_format`.
+
+        Raises:
+            LookupError: Unknown charset.
+        """
         return Encoder(TextLines(python_charset(charset_name)))
 
 

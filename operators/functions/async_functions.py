@@ -36,7 +36,7 @@ class AsyncRetryPredicate(ABC, Generic[OUT]):
 
 
 class AsyncRetryStrategy(ABC, Generic[OUT]):
-    """Says how many attempts there are, and how long to wait between them."""
+    """The number of attempts, and the waits between them."""
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
@@ -52,7 +52,11 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy[Any]:
-        """One attempt only."""
+        """Make one attempt only.
+
+        Returns:
+            AsyncRetryStrategy: For `…_wait_with_retry`.
+        """
         return NO_RETRY_STRATEGY
 
     @staticmethod
@@ -62,7 +66,17 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> AsyncRetryStrategy[Any]:
-        """Up to `max_attempts` further attempts, each after the same time."""
+        """Wait the same time before each further attempt.
+
+        Args:
+            max_attempts: Further attempts, 1 or more.
+            backoff_time_millis: Milliseconds between attempts.
+            result_predicate: Results for which it returns true are tried again.
+            exception_predicate: Exceptions for which it returns true are tried again.
+
+        Returns:
+            AsyncRetryStrategy: For `…_wait_with_retry`.
+        """
         return FixedDelayRetryStrategy(
             max_attempts, backoff_time_millis, result_predicate, exception_predicate
         )
@@ -76,7 +90,19 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> AsyncRetryStrategy[Any]:
-        """Up to `max_attempts` further attempts, each after `multiplier` times the time before."""
+        """Wait longer before each further attempt.
+
+        Args:
+            max_attempts: Further attempts, 1 or more.
+            initial_delay: Milliseconds before the first of them.
+            max_retry_delay: Longest wait in milliseconds.
+            multiplier: Factor from one wait to the next.
+            result_predicate: Results for which it returns true are tried again.
+            exception_predicate: Exceptions for which it returns true are tried again.
+
+        Returns:
+            AsyncRetryStrategy: For `…_wait_with_retry`.
+        """
         return ExponentialBackoffDelayRetryStrategy(
             max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
         )
@@ -227,14 +253,34 @@ IN = TypeVar("IN")
 
 
 class AsyncFunction(Function, Generic[IN, OUT]):
-    """Any number of results per record, from calls that take time; many records are under way at once."""
+    """A function with any number of results per record, whose calls take time."""
 
     @abstractmethod
     async def async_invoke(self, value: IN) -> list[OUT]:
-        """Return the results for `value`; an exception fails the job."""
+        """Compute the results of a record, as a coroutine.
+
+        Args:
+            value: The record.
+
+        Returns:
+            A list of results.
+
+        Raises:
+            Exception: Fails the job, unless it is tried again.
+        """
 
     def timeout(self, value: IN) -> list[OUT]:
-        """The results for a record that took too long. Raises TimeoutError unless overridden."""
+        """Return results for a record that took too long.
+
+        Args:
+            value: The record.
+
+        Returns:
+            A list of results.
+
+        Raises:
+            TimeoutError: Unless overridden.
+        """
         raise TimeoutError(f"Async function call has timed out for input: {value}")
 
 

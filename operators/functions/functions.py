@@ -25,12 +25,13 @@ from penstock.operators.state.interfaces import (
 
 
 class JavaFunctionWrapper:
-    """A function written in Java. Raises NoJavaError when made."""
+    """A function written in Java, which Penstock refuses: making one raises NoJavaError."""
 
     def __init__(self, j_function: Any) -> None:
         no_java(f"{type(self).__name__}({j_function!r})")
 
     def get_java_function(self) -> NoReturn:
+        """Raise NoJavaError: jobs of Penstock run no Java."""
         no_java("JavaFunctionWrapper.get_java_function")
 
 
@@ -48,70 +49,123 @@ class SinkFunction(JavaFunctionWrapper):
         super().__init__(sink_func)
 
 
-class Function(ABC):  # noqa: B024 functions have no method in common
-    """Anything written by a job's author that an operator runs; opened and closed in each subtask."""
+class Function(ABC):  # noqa: B024 what functions have to do differs
+    """Base of all functions of users; opened and closed in each subtask."""
 
-    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027 optional
-        """Called before the first record."""
+    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027 may be left out
+        """Prepare for records; called before the first one.
 
-    def close(self) -> None:  # noqa: B027 optional
-        """Called after the last record, and after a failure."""
+        Args:
+            runtime_context: The RuntimeContext of the subtask.
+        """
+
+    def close(self) -> None:  # noqa: B027 may be left out
+        """Clean up; called after the last record, and after a failure."""
 
 
 class MapFunction(Function):
-    """One result per record."""
+    """A function with one result per record."""
 
     @abstractmethod
     def map(self, value: Any) -> Any:
-        """The result for `value`."""
+        """Transform a record.
+
+        Args:
+            value: The record.
+
+        Returns:
+            The result.
+        """
 
 
 class CoMapFunction(Function):
-    """One result per record of either of two connected streams."""
+    """A function with one result per record of either of two connected streams."""
 
     @abstractmethod
     def map1(self, value: Any) -> Any:
-        """The result for a record of the first stream."""
+        """Transform a record of the first stream.
+
+        Args:
+            value: The record.
+
+        Returns:
+            The result; None is omitted.
+        """
 
     @abstractmethod
     def map2(self, value: Any) -> Any:
-        """The result for a record of the second stream."""
+        """Transform a record of the second stream.
+
+        Args:
+            value: The record.
+
+        Returns:
+            The result; None is omitted.
+        """
 
 
 class FlatMapFunction(Function):
-    """Any number of results per record."""
+    """A function with any number of results per record."""
 
     @abstractmethod
     def flat_map(self, value: Any) -> Iterable[Any] | None:
-        """The results for `value`, returned or yielded; None is no result."""
+        """Transform a record.
+
+        Args:
+            value: The record.
+
+        Returns:
+            An iterable of results, or None.
+        """
 
 
 class CoFlatMapFunction(Function):
-    """Any number of results per record of either of two connected streams."""
+    """A function with any number of results per record of either of two connected streams."""
 
     @abstractmethod
     def flat_map1(self, value: Any) -> Iterable[Any] | None:
-        """The results for a record of the first stream."""
+        """Transform a record of the first stream.
+
+        Args:
+            value: The record.
+
+        Returns:
+            An iterable of results.
+        """
 
     @abstractmethod
     def flat_map2(self, value: Any) -> Iterable[Any] | None:
-        """The results for a record of the second stream."""
+        """Transform a record of the second stream.
+
+        Args:
+            value: The record.
+
+        Returns:
+            An iterable of results.
+        """
 
 
 class ReduceFunction(Function, Reducer):
-    """Combines two values of one type into one; called again and again until one is left."""
+    """Combines two values of one type into one, until one is left."""
 
 
 class AggregateFunction(Function, Aggregator):
-    """Adds values to an accumulator, whose type may be another than that of values and result."""
+    """Adds values to an accumulator, whose type may differ from that of values and result."""
 
 
 class KeySelector(Function):
-    """Gives the key of a record."""
+    """The key of a record."""
 
     @abstractmethod
     def get_key(self, value: Any) -> Any:
-        """The key: always the same for equal values."""
+        """Return the key.
+
+        Args:
+            value: The record.
+
+        Returns:
+            The key; equal records have equal keys.
+        """
 
 
 class NullByteKeySelector(KeySelector):
@@ -122,19 +176,34 @@ class NullByteKeySelector(KeySelector):
 
 
 class FilterFunction(Function):
-    """Says which records stay."""
+    """A condition on records."""
 
     @abstractmethod
     def filter(self, value: Any) -> bool:
-        """Whether `value` stays; it must not be changed."""
+        """Decide whether a record stays.
+
+        Args:
+            value: The record, which must not be changed.
+
+        Returns:
+            bool: Whether it stays.
+        """
 
 
 class Partitioner(Function):
-    """Says which subtask a record goes to."""
+    """The subtask of a record."""
 
     @abstractmethod
     def partition(self, key: Any, num_partitions: int) -> int:
-        """The subtask for `key`, from 0 to below `num_partitions`."""
+        """Choose a subtask.
+
+        Args:
+            key: The record's key.
+            num_partitions: Number of subtasks.
+
+        Returns:
+            int: From 0 to below `num_partitions`.
+        """
 
 
 class FunctionWrapper(Function):
@@ -157,23 +226,40 @@ KEY = TypeVar("KEY")
 
 
 class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Any results for what a key has in a window."""
+    """A function of all records that a key has in a window."""
 
     @abstractmethod
     def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
-        """The results for the window's `inputs`."""
+        """Transform a window.
+
+        Args:
+            key: The key.
+            window: The Window.
+            inputs: Its records.
+
+        Returns:
+            An iterable of results.
+        """
 
 
 class AllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Any results for what a window of a stream without key holds."""
+    """A function of all records in a window of a stream without key."""
 
     @abstractmethod
     def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
-        """The results for the window's `inputs`."""
+        """Transform a window.
+
+        Args:
+            window: The Window.
+            inputs: Its records.
+
+        Returns:
+            An iterable of results.
+        """
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Any results for what a key has in a window, with access to times and state."""
+    """A function of all records that a key has in a window, with times and state."""
 
     class Context(ABC, Generic[W2]):
         """The context of `process` and `clear`."""
@@ -202,14 +288,27 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     def process(
         self, key: KEY, context: "ProcessWindowFunction.Context[W]", elements: Iterable[IN]
     ) -> Iterable[OUT]:
-        """The results for the window's `elements`."""
+        """Transform a window.
+
+        Args:
+            key: The key.
+            context: `window()`, times, and state of the window or of the key.
+            elements: Its records.
+
+        Returns:
+            An iterable of results.
+        """
 
     def clear(self, context: "ProcessWindowFunction.Context[W]") -> None:
-        """The window is over, allowed lateness included: clear its state."""
+        """Clear the state of a window that is over, allowed lateness included.
+
+        Args:
+            context: As for `process`.
+        """
 
 
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Any results for what a window of a stream without key holds, with access to state."""
+    """A function of all records in a window of a stream without key, with state."""
 
     class Context(ABC, Generic[W2]):
         """The context of `process` and `clear`."""
@@ -230,10 +329,22 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
     def process(
         self, context: "ProcessAllWindowFunction.Context[W]", elements: Iterable[IN]
     ) -> Iterable[OUT]:
-        """The results for the window's `elements`."""
+        """Transform a window.
+
+        Args:
+            context: `window()` and state.
+            elements: Its records.
+
+        Returns:
+            An iterable of results.
+        """
 
     def clear(self, context: "ProcessAllWindowFunction.Context[W]") -> None:
-        """The window is over, allowed lateness included: clear its state."""
+        """Clear the state of a window that is over, allowed lateness included.
+
+        Args:
+            context: As for `process`.
+        """
 
 
 class PassThroughWindowFunction(WindowFunction[IN, IN, KEY, W]):
@@ -264,31 +375,47 @@ class PassThroughAllWindowFunction(AllWindowFunction[IN, IN, W]):
 
 
 class TimerService(ABC):
-    """Times in milliseconds; timers belong to the current key, and there is at most one per key and time."""
+    """The clock, the watermark and the timers of the current key; times are milliseconds since the epoch."""
 
     @abstractmethod
     def current_processing_time(self) -> int:
-        """The clock, milliseconds since the epoch."""
+        """Return the clock's time."""
 
     @abstractmethod
     def current_watermark(self) -> int:
-        """The event time reached; the least 64-bit integer before the first watermark."""
+        """Return the watermark; the least 64-bit integer before the first one."""
 
     @abstractmethod
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Have `on_timer` called for the current key once the clock shows `timestamp`."""
+        """Register a timer of the clock.
+
+        Args:
+            timestamp: Milliseconds; at most one timer per key and time.
+        """
 
     @abstractmethod
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Have `on_timer` called for the current key once the watermark reaches `timestamp`."""
+        """Register a timer of the watermark.
+
+        Args:
+            timestamp: Milliseconds; at most one timer per key and time.
+        """
 
     @abstractmethod
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Forget the current key's processing-time timer for `timestamp`, if there is one."""
+        """Delete a timer of the clock, if there is one.
+
+        Args:
+            timestamp: The time it was registered for.
+        """
 
     @abstractmethod
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Forget the current key's event-time timer for `timestamp`, if there is one."""
+        """Delete a timer of the watermark, if there is one.
+
+        Args:
+            timestamp: The time it was registered for.
+        """
 
 
 # The two kinds of time for timers. Source: pyflink.datastream.time_domain
@@ -346,7 +473,7 @@ class BaseBroadcastProcessFunction(Function):
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
-    """A function on a stream without key and a broadcast stream."""
+    """A process function on a stream without key and a broadcast stream."""
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
         """The context of `process_broadcast_element`."""
@@ -358,17 +485,35 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
     def process_element(
         self, value: IN1, ctx: "BroadcastProcessFunction.ReadOnlyContext"
     ) -> Iterable[OUT] | None:
-        """Handle a record of the stream that is not broadcast."""
+        """Process a record of the stream that is not broadcast.
+
+        Args:
+            value: The record.
+            ctx: Reads broadcast state.
+
+        Returns:
+            An iterable of results.
+        """
 
     @abstractmethod
     def process_broadcast_element(
         self, value: IN2, ctx: "BroadcastProcessFunction.Context"
     ) -> Iterable[OUT] | None:
-        """Handle a broadcast record; every subtask has to change the state in the same way."""
+        """Process a broadcast record.
+
+        Each subtask must change the state in the same way.
+
+        Args:
+            value: The record.
+            ctx: Reads and writes broadcast state.
+
+        Returns:
+            An iterable of results.
+        """
 
 
 class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
-    """A function on a keyed stream and a broadcast stream: the keyed side has state and timers as well."""
+    """A process function on a keyed stream, with state and timers, and a broadcast stream."""
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
         """The context of `process_broadcast_element`."""
@@ -395,18 +540,44 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
     def process_element(
         self, value: IN1, ctx: "KeyedBroadcastProcessFunction.ReadOnlyContext"
     ) -> Iterable[OUT] | None:
-        """Handle a record of the keyed stream."""
+        """Process a record of the keyed stream.
+
+        Args:
+            value: The record.
+            ctx: Reads broadcast state; has key and timers.
+
+        Returns:
+            An iterable of results.
+        """
 
     @abstractmethod
     def process_broadcast_element(
         self, value: IN2, ctx: "KeyedBroadcastProcessFunction.Context"
     ) -> Iterable[OUT] | None:
-        """Handle a broadcast record; every subtask has to change the state in the same way."""
+        """Process a broadcast record.
+
+        Each subtask must change the state in the same way.
+
+        Args:
+            value: The record.
+            ctx: Reads and writes broadcast state.
+
+        Returns:
+            An iterable of results.
+        """
 
     def on_timer(
         self, timestamp: int, ctx: "KeyedBroadcastProcessFunction.OnTimerContext"
     ) -> Iterable[OUT] | None:
-        """Handle a timer that was registered for `timestamp`."""
+        """Process a timer.
+
+        Args:
+            timestamp: The time it was registered for, milliseconds.
+            ctx: As for `process_element`.
+
+        Returns:
+            An iterable of results.
+        """
 
 
 class _Context(ABC):
@@ -438,18 +609,29 @@ class _OnTimerContext(_KeyedContext):
 
 
 class ProcessFunction(Function):
-    """Any results for a record, with access to its timestamp, the watermark and side outputs."""
+    """A function with any number of results per record.
+
+    It has access to timestamp, watermark and side outputs.
+    """
 
     class Context(_Context, ABC):
         """The context of `process_element`."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: "ProcessFunction.Context") -> Iterable[Any] | None:
-        """Handle a record."""
+        """Process a record.
+
+        Args:
+            value: The record.
+            ctx: Its `timestamp()` and `timer_service()`.
+
+        Returns:
+            An iterable of results; (OutputTag, value) for side outputs.
+        """
 
 
 class KeyedProcessFunction(Function):
-    """A process function on a keyed stream: with state and timers of the record's key."""
+    """A process function on a keyed stream, with state and timers of the record's key."""
 
     class Context(_KeyedContext, ABC):
         """The context of `process_element`."""
@@ -459,10 +641,26 @@ class KeyedProcessFunction(Function):
 
     @abstractmethod
     def process_element(self, value: Any, ctx: "KeyedProcessFunction.Context") -> Iterable[Any] | None:
-        """Handle a record."""
+        """Process a record.
+
+        Args:
+            value: The record.
+            ctx: Its `timestamp()`, `get_current_key()` and `timer_service()`.
+
+        Returns:
+            An iterable of results; (OutputTag, value) for side outputs.
+        """
 
     def on_timer(self, timestamp: int, ctx: "KeyedProcessFunction.OnTimerContext") -> Iterable[Any] | None:
-        """Handle a timer that was registered for `timestamp`."""
+        """Process a timer.
+
+        Args:
+            timestamp: The time it was registered for, milliseconds.
+            ctx: As for `process_element`, and `time_domain()`.
+
+        Returns:
+            An iterable of results.
+        """
 
 
 class CoProcessFunction(Function):
@@ -473,11 +671,27 @@ class CoProcessFunction(Function):
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: "CoProcessFunction.Context") -> Iterable[Any] | None:
-        """Handle a record of the first stream."""
+        """Process a record of the first stream.
+
+        Args:
+            value: The record.
+            ctx: Its `timestamp()` and `timer_service()`.
+
+        Returns:
+            An iterable of results.
+        """
 
     @abstractmethod
     def process_element2(self, value: Any, ctx: "CoProcessFunction.Context") -> Iterable[Any] | None:
-        """Handle a record of the second stream."""
+        """Process a record of the second stream.
+
+        Args:
+            value: The record.
+            ctx: Its `timestamp()` and `timer_service()`.
+
+        Returns:
+            An iterable of results.
+        """
 
 
 class KeyedCoProcessFunction(Function):
@@ -491,11 +705,35 @@ class KeyedCoProcessFunction(Function):
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: "KeyedCoProcessFunction.Context") -> Iterable[Any] | None:
-        """Handle a record of the first stream."""
+        """Process a record of the first stream.
+
+        Args:
+            value: The record.
+            ctx: Its `timestamp()`, `get_current_key()` and `timer_service()`.
+
+        Returns:
+            An iterable of results.
+        """
 
     @abstractmethod
     def process_element2(self, value: Any, ctx: "KeyedCoProcessFunction.Context") -> Iterable[Any] | None:
-        """Handle a record of the second stream."""
+        """Process a record of the second stream.
+
+        Args:
+            value: The record.
+            ctx: Its `timestamp()`, `get_current_key()` and `timer_service()`.
+
+        Returns:
+            An iterable of results.
+        """
 
     def on_timer(self, timestamp: int, ctx: "KeyedCoProcessFunction.OnTimerContext") -> Iterable[Any] | None:
-        """Handle a timer that was registered for `timestamp`."""
+        """Process a timer.
+
+        Args:
+            timestamp: The time it was registered for, milliseconds.
+            ctx: As for `process_element1`, and `time_domain()`.
+
+        Returns:
+            An iterable of results.
+        """

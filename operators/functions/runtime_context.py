@@ -220,72 +220,133 @@ class DistributedCache:
 
 
 class RuntimeContext(KeyedStateStore):
-    """A function's view of its subtask; handed to `open`."""
+    """A function's view of its subtask; the argument of `open`."""
 
     def __init__(self, context: OperatorContext, backend: KeyedStateBackend | None = None) -> None:
         self._context, self._backend = context, backend
 
     def get_task_name(self) -> str:
-        """The task's name in the plan."""
+        """Return the task's name in the plan."""
         return self._context.task_name
 
     def get_number_of_parallel_subtasks(self) -> int:
-        """The task's parallelism."""
+        """Return the task's parallelism."""
         return self._context.parallelism
 
     def get_max_number_of_parallel_subtasks(self) -> int:
-        """The task's maximum parallelism."""
+        """Return the task's maximum parallelism."""
         return self._context.max_parallelism
 
     def get_index_of_this_subtask(self) -> int:
-        """The index of this subtask among the parallel ones, from 0."""
+        """Return the number of this subtask, from 0."""
         return self._context.subtask
 
     def get_attempt_number(self) -> int:
-        """How often the subtask was started before."""
+        """Return the number of earlier starts of this subtask."""
         return self._context.attempt_number
 
     def get_task_name_with_subtasks(self) -> str:
-        """The task's name, the subtask (from 1), the parallelism and the attempt: `Map (3/6)#0`."""
+        """Return name, subtask (from 1), parallelism and attempt, such as `Map (3/6)#0`."""
         context = self._context
         return f"{context.task_name} ({context.subtask + 1}/{context.parallelism})#{context.attempt_number}"
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
-        """The job parameter `key`, or the default."""
+        """Return a job parameter.
+
+        Args:
+            key: Its key.
+            default_value: Returned if it is not set.
+
+        Returns:
+            str: Its value.
+        """
         return self._context.job_parameters.get(key, default_value)
 
     def get_metrics_group(self) -> MetricGroup:
-        """The group of the operator's metrics."""
+        """Return the operator's metric group: counters, meters, gauges and distributions."""
         return SubtaskMetricGroup(_metrics_of(self._context))
 
     def get_distributed_cache(self) -> DistributedCache:
-        """The registered files. (Java's RuntimeContext has this, PyFlink's does not.)"""
+        """Return the registered files.
+
+        In Java's RuntimeContext; not in PyFlink's.
+        """
         return DistributedCache(self._context.cached_files)
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """One value per key. Raises Exception: the stream has no key."""
+        """Return the state of one value per key.
+
+        Args:
+            state_descriptor: A ValueStateDescriptor.
+
+        Returns:
+            ValueState: Always of the current key.
+
+        Raises:
+            Exception: The stream has no key.
+        """
         state: ValueState[Any] = self._keyed(state_descriptor)
         return state
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list per key. Raises Exception: the stream has no key."""
+        """Return the state of a list per key.
+
+        Args:
+            state_descriptor: A ListStateDescriptor.
+
+        Returns:
+            ListState: Always of the current key.
+
+        Raises:
+            Exception: The stream has no key.
+        """
         state: ListState[Any] = self._keyed(state_descriptor)
         return state
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """A dictionary per key. Raises Exception: the stream has no key."""
+        """Return the state of a dictionary per key.
+
+        Args:
+            state_descriptor: A MapStateDescriptor.
+
+        Returns:
+            MapState: Always of the current key.
+
+        Raises:
+            Exception: The stream has no key.
+        """
         state: MapState[Any, Any] = self._keyed(state_descriptor)
         return state
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """State that a reduce function folds a key's values into. Exception without keys."""
+        """Return the state of one combined value per key.
+
+        Args:
+            state_descriptor: A ReducingStateDescriptor.
+
+        Returns:
+            ReducingState: Always of the current key.
+
+        Raises:
+            Exception: The stream has no key.
+        """
         state: ReducingState[Any] = self._keyed(state_descriptor)
         return state
 
     def get_aggregating_state(
         self, state_descriptor: AggregatingStateDescriptor
     ) -> AggregatingState[Any, Any]:
-        """State that an aggregate function adds a key's values to. Exception without keys."""
+        """Return the state of one accumulator per key.
+
+        Args:
+            state_descriptor: An AggregatingStateDescriptor.
+
+        Returns:
+            AggregatingState: Always of the current key.
+
+        Raises:
+            Exception: The stream has no key.
+        """
         state: AggregatingState[Any, Any] = self._keyed(state_descriptor)
         return state
 

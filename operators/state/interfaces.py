@@ -18,31 +18,66 @@ from penstock.operators.state.ttl_config import StateTtlConfig
 
 
 class Reducer(ABC):
-    """Combines two values of one type into one, again and again until one is left."""
+    """Combines two values of one type into one, until one is left."""
 
     @abstractmethod
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """Return the combined value. `value1` may be changed and returned."""
+        """Combine two values.
+
+        Args:
+            value1: The value so far; it may be changed and returned.
+            value2: The next value.
+
+        Returns:
+            The combined value.
+        """
 
 
 class Aggregator(ABC):
-    """Adds values to an accumulator, whose type may differ from the types of values and result."""
+    """Adds values to an accumulator, whose type may differ from that of values and result."""
 
     @abstractmethod
     def create_accumulator(self) -> Any:
-        """Return an empty accumulator."""
+        """Make an empty accumulator.
+
+        Returns:
+            The accumulator.
+        """
 
     @abstractmethod
     def add(self, value: Any, accumulator: Any) -> Any:
-        """Return the accumulator with `value` added; it may be the argument, changed."""
+        """Add a value.
+
+        Args:
+            value: The value.
+            accumulator: It may be changed and returned.
+
+        Returns:
+            The accumulator with the value.
+        """
 
     @abstractmethod
     def get_result(self, accumulator: Any) -> Any:
-        """Return the result of an accumulator."""
+        """Compute the result.
+
+        Args:
+            accumulator: The accumulator.
+
+        Returns:
+            The result.
+        """
 
     @abstractmethod
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        """Return one accumulator for two; either may be changed and returned."""
+        """Merge two accumulators, for windows that merge.
+
+        Args:
+            acc_a: It may be changed and returned.
+            acc_b: It may be changed and returned.
+
+        Returns:
+            One accumulator.
+        """
 
 
 class ReduceFunctionWrapper(Reducer):
@@ -60,9 +95,9 @@ class ReduceFunctionWrapper(Reducer):
 
 
 class StateDescriptor:
-    """Name and type of a state. Spark's types as `declared_type` takes them, with its errors.
+    """Name and type of a state; the same name is the same state.
 
-    TypeError for a name that is not text.
+    Types may be Spark's, too.
     """
 
     def __init__(self, name: str, type_info: Any) -> None:
@@ -71,11 +106,15 @@ class StateDescriptor:
         self._ttl_config: StateTtlConfig | None = None
 
     def get_name(self) -> str:
-        """The state's name; the same name is the same state."""
+        """Return the state's name."""
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Let what is kept expire."""
+        """Let values expire.
+
+        Args:
+            ttl_config: A StateTtlConfig.
+        """
         self._ttl_config = ttl_config
 
 
@@ -145,11 +184,11 @@ OUT = TypeVar("OUT")
 
 
 class State(ABC):
-    """State of the key of the record being processed."""
+    """State of the key of the current record."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget what is kept for the current key."""
+        """Clear the state of the current key."""
 
 
 class ValueState(State, Generic[T]):
@@ -157,23 +196,34 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def value(self) -> T:
-        """The current key's value; None if there is none."""
+        """Return the value of the current key;
+
+        None if there is none.
+        """
 
     @abstractmethod
     def update(self, value: T) -> None:
-        """Keep `value` for the current key; None forgets it."""
+        """Set the value of the current key.
+
+        Args:
+            value: The value; None clears it.
+        """
 
 
 class AppendingState(State, Generic[IN, OUT]):
-    """State that elements are added to."""
+    """State to which values are added."""
 
     @abstractmethod
     def get(self) -> OUT:
-        """The values added for the current key, in the form of this kind of state."""
+        """Return the state of the current key, in the form of its kind."""
 
     @abstractmethod
     def add(self, value: IN) -> None:
-        """Add to what is kept for the current key."""
+        """Add a value for the current key.
+
+        Args:
+            value: The value.
+        """
 
 
 class MergingState(AppendingState[IN, OUT]):
@@ -181,23 +231,40 @@ class MergingState(AppendingState[IN, OUT]):
 
 
 class ReducingState(MergingState[T, T]):
-    """One value per key: all added values combined by a reduce function; None before the first."""
+    """One combined value per key;
+
+    None before the first.
+    """
 
 
 class AggregatingState(MergingState[IN, OUT]):
-    """One accumulator per key. `get` gives the aggregate function's result; None if nothing was added."""
+    """One accumulator per key;
+
+    `get` returns the function's result, None before the first value.
+    """
 
 
 class ListState(MergingState[T, Iterable[T]]):
-    """A list per key; `get` gives an iterable, empty where nothing was added."""
+    """A list per key;
+
+    `get` returns an iterable, empty without values.
+    """
 
     @abstractmethod
     def update(self, values: list[T]) -> None:
-        """Replace the current key's list."""
+        """Replace the list of the current key.
+
+        Args:
+            values: A list.
+        """
 
     @abstractmethod
     def add_all(self, values: list[T]) -> None:
-        """Append to the current key's list."""
+        """Append to the list of the current key.
+
+        Args:
+            values: A list.
+        """
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.get())
@@ -263,43 +330,70 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
 
 class MapState(State, Generic[K, V]):
-    """A dictionary per stream key, with keys of its own."""
+    """A dictionary per key."""
 
     @abstractmethod
     def get(self, key: K) -> V:
-        """The value of `key`; None if there is none."""
+        """Return a value.
+
+        Args:
+            key: A key of the dictionary.
+
+        Returns:
+            The value; None if there is none.
+        """
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
-        """Set the value of `key`."""
+        """Set a value.
+
+        Args:
+            key: A key of the dictionary.
+            value: The value.
+        """
 
     @abstractmethod
     def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Set the values of all keys in `dict_value`."""
+        """Set several values.
+
+        Args:
+            dict_value: A dict.
+        """
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Forget `key`, if it is there."""
+        """Remove a key, if it is there.
+
+        Args:
+            key: A key of the dictionary.
+        """
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether `key` has a value other than None."""
+        """Tell whether a key has a value other than None.
+
+        Args:
+            key: A key of the dictionary.
+
+        Returns:
+            bool: Whether it has.
+        """
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
-        """All entries as they are now."""
+        """Return the entries as they are now."""
 
     @abstractmethod
     def keys(self) -> Iterable[K]:
-        """All keys as they are now."""
+        """Return the keys as they are now."""
 
     @abstractmethod
     def values(self) -> Iterable[V]:
-        """All values as they are now."""
+        """Return the values as they are now."""
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Tell whether there is no entry."""
 
     def __getitem__(self, key: K) -> V:
         return self.get(key)

@@ -22,7 +22,7 @@ class Min(ReduceFunction):
 
 
 class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
-    """Fires when the watermark passes a multiple of `interval` (milliseconds), and at the window's end."""
+    """Fires when the watermark passes a multiple of an interval, and at the window's end."""
 
     def __init__(self, interval: int) -> None:
         self.interval = interval
@@ -31,7 +31,14 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
 
     @staticmethod
     def of(interval: Time) -> "ContinuousEventTimeTrigger[T]":
-        """A trigger with this interval."""
+        """Make a trigger.
+
+        Args:
+            interval: A Time.
+
+        Returns:
+            ContinuousEventTimeTrigger: The trigger.
+        """
         return ContinuousEventTimeTrigger(interval.to_milliseconds())
 
     def on_element(
@@ -89,7 +96,7 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
 
 
 class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
-    """Fires when the clock passes a multiple of `interval` (milliseconds), and at the window's end."""
+    """Fires when the clock passes a multiple of an interval, and at the window's end."""
 
     def __init__(self, interval: int) -> None:
         self.interval = interval
@@ -98,7 +105,14 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
 
     @staticmethod
     def of(interval: Time) -> "ContinuousProcessingTimeTrigger[T]":
-        """A trigger with this interval."""
+        """Make a trigger.
+
+        Args:
+            interval: A Time.
+
+        Returns:
+            ContinuousProcessingTimeTrigger: The trigger.
+        """
         return ContinuousProcessingTimeTrigger(interval.to_milliseconds())
 
     def on_element(

@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 class CountTrigger(Trigger[T, CountWindow]):
-    """Fires at every `window_size`-th record of a window."""
+    """Fires when a window has a number of records, and starts counting again."""
 
     def __init__(self, window_size: int) -> None:
         self._window_size = window_size
@@ -57,7 +57,14 @@ class CountTrigger(Trigger[T, CountWindow]):
 
     @staticmethod
     def of(window_size: int) -> "CountTrigger[T]":
-        """A trigger that fires at this many records."""
+        """Make a trigger.
+
+        Args:
+            window_size: Fires at this many records, 1 or more.
+
+        Returns:
+            CountTrigger: The trigger.
+        """
         return CountTrigger(window_size)
 
     def on_element(
@@ -90,14 +97,21 @@ class CountTrigger(Trigger[T, CountWindow]):
 
 
 class PurgingTrigger(Trigger[T, Window]):
-    """Does what another trigger does, and drops the contents of a window whenever that one fires."""
+    """Fires as another trigger, and drops the window's contents when it fires."""
 
     def __init__(self, nested_trigger: Trigger[T, Any]) -> None:
         self.nested_trigger = nested_trigger
 
     @staticmethod
     def of(nested_trigger: Trigger[T, Any]) -> "PurgingTrigger[T]":
-        """The purging form of a trigger."""
+        """Make a trigger.
+
+        Args:
+            nested_trigger: The other trigger.
+
+        Returns:
+            PurgingTrigger: The trigger.
+        """
         return PurgingTrigger(nested_trigger)
 
     def on_element(
@@ -156,7 +170,7 @@ def _purging(result: TriggerResult) -> TriggerResult:
 
 
 class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
-    """Windows of `window_size` records of a key, one after the other."""
+    """Windows of a number of records of a key that do not overlap."""
 
     def __init__(self, window_size: int) -> None:
         self._window_size = window_size
@@ -164,7 +178,14 @@ class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
 
     @staticmethod
     def of(window_size: int) -> "CountTumblingWindowAssigner[T]":
-        """Windows of this many records."""
+        """Make an assigner.
+
+        Args:
+            window_size: Records in a window, 1 or more.
+
+        Returns:
+            CountTumblingWindowAssigner: The assigner.
+        """
         return CountTumblingWindowAssigner(window_size)
 
     def assign_windows(
@@ -188,10 +209,10 @@ class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
 
 
 class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
-    """Windows of `window_size` records of a key, one every `window_slide` records.
+    """Windows of a number of records of a key that start at regular intervals.
 
-    Window number i starts at record i * `window_slide`, so that there are no windows that began before the
-    first record, unlike those of the Java API.
+    Window i starts at record i * `window_slide`; unlike in Java's API, no window starts before the first
+    record.
     """
 
     def __init__(self, window_size: int, window_slide: int) -> None:
@@ -201,7 +222,15 @@ class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
 
     @staticmethod
     def of(window_size: int, window_slide: int) -> "CountSlidingWindowAssigner[T]":
-        """Windows of `window_size` records, one every `window_slide` records."""
+        """Make an assigner.
+
+        Args:
+            window_size: Records in a window, 1 or more.
+            window_slide: Records from one start to the next.
+
+        Returns:
+            CountSlidingWindowAssigner: The assigner.
+        """
         return CountSlidingWindowAssigner(window_size, window_slide)
 
     def assign_windows(
@@ -229,11 +258,15 @@ class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
 
 
 class GlobalWindows(WindowAssigner[T, GlobalWindow]):
-    """One window for all records of a key; needs a trigger, as its own never fires."""
+    """One window for all records of a key; it needs a trigger, since its own never fires."""
 
     @staticmethod
     def create() -> "GlobalWindows[T]":
-        """A global assigner."""
+        """Make an assigner.
+
+        Returns:
+            GlobalWindows: The assigner.
+        """
         return GlobalWindows()
 
     def assign_windows(
@@ -269,7 +302,7 @@ def _next_number(context: WindowAssigner.WindowAssignerContext, descriptor: Valu
 
 
 class EventTimeTrigger(Trigger[T, TimeWindow]):
-    """Fires once the watermark has passed the window's end, and for each record that comes after that."""
+    """Fires when the watermark passes the window's end, and for each late record."""
 
     def on_element(
         self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
@@ -303,12 +336,16 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
 
     @staticmethod
     def create() -> "EventTimeTrigger[T]":
-        """An event-time trigger."""
+        """Make a trigger.
+
+        Returns:
+            EventTimeTrigger: The trigger.
+        """
         return EventTimeTrigger()
 
 
 class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
-    """Fires once the clock has passed the window's end."""
+    """Fires when the clock passes the window's end."""
 
     def on_element(
         self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
@@ -338,7 +375,11 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
 
     @staticmethod
     def create() -> "ProcessingTimeTrigger[T]":
-        """A processing-time trigger."""
+        """Make a trigger.
+
+        Returns:
+            ProcessingTimeTrigger: The trigger.
+        """
         return ProcessingTimeTrigger()
 
 
@@ -391,7 +432,7 @@ class MergingTimeAssigner(MergingWindowAssigner[T, TimeWindow]):
 
 
 class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigner[T]):
-    """Sessions by the clock that end `session_gap` milliseconds after their last record."""
+    """Sessions by the clock: a window ends when no record came for some time."""
 
     def __init__(self, session_gap: int) -> None:
         if session_gap <= 0:
@@ -400,14 +441,31 @@ class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigne
 
     @staticmethod
     def with_gap(size: Time) -> "ProcessingTimeSessionWindows[T]":
-        """Sessions with this gap. Raises Exception unless it is more than 0."""
+        """Make an assigner with one gap.
+
+        Args:
+            size: Time without a record that ends a session: a Time, above 0.
+
+        Returns:
+            ProcessingTimeSessionWindows: The assigner.
+
+        Raises:
+            Exception: Not above 0.
+        """
         return ProcessingTimeSessionWindows(size.to_milliseconds())
 
     @staticmethod
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor,
     ) -> "DynamicProcessingTimeSessionWindows[T]":
-        """Sessions with a gap of each record's own."""
+        """Make an assigner with a gap of each record's own.
+
+        Args:
+            extractor: A SessionWindowTimeGapExtractor.
+
+        Returns:
+            DynamicProcessingTimeSessionWindows: The assigner.
+        """
         return DynamicProcessingTimeSessionWindows(extractor)
 
     def assign_windows(
@@ -422,7 +480,7 @@ class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigne
 
 
 class EventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
-    """Sessions by the records' timestamps that end `session_gap` milliseconds after their last record."""
+    """Sessions by the records' timestamps: a window ends when no record came for some time."""
 
     def __init__(self, session_gap: int) -> None:
         if session_gap <= 0:
@@ -431,12 +489,29 @@ class EventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
 
     @staticmethod
     def with_gap(size: Time) -> "EventTimeSessionWindows[T]":
-        """Sessions with this gap. Raises Exception unless it is more than 0."""
+        """Make an assigner with one gap.
+
+        Args:
+            size: Time without a record that ends a session: a Time, above 0.
+
+        Returns:
+            EventTimeSessionWindows: The assigner.
+
+        Raises:
+            Exception: Not above 0.
+        """
         return EventTimeSessionWindows(size.to_milliseconds())
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> "DynamicEventTimeSessionWindows[T]":
-        """Sessions with a gap of each record's own."""
+        """Make an assigner with a gap of each record's own.
+
+        Args:
+            extractor: A SessionWindowTimeGapExtractor.
+
+        Returns:
+            DynamicEventTimeSessionWindows: The assigner.
+        """
         return DynamicEventTimeSessionWindows(extractor)
 
     def assign_windows(
@@ -460,7 +535,14 @@ class DynamicProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTime
     def with_dynamic_gap(
         extractor: SessionWindowTimeGapExtractor,
     ) -> "DynamicProcessingTimeSessionWindows[T]":
-        """Sessions with the gaps that `extractor` finds."""
+        """Make an assigner.
+
+        Args:
+            extractor: A SessionWindowTimeGapExtractor.
+
+        Returns:
+            DynamicProcessingTimeSessionWindows: The assigner.
+        """
         return DynamicProcessingTimeSessionWindows(extractor)
 
     def assign_windows(
@@ -484,7 +566,14 @@ class DynamicEventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> "DynamicEventTimeSessionWindows[T]":
-        """Sessions with the gaps that `extractor` finds."""
+        """Make an assigner.
+
+        Args:
+            extractor: A SessionWindowTimeGapExtractor.
+
+        Returns:
+            DynamicEventTimeSessionWindows: The assigner.
+        """
         return DynamicEventTimeSessionWindows(extractor)
 
     def assign_windows(
@@ -509,7 +598,7 @@ def _positive(gap: int) -> int:
 
 
 class TumblingProcessingTimeWindows(ProcessingTimeAssigner[T]):
-    """Windows of `size` that do not overlap, by the clock; `offset` shifts their starts (milliseconds)."""
+    """Windows of one size that do not overlap, by the clock."""
 
     def __init__(self, size: int, offset: int) -> None:
         if abs(offset) >= size:
@@ -519,7 +608,18 @@ class TumblingProcessingTimeWindows(ProcessingTimeAssigner[T]):
 
     @staticmethod
     def of(size: Time, offset: Time | None = None) -> "TumblingProcessingTimeWindows[T]":
-        """Windows of this size. Raises Exception unless abs(offset) < size."""
+        """Make an assigner.
+
+        Args:
+            size: Length of a window: a Time, above 0.
+            offset: Shift of the starts: a Time, less than `size`.
+
+        Returns:
+            TumblingProcessingTimeWindows: The assigner.
+
+        Raises:
+            Exception: Out of range.
+        """
         return TumblingProcessingTimeWindows(size.to_milliseconds(), _milliseconds(offset))
 
     def assign_windows(
@@ -535,7 +635,13 @@ class TumblingProcessingTimeWindows(ProcessingTimeAssigner[T]):
 
 
 class TumblingEventTimeWindows(EventTimeAssigner[T]):
-    """Windows of `size` that do not overlap, by the records' timestamps; `offset` shifts their starts."""
+    """Windows of one size that do not overlap, by the records' timestamps.
+
+    Examples:
+        >>> from penstock.common import Time
+        >>> from penstock.datastream.window import TumblingEventTimeWindows
+        >>> windows = TumblingEventTimeWindows.of(Time.minutes(5))
+    """
 
     def __init__(self, size: int, offset: int) -> None:
         if abs(offset) >= size:
@@ -545,7 +651,18 @@ class TumblingEventTimeWindows(EventTimeAssigner[T]):
 
     @staticmethod
     def of(size: Time, offset: Time | None = None) -> "TumblingEventTimeWindows[T]":
-        """Windows of this size. Raises Exception unless abs(offset) < size."""
+        """Make an assigner.
+
+        Args:
+            size: Length of a window: a Time, above 0.
+            offset: Shift of the starts: a Time, less than `size`.
+
+        Returns:
+            TumblingEventTimeWindows: The assigner.
+
+        Raises:
+            Exception: Out of range.
+        """
         return TumblingEventTimeWindows(size.to_milliseconds(), _milliseconds(offset))
 
     def assign_windows(
@@ -562,7 +679,7 @@ class TumblingEventTimeWindows(EventTimeAssigner[T]):
 
 
 class SlidingProcessingTimeWindows(ProcessingTimeAssigner[T]):
-    """Windows of `size`, one every `slide`, by the clock; `offset` shifts their starts (milliseconds)."""
+    """Windows of one size that start at regular intervals, by the clock."""
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         if abs(offset) >= slide or size <= 0:
@@ -574,7 +691,19 @@ class SlidingProcessingTimeWindows(ProcessingTimeAssigner[T]):
 
     @staticmethod
     def of(size: Time, slide: Time, offset: Time | None = None) -> "SlidingProcessingTimeWindows[T]":
-        """Windows of this size and slide. Raises Exception unless abs(offset) < slide and size > 0."""
+        """Make an assigner.
+
+        Args:
+            size: Length of a window: a Time, above 0.
+            slide: Time from one start to the next.
+            offset: Shift of the starts: a Time, less than `slide`.
+
+        Returns:
+            SlidingProcessingTimeWindows: The assigner.
+
+        Raises:
+            Exception: Out of range.
+        """
         return SlidingProcessingTimeWindows(
             size.to_milliseconds(), slide.to_milliseconds(), _milliseconds(offset)
         )
@@ -591,7 +720,7 @@ class SlidingProcessingTimeWindows(ProcessingTimeAssigner[T]):
 
 
 class SlidingEventTimeWindows(EventTimeAssigner[T]):
-    """Windows of `size`, one every `slide`, by the records' timestamps; `offset` shifts their starts."""
+    """Windows of one size that start at regular intervals, by the records' timestamps."""
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         if abs(offset) >= slide or size <= 0:
@@ -603,7 +732,19 @@ class SlidingEventTimeWindows(EventTimeAssigner[T]):
 
     @staticmethod
     def of(size: Time, slide: Time, offset: Time | None = None) -> "SlidingEventTimeWindows[T]":
-        """Windows of this size and slide. Raises Exception unless abs(offset) < slide and size > 0."""
+        """Make an assigner.
+
+        Args:
+            size: Length of a window: a Time, above 0.
+            slide: Time from one start to the next.
+            offset: Shift of the starts: a Time, less than `slide`.
+
+        Returns:
+            SlidingEventTimeWindows: The assigner.
+
+        Raises:
+            Exception: Out of range.
+        """
         return SlidingEventTimeWindows(size.to_milliseconds(), slide.to_milliseconds(), _milliseconds(offset))
 
     def assign_windows(

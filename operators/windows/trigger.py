@@ -18,9 +18,10 @@ W = TypeVar("W")
 
 
 class TriggerResult(Enum):
-    """What happens to a window: its function runs (fire), its contents are dropped (purge), both, or neither.
+    """The effect on a window.
 
-    Firing a window without contents runs nothing.
+    Its function runs (fire), its contents are dropped (purge), both, or neither. Firing an empty window runs
+    nothing.
     """
 
     CONTINUE = (False, False)
@@ -29,12 +30,12 @@ class TriggerResult(Enum):
     PURGE = (False, True)
 
     def is_fire(self) -> bool:
-        """Whether the window's function runs."""
+        """Tell whether the window's function runs."""
         fires: bool = self.value[0]
         return fires
 
     def is_purge(self) -> bool:
-        """Whether the window's contents are dropped."""
+        """Tell whether the window's contents are dropped."""
         purges: bool = self.value[1]
         return purges
 
@@ -53,10 +54,10 @@ def require_trigger_result(result: object, trigger: object, method: str) -> Trig
 
 
 class Trigger(ABC, Generic[T, W]):
-    """Decides when the window function runs on what a key has in a window.
+    """Decides when the window function runs.
 
-    One trigger object serves all keys and windows of a subtask, so what it has to remember lives in the state
-    that its context gives it. With an assigner that merges windows `on_merge` has to work.
+    One trigger serves all keys and windows of a subtask: it remembers things in the state of its context
+    only. With windows that merge, `on_merge` must work.
     """
 
     class TriggerContext(ABC):
@@ -105,27 +106,65 @@ class Trigger(ABC, Generic[T, W]):
     def on_element(
         self, element: T, timestamp: int, window: W, ctx: "Trigger.TriggerContext"
     ) -> TriggerResult:
-        """`element` with `timestamp` (milliseconds) has been put into `window`."""
+        """Handle a record that was put into a window.
+
+        Args:
+            element: The record.
+            timestamp: Milliseconds.
+            window: The Window.
+            ctx: Has timers and state.
+
+        Returns:
+            TriggerResult: The effect on the window.
+        """
 
     @abstractmethod
     def on_processing_time(self, time: int, window: W, ctx: "Trigger.TriggerContext") -> TriggerResult:
-        """A processing-time timer set for `time` has fired."""
+        """Handle a timer of the clock.
+
+        Args:
+            time: Milliseconds.
+            window: The Window.
+            ctx: Has timers and state.
+
+        Returns:
+            TriggerResult: The effect on the window.
+        """
 
     @abstractmethod
     def on_event_time(self, time: int, window: W, ctx: "Trigger.TriggerContext") -> TriggerResult:
-        """An event-time timer set for `time` has fired."""
+        """Handle a timer of the watermark.
+
+        Args:
+            time: Milliseconds.
+            window: The Window.
+            ctx: Has timers and state.
+
+        Returns:
+            TriggerResult: The effect on the window.
+        """
 
     def can_merge(self) -> bool:
-        """Whether the trigger's state can be merged; no by default."""
+        """Tell whether the trigger's state can be merged; no by default."""
         return False
 
     @abstractmethod
     def on_merge(self, window: W, ctx: "Trigger.OnMergeContext") -> None:
-        """Several windows have become `window`."""
+        """Merge the trigger's state of several windows.
+
+        Args:
+            window: The merged Window.
+            ctx: Has timers and state.
+        """
 
     @abstractmethod
     def clear(self, window: W, ctx: "Trigger.TriggerContext") -> None:
-        """`window` is over: delete its timers and the trigger's state for it."""
+        """Clear timers and state of a window that is over.
+
+        Args:
+            window: The Window.
+            ctx: Has timers and state.
+        """
 
 
 # Assigners, which put each record into windows, and the common base of the bundled ones
@@ -155,19 +194,35 @@ class WindowAssigner(ABC, Generic[T, W]):
     def assign_windows(
         self, element: T, timestamp: int, context: "WindowAssigner.WindowAssignerContext"
     ) -> Collection[W]:
-        """The windows of `element`; `timestamp` in milliseconds, the least 64-bit integer if it has none."""
+        """Return the windows of a record.
+
+        Args:
+            element: The record.
+            timestamp: Milliseconds; the least 64-bit integer without one.
+            context: Has `get_current_processing_time()` and state.
+
+        Returns:
+            Windows, in any iterable.
+        """
 
     @abstractmethod
     def get_default_trigger(self, env: Any) -> Trigger[T, W]:
-        """The trigger of streams that set none; `env` is the StreamExecutionEnvironment."""
+        """Return the trigger of streams that set none.
+
+        Args:
+            env: The StreamExecutionEnvironment.
+
+        Returns:
+            Trigger: A new one.
+        """
 
     @abstractmethod
     def get_window_serializer(self) -> TypeSerializer[W]:
-        """The serializer of this assigner's windows."""
+        """Return the serializer of the windows."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
-        """Whether windows end by the watermark, and not by the clock."""
+        """Tell whether windows end by the watermark instead of the clock."""
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):
@@ -182,15 +237,27 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: "MergingWindowAssigner.MergeCallback[W]") -> None:
-        """Call `callback` for every group among `windows` that has to merge."""
+        """Merge windows.
+
+        Args:
+            windows: The windows of a key.
+            callback: Call its `merge(windows, result)` for each group that merges.
+        """
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Says for each record how long after it its session stays open."""
+    """The time after a record for which its session stays open."""
 
     @abstractmethod
     def extract(self, element: Any) -> int:
-        """Milliseconds, more than 0."""
+        """Return the gap.
+
+        Args:
+            element: The record.
+
+        Returns:
+            int: Milliseconds, above 0.
+        """
 
 
 def no_timestamp() -> Exception:

@@ -35,17 +35,26 @@ def mod_inverse(x: int) -> int:
 
 
 class Window(ABC):
-    """A finite group of records. Windows are keys of state: subclasses define `__eq__` and `__hash__`."""
+    """A finite group of records.
+
+    Windows are keys of state: subclasses define `__eq__` and `__hash__`.
+    """
 
     __slots__ = ()
 
     @abstractmethod
     def max_timestamp(self) -> int:
-        """The last timestamp (milliseconds) that belongs to the window."""
+        """Return the last timestamp, in milliseconds, that belongs to the window."""
 
 
 class TimeWindow(Window):
-    """The span from `start` (inclusive) to `end` (exclusive), milliseconds since the epoch."""
+    """The span from `start` (inclusive) to `end` (exclusive), milliseconds since the epoch.
+
+    Examples:
+        >>> from penstock.datastream.window import TimeWindow
+        >>> TimeWindow(0, 10).intersects(TimeWindow(10, 20)), TimeWindow(0, 10).max_timestamp()
+        (True, 9)
+    """
 
     __slots__ = ("end", "start")
 
@@ -57,18 +66,38 @@ class TimeWindow(Window):
         return self.end - 1
 
     def intersects(self, other: "TimeWindow") -> bool:
-        """Whether the two overlap or touch."""
+        """Tell whether two windows overlap or touch.
+
+        Args:
+            other: A TimeWindow.
+
+        Returns:
+            bool: Whether they do.
+        """
         return self.start <= other.end and other.start <= self.end
 
     def cover(self, other: "TimeWindow") -> "TimeWindow":
-        """The smallest window that holds both."""
+        """Return the smallest window that holds both.
+
+        Args:
+            other: A TimeWindow.
+
+        Returns:
+            TimeWindow: From the earlier start to the later end.
+        """
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
     @staticmethod
     def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
-        """The start of the window of `window_size` that holds `timestamp`, if one starts at `offset`.
+        """Return the start of the window that holds a timestamp.
 
-        Timestamps before the epoch belong to the window that starts at or below them.
+        Args:
+            timestamp: Milliseconds.
+            offset: Milliseconds by which starts are shifted.
+            window_size: Milliseconds, above 0.
+
+        Returns:
+            int: Milliseconds; timestamps before the epoch belong to the window that starts at or below them.
         """
         return timestamp - (timestamp - offset) % window_size
 

@@ -62,11 +62,30 @@ ANSWERS: dict[Decision, AnswerForm] = {
 
 
 def decides(decision: DecisionName | Decision) -> Callable[[Function], Function]:
-    """Mark a function as one that makes `decision` (see Decision) in place of Flink's rule.
+    """Mark a function as a custom planner that makes one decision in place of Flink's rule.
 
-    The parameters of the function name the tables that it reads (see docs/custom-planners.md).
+    The function's parameters name the tables that it reads, and it returns its answers as a table; see
+    docs/custom-planners.md.
 
-    Raises ConfigurationError if there is no such decision.
+    Args:
+        decision: "parallelism", "partitioners", "chaining", "slot_sharing_groups",
+            "execution_slot_sharing_groups" or "plan".
+
+    Returns:
+        A decorator that returns the function itself.
+
+    Raises:
+        ConfigurationError: There is no such decision.
+
+    Examples:
+        >>> import polars as pl
+        >>> @penstock.decides("chaining")
+        ... def never(stream_edges):
+        ...     return stream_edges.select("topology_id", "target", "in_index", chainable=pl.lit(False))
+        >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+        >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]}, planner=never)
+        >>> plan.tables["job_vertices"].num_rows
+        2
     """
     try:
         marked_decision = Decision(decision)

@@ -67,10 +67,17 @@ def _lists(arrays: Any) -> Any:
 
 def is_worth_compiling(rows: int) -> bool:
     """Return whether a loop over `rows` more rows should be compiled."""
+    if _looped["always"]:
+        return True
     if rows < WORTH_RUNNING:
         return False
     _looped["rows"] += rows
     return "numba" in sys.modules or _looped["rows"] >= WORTH_COMPILING
+
+
+def compile_always() -> None:
+    """Run all loops compiled from now on, however few rows they have."""
+    _looped["always"] = 1
 
 
 def expect_rows(rows: int) -> None:

@@ -1,7 +1,10 @@
 """Loops are compiled once in an installation, and who waits for it is told."""
 
 import io
+import os
 import pickle
+import subprocess
+import sys
 from contextlib import redirect_stderr
 from pathlib import Path
 
@@ -89,3 +92,37 @@ def test_code_that_others_may_have_kept_is_not_read(tmp_path, monkeypatch):
     assert [trusted(mode) for mode in (0o755, 0o775)] == [True, False]
     monkeypatch.setattr("os.geteuid", lambda: tmp_path.stat().st_uid + 1)
     assert not trusted(0o700)
+
+
+PLAN_A_FLEET = """
+import json
+from pathlib import Path
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.frames import compiled
+compiled.compiling_listeners.append(print)
+compiled.compile_always()
+transformations = [
+    {"id": 1, "kind": "source"},
+    {"id": 2, "kind": "one_input", "inputs": [1], "parallelism": 2},
+    {"id": 3, "kind": "sink", "inputs": [2]},
+]
+fleet = [{"name": f"t{number}", "transformations": transformations} for number in range(2000)]
+plan_in_process(fleet)
+Path("fleet.jsonl").write_text("".join(json.dumps(topology) + "\\n" for topology in fleet))
+plan_in_process("fleet.jsonl")
+"""
+
+
+@pytest.mark.slow
+def test_loops_that_were_compiled_ahead_are_not_compiled_by_a_fleet(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def python(*arguments: str) -> str:
+        command = [sys.executable, *arguments]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+        ).stdout
+
+    assert python("-m", "penstock.engine.planning.compile_loops") == ""
+    assert len(list(tmp_path.rglob("*.nbi"))) > 20
+    assert python("-c", PLAN_A_FLEET) == ""

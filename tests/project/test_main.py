@@ -1,6 +1,9 @@
 """The `penstock` command: quick help, messages in place of tracebacks, exit codes."""
 
+import inspect
 import os
+import re
+import shlex
 import subprocess
 import sys
 from importlib import import_module
@@ -10,7 +13,8 @@ import typer
 from pyspark.errors import PySparkException
 
 from penstock.engine.commands import main as module
-from penstock.engine.commands.main import COMMANDS, EXIT_CODES
+from penstock.engine.commands.main import COMMANDS, EXIT_CODES, _load
+from penstock.engine.commands.skip_typers_checks import PlainCommand
 from penstock.engine.spark.describe_spark_error import describe_spark_error
 from penstock.plans.errors import ConfigurationError, InputError, StoreError
 
@@ -43,9 +47,27 @@ def failing(monkeypatch):
 
 
 @pytest.mark.parametrize("name", [name for commands in COMMANDS.values() for name in commands])
-def test_every_command_is_there_and_documented(name, capsys):
+def test_the_help_of_a_command_is_whole(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     assert penstock(name, "--help") == 0
-    assert f"penstock {name}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"penstock {name}" in said
+    assert max(map(len, said.splitlines())) <= 80
+    command = _load(name)
+    for path, each in {"": command, **getattr(command, "commands", {})}.items():
+        if not isinstance(each, PlainCommand):
+            continue
+        assert penstock(name, *filter(None, [path]), "--help") == 0
+        said = capsys.readouterr().out
+        description = (inspect.getdoc(each.callback) or "").partition("\n\nExamples:")[0]
+        for paragraph in description.split("\n\n"):
+            assert " ".join(paragraph.split()) in " ".join(said.split())
+        examples = re.findall(rf"^     (penstock {name}\b.*)$", said, re.MULTILINE)
+        assert examples
+        for example in examples:  # its options are those of the command
+            words = shlex.split(example)[2:]
+            each.make_context(name, words[1:] if path and words[0] == path else words, resilient_parsing=True)
+        assert "penstock --help lists all exit codes" in said
 
 
 def test_help_names_commands_and_exit_codes(capsys):

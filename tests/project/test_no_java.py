@@ -1,5 +1,6 @@
 """Tests without a marker start no JVM, and importing what all tests share imports no pyspark."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -30,3 +31,48 @@ def test_what_all_tests_share_imports_no_pyspark():
     code = "import sys, tests.conftest; print({'pyspark', 'py4j'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+PLANS = """
+import sys
+from penstock.engine.commands.main import app
+for command in (
+    ["plan", {topologies!r}, "--out", "store"],
+    ["show", "store"],
+    ["draw", "store", "--topology", "word-count", "--to", "plan.svg"],
+    ["explain", "store", "--topology", "word-count"],
+    ["diff", "store", {topologies!r}],
+    ["size", "store"],
+    ["metrics", "store"],
+    ["sql", "store", "select count(*) from topologies"],
+    ["export", "store", "--to", "plans.jsonl"],
+    ["verify", "store"],
+    ["generate", "random", "--topologies", "2", "--out", "two.jsonl"],
+):
+    if app(command, standalone_mode=False):
+        sys.exit(" ".join(command))
+import penstock
+print(penstock.plan({topologies!r}).planned)
+"""
+
+
+@pytest.mark.slow
+def test_planning_takes_neither_java_nor_pyspark(tmp_path):
+    packages, folder = tmp_path / "packages", tmp_path / "folder"
+    for name in ("pyspark", "py4j", "delta"):
+        (packages / name).mkdir(parents=True)
+        (packages / name / "__init__.py").write_text(f"raise ImportError('{name} is not here')")
+    folder.mkdir()
+    code = PLANS.format(topologies=str(ROOT / "engine" / "examples" / "examples.jsonl"))
+    environment = {
+        "PATH": str(tmp_path),
+        "JAVA_HOME": str(tmp_path),
+        "HOME": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(packages), str(ROOT)]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("\n5\n")
+    assert {"store", "plan.svg", "plans.jsonl", "two.jsonl"} <= {path.name for path in folder.iterdir()}

@@ -19,8 +19,15 @@ from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import delta_schema
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.installation import own_version
 from penstock.plans.metrics.plan_metrics import METRICS
 from penstock.plans.tables.column_types import COMMENT, TIMESTAMP
+
+RESULTS_FORMAT = 1
+"""Raised whenever an older Penstock would misread the tables."""
+
+_DESCRIPTION = "Written by penstock sweep, format {}"
+"""Of both tables; a property of its own is refused by delta-rs."""
 
 RESULTS = "results"
 QUALITY = "quality"
@@ -168,11 +175,13 @@ def _append(folder: str, name: str, table: pa.Table, about: Columns) -> None:
     with store_errors(path, "writing"):
         delta_table = open_table(path)
         if delta_table is None:
-            delta_table = DeltaTable.create(path, _delta_schema(about), mode="error")
+            schema, description = _delta_schema(about), _DESCRIPTION.format(RESULTS_FORMAT)
+            delta_table = DeltaTable.create(path, schema, mode="error", description=description)
         if all(field.name != "cell" for field in delta_table.schema().fields):
             raise ConfigurationError(
                 f"--out {folder}: its table {name} was not written by a sweep", "name another folder"
             )
+        _require_format(path, delta_table)
         if reasons := features_against_writes(delta_table):
             raise StoreError(f"cannot write to {path}: it has {', '.join(reasons)}")
         since = delta_table.version()
@@ -183,6 +192,17 @@ def _append(folder: str, name: str, table: pa.Table, about: Columns) -> None:
             actions, "append", delta_table.schema(), commit_properties=STRICT
         )
         make_log_durable(path, since)
+
+
+def _require_format(path: str, delta_table: DeltaTable) -> None:
+    """StoreError if the table is of another format than this Penstock's."""
+    written = str(delta_table.metadata().description).removeprefix(_DESCRIPTION.format(""))
+    if written != str(RESULTS_FORMAT):
+        raise StoreError(
+            f"{path}: the results have format {written if written.isdecimal() else 'unknown'}; "
+            f"Penstock {own_version()} reads format {RESULTS_FORMAT}",
+            "use the Penstock that wrote them, or measure into another folder",
+        )
 
 
 def _plain(about: Columns) -> pa.Schema:
@@ -213,6 +233,7 @@ def forget_cells(folder: str, cells: Iterable[Cell]) -> None:
             delta_table = open_table(path)
             if delta_table is None or not keys:
                 continue
+            _require_format(path, delta_table)
             since = delta_table.version()
             listed = ", ".join(f"'{key}'" for key in sorted(keys))
             delta_table.delete(f"cell in ({listed})")
@@ -237,6 +258,7 @@ def measured_cells(folder: str) -> dict[tuple[str, int], CellResult]:
         delta_table = open_table(path)
         if delta_table is None:
             return {}
+        _require_format(path, delta_table)
         columns = ["cell", "repetition", "date", "error", "message"]
         rows = sorted(to_table(delta_table.scan(columns)).to_pylist(), key=lambda row: row["date"])
         return {

@@ -69,7 +69,7 @@ class JobID:
 
 
 class JobExecutionResult:
-    """Id of the job, how many milliseconds it took, and its metrics, by name, as accumulators."""
+    """Id, runtime and metrics of a job that has ended."""
 
     def __init__(self, job_id: str, net_runtime: int, accumulators: Mapping[str, Any] | None = None) -> None:
         self._job_id = JobID(job_id)
@@ -77,19 +77,26 @@ class JobExecutionResult:
         self._accumulators = dict(accumulators or {})
 
     def get_job_id(self) -> JobID:
-        """Id of the job."""
+        """Return the job's id."""
         return self._job_id
 
     def get_net_runtime(self) -> int:
-        """Milliseconds that the job ran."""
+        """Return the job's runtime in milliseconds."""
         return self._net_runtime
 
     def get_accumulator_result(self, accumulator_name: str) -> Any:
-        """Value of an accumulator; None if there is none of that name."""
+        """Return the value of an accumulator.
+
+        Args:
+            accumulator_name: Its name.
+
+        Returns:
+            The value; None if there is none of this name.
+        """
         return self._accumulators.get(accumulator_name)
 
     def get_all_accumulator_results(self) -> dict[str, Any]:
-        """Values of all accumulators by name."""
+        """Return the values of all accumulators, by name."""
         return dict(self._accumulators)
 
     def __str__(self) -> str:
@@ -171,15 +178,23 @@ class JobClient:
         self._handle = handle
 
     def get_job_id(self) -> JobID:
-        """Id of the job."""
+        """Return the job's id."""
         return JobID(self._handle.job_id)
 
     def get_job_status(self) -> CompletableFuture:
-        """Its JobStatus."""
+        """Return the job's state.
+
+        Returns:
+            CompletableFuture: Of a JobStatus.
+        """
         return CompletableFuture(_now(self._handle.status), JobStatus.__getitem__)
 
     def cancel(self) -> CompletableFuture:
-        """Ask the job to stop."""
+        """Ask the job to stop.
+
+        Returns:
+            CompletableFuture: Done when it was asked.
+        """
         return CompletableFuture(_now(self._handle.cancel))
 
     def stop_with_savepoint(
@@ -193,11 +208,19 @@ class JobClient:
         raise NotImplementedError("JobClient.trigger_savepoint: Penstock's jobs take no savepoints")
 
     def get_accumulators(self) -> CompletableFuture:
-        """The values of accumulators by name: none, for Python functions cannot make any."""
+        """Return the values of accumulators.
+
+        Returns:
+            CompletableFuture: Of a dict, which is empty: Python functions make none.
+        """
         return CompletableFuture(_now(dict))
 
     def get_job_execution_result(self) -> CompletableFuture:
-        """The JobExecutionResult, once the job has ended; fails as the job does."""
+        """Return the result of the job.
+
+        Returns:
+            CompletableFuture: Of a JobExecutionResult, when the job has ended; it fails as the job does.
+        """
         return CompletableFuture(_later(self._handle.result), _execution_result)
 
 

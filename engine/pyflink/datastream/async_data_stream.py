@@ -23,7 +23,7 @@ CAPACITY = 100
 
 
 class AsyncDataStream:
-    """Applies an AsyncFunction: many records are under way at a time, `capacity` at most."""
+    """Transforms of records by functions that wait for something; many records are under way at a time."""
 
     @staticmethod
     def unordered_wait(
@@ -33,7 +33,23 @@ class AsyncDataStream:
         capacity: int = CAPACITY,
         output_type: DeclaredType | None = None,
     ) -> DataStream:
-        """Results as soon as they are there; none overtakes a watermark."""
+        """Call an AsyncFunction for each record, without order.
+
+        Results come as soon as they are there; none overtakes a watermark.
+
+        Args:
+            data_stream: The DataStream.
+            async_function: The AsyncFunction.
+            timeout: Time for one record: a Time or Duration.
+            capacity: Records under way, 1 or more; default 100.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
+
+        Raises:
+            TypeError: The stream is keyed, or the function is of another kind.
+        """
         return AsyncDataStream.unordered_wait_with_retry(
             data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
         )
@@ -47,7 +63,19 @@ class AsyncDataStream:
         capacity: int = CAPACITY,
         output_type: DeclaredType | None = None,
     ) -> DataStream:
-        """Results as they come, of calls that are made again as the strategy says."""
+        """As `unordered_wait`, with further attempts.
+
+        Args:
+            data_stream: The DataStream.
+            async_function: The AsyncFunction.
+            timeout: Time for one record with all attempts: a Time or Duration.
+            async_retry_strategy: An AsyncRetryStrategy.
+            capacity: Records under way, 1 or more; default 100.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
+        """
         return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, False)
 
     @staticmethod
@@ -58,7 +86,18 @@ class AsyncDataStream:
         capacity: int = CAPACITY,
         output_type: DeclaredType | None = None,
     ) -> DataStream:
-        """Results in the order of the records."""
+        """Call an AsyncFunction for each record; results come in the order of the records.
+
+        Args:
+            data_stream: The DataStream.
+            async_function: The AsyncFunction.
+            timeout: Time for one record: a Time or Duration.
+            capacity: Records under way, 1 or more; default 100.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
+        """
         return AsyncDataStream.ordered_wait_with_retry(
             data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
         )
@@ -72,7 +111,19 @@ class AsyncDataStream:
         capacity: int = CAPACITY,
         output_type: DeclaredType | None = None,
     ) -> DataStream:
-        """Results in the order of the records, of calls that are made again as the strategy says."""
+        """As `ordered_wait`, with further attempts.
+
+        Args:
+            data_stream: The DataStream.
+            async_function: The AsyncFunction.
+            timeout: Time for one record with all attempts: a Time or Duration.
+            async_retry_strategy: An AsyncRetryStrategy.
+            capacity: Records under way, 1 or more; default 100.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
+        """
         return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, True)
 
 

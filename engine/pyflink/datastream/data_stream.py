@@ -244,23 +244,47 @@ class Partitioning(RecordOperations):
     """shuffle, rebalance, rescale, forward, broadcast, global_ and partition_custom."""
 
     def shuffle(self) -> DataStream:
-        """Each record to a subtask drawn at random; the draws are the same in every run of a job."""
+        """Send each record to a random subtask.
+
+        The draws are the same in each run of a job.
+
+        Returns:
+            DataStream: The same records.
+        """
         return self._partitioned("shuffle")
 
     def rebalance(self) -> DataStream:
-        """To the subtasks in turn."""
+        """Send records to all subtasks in turn.
+
+        Returns:
+            DataStream: The same records.
+        """
         return self._partitioned("rebalance")
 
     def rescale(self) -> DataStream:
-        """In turn to some of the subtasks; every upstream subtask has its own share of them."""
+        """Send records in turn to some subtasks, a share of them for each upstream subtask.
+
+        Returns:
+            DataStream: The same records.
+        """
         return self._partitioned("rescale")
 
     def forward(self) -> DataStream:
-        """To the subtask of the same number; the next operator needs the same parallelism."""
+        """Send each record to the subtask of the same number.
+
+        Returns:
+            DataStream: The same records. The next operator must have the same parallelism.
+        """
         return self._partitioned("forward")
 
     def global_(self) -> DataStream:
-        """To the first subtask. Java's `global`, a keyword in Python."""
+        """Send all records to the first subtask;
+
+        Java's `global`.
+
+        Returns:
+            DataStream: The same records.
+        """
         return self._partitioned("global")
 
     @overload
@@ -278,7 +302,15 @@ class Partitioning(RecordOperations):
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
     ) -> DataStream | BroadcastStream:
-        """To every subtask; with descriptors of broadcast state a BroadcastStream for `connect`."""
+        """Send each record to all subtasks.
+
+        Args:
+            broadcast_state_descriptor: Describes broadcast state; the result is then for `connect`.
+            *other_broadcast_state_descriptors: More of them.
+
+        Returns:
+            DataStream | BroadcastStream: The latter with descriptors.
+        """
         everywhere = self._partitioned("broadcast")
         if broadcast_state_descriptor is None:
             return everywhere
@@ -295,7 +327,16 @@ class Partitioning(RecordOperations):
         partitioner: Callable[[Any, int], int] | Partitioner,
         key_selector: Callable[[Any], Any] | KeySelector,
     ) -> DataStream:
-        """To the subtask whose number `partitioner` gives for the record's key and the number of subtasks."""
+        """Choose the subtask of each record by its key.
+
+        Args:
+            partitioner: A function of a key and the number of subtasks that returns a number below it, or a
+                Partitioner.
+            key_selector: A function of a record, or a KeySelector.
+
+        Returns:
+            DataStream: The same records.
+        """
         check_function(partitioner, Partitioner, "partitioner")
         return self._append_operator(
             KEYED_VALUES,
@@ -374,10 +415,17 @@ class BroadcastConnectedStream:
         func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
         output_type: DeclaredType | None = None,
     ) -> DataStream:
-        """Records of both streams through `func`; in BATCH mode all broadcast records come first.
+        """Process the records of both streams; in BATCH mode all broadcast records come first.
 
-        TypeError unless a keyed stream gets a KeyedBroadcastProcessFunction and another a
-        BroadcastProcessFunction.
+        Args:
+            func: A KeyedBroadcastProcessFunction for a keyed stream, else a BroadcastProcessFunction.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
+
+        Raises:
+            TypeError: The function is of the other kind.
         """
         stream = self.non_broadcast_stream
         selector = stream._key_selector_or_none()
@@ -422,7 +470,20 @@ __all__ = [
 
 
 class DataStream(StreamOutputs, Partitioning):
-    """Records of one type, on their way from one operator to the next."""
+    """A stream of records of one type.
+
+    Transformations return new streams and register their operator; nothing runs before `execute`.
+
+    Examples:
+        >>> from penstock.common import Types
+        >>> from penstock.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> words = env.from_collection(["to", "be"], Types.STRING())
+        >>> pairs = words.map(lambda word: (word, 1), Types.TUPLE([Types.STRING(), Types.INT()]))
+        >>> counts = pairs.key_by(lambda pair: pair[0]).sum(1)
+        >>> [node["name"] for node in env.get_stream_graph()["nodes"]]
+        ['Source: Collection Source', 'Reduce', 'Map, _stream_key_by_map_operator']
+    """
 
     def _stream(self, transformation: Transformation) -> DataStream:
         return DataStream(self._environment, transformation)
@@ -432,10 +493,17 @@ class DataStream(StreamOutputs, Partitioning):
         key_selector: Callable[[Any], Any] | KeySelector | str | Sequence[str],
         key_type: DeclaredType | None = None,
     ) -> KeyedStream:
-        """Bring records of the same key to the same subtask, for what has state by key.
+        """Partition the stream by a key: records of equal keys go to the same subtask.
 
-        Keys of no declared type are hashed by their pickled bytes. Penstock's own: names of fields as
-        keys, whose types are the fields'; record batches then stay record batches.
+        Of fields, keys have the fields' types.
+
+        Args:
+            key_selector: A function of a record, or a KeySelector. Not in PyFlink: a field's name or several;
+                record batches then stay record batches.
+            key_type: Type of the keys; default: pickled Python objects, hashed by their bytes.
+
+        Returns:
+            KeyedStream: The same records.
         """
         if isinstance(key_selector, str | list | tuple):
             columns, column_type = column_keys(self._transformation.output_type, key_selector)
@@ -459,7 +527,17 @@ class DataStream(StreamOutputs, Partitioning):
         return KeyedStream(keyed._transformation, self, selector, row)
 
     def union(self, *streams: DataStream) -> DataStream:
-        """The records of all the streams, which have the same type. TypeError where they have not."""
+        """Merge streams of one type.
+
+        Args:
+            *streams: Other streams.
+
+        Returns:
+            DataStream: The records of all of them.
+
+        Raises:
+            TypeError: The types differ.
+        """
         mine = self._transformation.output_type
         for stream in streams:
             theirs = stream._transformation.output_type
@@ -494,19 +572,35 @@ class DataStream(StreamOutputs, Partitioning):
     def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
 
     def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
-        """This stream and another of any type: ConnectedStreams; with a BroadcastStream a
-        BroadcastConnectedStream.
+        """Connect this stream with another, whose type may differ.
+
+        Args:
+            ds: A DataStream, or a BroadcastStream.
+
+        Returns:
+            ConnectedStreams | BroadcastConnectedStream: The latter for a BroadcastStream.
         """
         if isinstance(ds, BroadcastStream):
             return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
         return ConnectedStreams(self, ds)
 
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
-        """All records in windows, by one subtask."""
+        """Cut the whole stream into windows, in one subtask.
+
+        Args:
+            window_assigner: A WindowAssigner.
+
+        Returns:
+            AllWindowedStream: Its methods transform the windows.
+        """
         return AllWindowedStream(self.key_by(NullByteKeySelector()), window_assigner)
 
     def cache(self) -> CachedDataStream:
-        """This stream, computed by the first job that reads it and kept for the others of the environment."""
+        """Compute this stream once: by the first job that reads it, for all jobs of the environment.
+
+        Returns:
+            CachedDataStream: The same records.
+        """
         cached = Transformation(
             call=Call.CACHE,
             kind="union",
@@ -518,11 +612,29 @@ class DataStream(StreamOutputs, Partitioning):
         return CachedDataStream(self._environment, cached)
 
     def join(self, other: DataStream) -> JoinedStreams:
-        """Pairs of records of the same key and window: `join(s).where(…).equal_to(…).window(…).apply(…)`."""
+        """Join with another stream, by key and window:
+
+        `join(other).where(…).equal_to(…).window(…).apply(…)`. Not in PyFlink.
+
+        Args:
+            other: A DataStream.
+
+        Returns:
+            JoinedStreams: The next step of the call.
+        """
         return JoinedStreams(self, other)
 
     def co_group(self, other: DataStream) -> CoGroupedStreams:
-        """The records of both streams of a key and window: `co_group(s).where(…).equal_to(…)…apply(…)`."""
+        """Group two streams by key and window:
+
+        `co_group(other).where(…).equal_to(…).window(…).apply(…)`. Not in PyFlink.
+
+        Args:
+            other: A DataStream.
+
+        Returns:
+            CoGroupedStreams: The next step of the call.
+        """
         return CoGroupedStreams(self, other)
 
     def _key_selector_or_none(self) -> Callable[[Any], Any] | None:
@@ -552,7 +664,7 @@ class DataStream(StreamOutputs, Partitioning):
 
 
 class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignore[misc]
-    """A stream whose records reach the subtask of their key; what reads it has state by key."""
+    """A stream partitioned by key; operators that read it have state and timers per key."""
 
     def __init__(
         self,
@@ -579,15 +691,37 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         return self._origin_stream.key_by(key_selector, key_type)
 
     def interval_join(self, other: KeyedStream) -> KeyedIntervalJoin:
-        """Pairs of records of the same key that are close in event time."""
+        """Join with another keyed stream: pairs of equal keys that are close in event time.
+
+        Args:
+            other: A KeyedStream.
+
+        Returns:
+            KeyedIntervalJoin: `between(…).process(…)` goes on.
+        """
         return KeyedIntervalJoin(self, other)
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
-        """The records of each key in windows."""
+        """Cut the records of each key into windows.
+
+        Args:
+            window_assigner: A WindowAssigner.
+
+        Returns:
+            WindowedStream: Its methods transform the windows.
+        """
         return WindowedStream(self, window_assigner)
 
     def count_window(self, size: int, slide: int = 0) -> WindowedStream:
-        """Windows of `size` records of a key, one every `slide` records; 0: one after the other."""
+        """Cut the records of each key into windows by their number.
+
+        Args:
+            size: Records in a window, 1 or more.
+            slide: Records from one start to the next; default 0: windows do not overlap.
+
+        Returns:
+            WindowedStream: Its methods transform the windows.
+        """
         if slide == 0:
             return WindowedStream(self, CountTumblingWindowAssigner(size))
         return WindowedStream(self, CountSlidingWindowAssigner(size, slide))

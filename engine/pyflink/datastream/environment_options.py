@@ -157,12 +157,22 @@ class EnvironmentOptions:
         return self._config
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Number of subtasks of operators made from now on that do not set their own."""
+        """Set the number of subtasks of operators that are made later and set none.
+
+        Args:
+            parallelism: 1 or more.
+
+        Returns:
+            StreamExecutionEnvironment: This environment.
+
+        Raises:
+            ValueError: Below 1.
+        """
         self._config.set_parallelism(parallelism)
         return self
 
     def get_parallelism(self) -> int:
-        """The default number of subtasks."""
+        """Return the default number of subtasks."""
         changed = current_settings().changes.options.get(PARALLELISM)
         parallelism = int(changed) if changed is not None else self._config.get_parallelism()
         return (
@@ -170,16 +180,36 @@ class EnvironmentOptions:
         )
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Number of key groups (1 to 32768) of operators that do not set their own. ValueError for others."""
+        """Set the number of key groups of operators that set none.
+
+        Args:
+            max_parallelism: 1 to 32768.
+
+        Returns:
+            StreamExecutionEnvironment: This environment.
+
+        Raises:
+            ValueError: Out of range.
+        """
         self._config.set_max_parallelism(check_max_parallelism(max_parallelism))
         return self
 
     def get_max_parallelism(self) -> int:
-        """The default number of key groups; -1: derived from each operator's parallelism."""
+        """Return the default number of key groups.
+
+        It is -1 if each operator derives its own from its parallelism.
+        """
         return self._config.get_max_parallelism()
 
     def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
-        """Give the operators of this group its resources."""
+        """Give the operators of a slot sharing group the group's resources.
+
+        Args:
+            slot_sharing_group: A group with resources.
+
+        Returns:
+            StreamExecutionEnvironment: This environment.
+        """
         self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
         return self
 
@@ -192,12 +222,32 @@ class EnvironmentOptions:
         return {name: group.slot_resources() for name, group in self._slot_sharing_groups.items()}
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
-        """STREAMING, BATCH, or AUTOMATIC, which is BATCH: all sources here are bounded."""
+        """Choose how jobs run.
+
+        Args:
+            execution_mode: RuntimeExecutionMode.STREAMING, BATCH or AUTOMATIC, which means BATCH, since all
+                sources are bounded.
+
+        Returns:
+            StreamExecutionEnvironment: This environment.
+        """
         self._configuration.set_string(RUNTIME_MODE, execution_mode.name)
         return self
 
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
-        """Milliseconds a record may wait in a buffer; -1: until it is full. Only plans show it."""
+        """Set how long a record may wait in a buffer.
+
+        It appears in plans; runs ignore it.
+
+        Args:
+            timeout_millis: Milliseconds, 0 or more; -1: until the buffer is full.
+
+        Returns:
+            StreamExecutionEnvironment: This environment.
+
+        Raises:
+            ValueError: Below -1.
+        """
         if check_buffer_timeout(timeout_millis) == -1:
             self._configuration.set_string(options.BUFFER_TIMEOUT_ENABLED.key, "false")
         else:
@@ -211,7 +261,11 @@ class EnvironmentOptions:
         )
 
     def disable_operator_chaining(self) -> Self:
-        """Chain no operators."""
+        """Chain no operators.
+
+        Returns:
+            StreamExecutionEnvironment: This environment.
+        """
         self._configuration.set_string(options.OPERATOR_CHAINING.key, "false")
         return self
 
@@ -228,7 +282,20 @@ class EnvironmentOptions:
         return self._checkpoint_config
 
     def enable_checkpointing(self, interval: int, mode: CheckpointingMode | None = None) -> Self:
-        """Set interval (milliseconds) and mode of checkpoints, for plans."""
+        """Set interval and mode of checkpoints.
+
+        They appear in plans; runs take none.
+
+        Args:
+            interval: Milliseconds between checkpoints, 10 or more.
+            mode: CheckpointingMode.EXACTLY_ONCE (default) or AT_LEAST_ONCE.
+
+        Returns:
+            StreamExecutionEnvironment: This environment.
+
+        Raises:
+            ValueError: Out of range.
+        """
         if mode is not None:
             self._checkpoint_config.set_checkpointing_mode(mode)
         self._checkpoint_config.set_checkpoint_interval(interval)
@@ -275,12 +342,23 @@ class EnvironmentOptions:
         return self._string(_SAVEPOINTS)
 
     def configure(self, configuration: Configuration) -> None:
-        """Take over all options that `configuration` sets."""
+        """Set all options that a configuration sets.
+
+        Args:
+            configuration: A Configuration.
+
+        Raises:
+            ValueError: An option has a wrong value.
+        """
         self._configuration.add_all(configuration)
         self._read_configuration(configuration)
 
     def add_python_file(self, file_path: str) -> None:
-        """Let the workers import from this file, package or folder."""
+        """Make a file, package or folder importable in workers.
+
+        Args:
+            file_path: A local path, or a folder.
+        """
         before = self._string(PYTHON_FILES)
         joined = file_path if before is None else FILE_DELIMITER.join([file_path, before])
         self._configuration.set_string(PYTHON_FILES, joined)
@@ -288,27 +366,53 @@ class EnvironmentOptions:
     def set_python_requirements(
         self, requirements_file_path: str, requirements_cache_dir: str | None = None
     ) -> None:
-        """Install what the file names, from the folder of packages if there is one, for the workers."""
+        """Install packages for workers.
+
+        Args:
+            requirements_file_path: A requirements.txt.
+            requirements_cache_dir: A folder with the packages; default: they are downloaded.
+        """
         parts = [requirements_file_path, *([requirements_cache_dir] if requirements_cache_dir else [])]
         self._configuration.set_string(PYTHON_REQUIREMENTS, PARAM_DELIMITER.join(parts))
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> None:
-        """Extract a zip into the workers' working folder, below `target_dir` or the archive's name."""
+        """Extract an archive in the working folder of workers.
+
+        Args:
+            archive_path: A zip or tar file.
+            target_dir: Folder below the working folder; default: the archive's name.
+        """
         entry = archive_path if target_dir is None else PARAM_DELIMITER.join([archive_path, target_dir])
         before = self._string(PYTHON_ARCHIVES)
         joined = entry if before is None else FILE_DELIMITER.join([before, entry])
         self._configuration.set_string(PYTHON_ARCHIVES, joined)
 
     def set_python_executable(self, python_exec: str) -> None:
-        """The interpreter of the workers."""
+        """Set the Python of workers.
+
+        Args:
+            python_exec: Path of the interpreter.
+        """
         self._configuration.set_string(PYTHON_EXECUTABLE, python_exec)
 
     def add_jars(self, *jars_path: str) -> None:
-        """Add to the option pipeline.jars, which has no effect: nothing of Java runs in Penstock's jobs."""
+        """Add to the option pipeline.jars.
+
+        Runs ignore it: jobs of Penstock run no Java.
+
+        Args:
+            *jars_path: URLs.
+        """
         self._add_paths(PIPELINE_JARS, jars_path)
 
     def add_classpaths(self, *classpaths: str) -> None:
-        """Add to pipeline.classpaths, which has no effect: nothing of Java runs in Penstock's jobs."""
+        """Add to the option pipeline.classpaths.
+
+        Runs ignore it: jobs of Penstock run no Java.
+
+        Args:
+            *classpaths: URLs.
+        """
         self._add_paths(PIPELINE_CLASSPATHS, classpaths)
 
     def _add_paths(self, key: str, paths: tuple[str, ...]) -> None:
@@ -317,7 +421,15 @@ class EnvironmentOptions:
         self._configuration.set_string(key, joined)
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
-        """Bring a file or folder to all workers, where functions find it by `name`."""
+        """Make a file or folder available in all workers.
+
+        Functions find it by `RuntimeContext.get_distributed_cache`.
+
+        Args:
+            file_path: A local path.
+            name: Name to find it by.
+            executable: Whether it may be executed.
+        """
         self._cached_files[require_text(name, "name")] = CachedFile(
             path=require_text(file_path, "file_path"),
             executable=require_kind(executable, bool, "executable"),

@@ -95,9 +95,18 @@ class EnvironmentSources(EnvironmentOptions, ABC):
     """from_collection, from_source, add_source, create_input, from_dataframe."""
 
     def from_collection(self, collection: Sequence[Any], type_info: DeclaredType | None = None) -> DataStream:
-        """The elements of a collection, by one subtask. Elements without a declared type are pickled.
+        """Make a stream of the elements of a collection, in one subtask.
 
-        Raises TypeError or ValueError where an element does not have the declared type.
+        Args:
+            collection: A list or other iterable.
+            type_info: Type of the elements; default: pickled Python objects.
+
+        Returns:
+            DataStream: The elements, in order.
+
+        Raises:
+            TypeError: An element is not of the type.
+            ValueError: An element is out of the type's range.
         """
         source = CollectionSource(collection, as_output_type(type_info))
         stream = self._source("legacy_source", "Collection Source", source, type_info, Call.INPUT_FORMAT)
@@ -110,7 +119,20 @@ class EnvironmentSources(EnvironmentOptions, ABC):
         source_name: str,
         type_info: DeclaredType | None = None,
     ) -> DataStream:
-        """The records of a source, with timestamps and watermarks by `watermark_strategy`."""
+        """Make a stream of the records of a source.
+
+        Args:
+            source: A source of penstock.connectors.
+            watermark_strategy: Timestamps and watermarks of the records.
+            source_name: Name of the operator.
+            type_info: Type of the records; default: the source's.
+
+        Returns:
+            DataStream: The records.
+
+        Raises:
+            TypeError: `source` is not a source.
+        """
         check_source(source)
         require_text(source_name, "source_name")
         stream = self._source("source", source_name, source, type_info or source.type_info, Call.SOURCE)
@@ -123,7 +145,16 @@ class EnvironmentSources(EnvironmentOptions, ABC):
         source_name: str = "Custom Source",
         type_info: DeclaredType | None = None,
     ) -> DataStream:
-        """The records of a source function; Penstock's sources are both sources and source functions."""
+        """Make a stream of the records of a source function.
+
+        Args:
+            source_func: A source of penstock.connectors; each is a source function, too.
+            source_name: Name of the operator; default "Custom Source".
+            type_info: Type of the records; default: the source's.
+
+        Returns:
+            DataStream: The records.
+        """
         check_source(source_func)
         return self._source(
             "legacy_source", source_name, source_func, type_info or source_func.type_info, Call.LEGACY_SOURCE
@@ -132,7 +163,18 @@ class EnvironmentSources(EnvironmentOptions, ABC):
     def create_input(
         self, input_format: InputFormat | Source, type_info: DeclaredType | None = None
     ) -> DataStream:
-        """The records of an input format that is one of Penstock's sources. TypeError for others."""
+        """Make a stream of the records of an input format.
+
+        Args:
+            input_format: A source of penstock.connectors.
+            type_info: Type of the records; default: the source's.
+
+        Returns:
+            DataStream: The records.
+
+        Raises:
+            TypeError: Another input format.
+        """
         source = check_source(input_format)
         return self._source(
             "legacy_source",

@@ -99,37 +99,88 @@ class KeyedOperations(StreamSettings):
         return self._keyed("KEYED PROCESS", operator, as_output_type(output_type))
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
-        """Records of a key combined: every update in STREAMING mode, the last one in BATCH mode."""
+        """Combine the records of each key.
+
+        Args:
+            func: A function of two records, or a ReduceFunction.
+
+        Returns:
+            DataStream: Each update in STREAMING mode, the last one in BATCH mode.
+        """
         check_function(func, ReduceFunction, "reduce's function")
         output_type = self._transformation.output_type
         return self._keyed("Reduce", ReduceOperator(func, self._key_selector, output_type), output_type)
 
     def sum(self, position_to_sum: Field = 0) -> DataStream:
-        """The sum of a field (by number or name; of the value itself where it has none) by key so far."""
+        """Sum a field per key.
+
+        Args:
+            position_to_sum: Number or name of a field, or 0 for records without fields.
+
+        Returns:
+            DataStream: Records with the sum so far.
+        """
         return self.reduce(FieldAggregate("sum", position_to_sum))
 
     def min(self, position_to_min: Field = 0) -> DataStream:
-        """The least value of a field by key so far, in the first record of its key."""
+        """Find the least value of a field per key, in the first record of its key.
+
+        Args:
+            position_to_min: Number or name of a field.
+
+        Returns:
+            DataStream: Records with the least value so far.
+        """
         return self.reduce(FieldAggregate("min", position_to_min))
 
     def max(self, position_to_max: Field = 0) -> DataStream:
-        """The largest value of a field by key so far, in the first record of its key."""
+        """Find the largest value of a field per key, in the first record of its key.
+
+        Args:
+            position_to_max: Number or name of a field.
+
+        Returns:
+            DataStream: Records with the largest value so far.
+        """
         return self.reduce(FieldAggregate("max", position_to_max))
 
     def min_by(self, position_to_min_by: Field = 0) -> DataStream:
-        """The record with the least value of a field by key so far, the first of equals."""
+        """Find the record with the least value of a field per key.
+
+        Args:
+            position_to_min_by: Number or name of a field.
+
+        Returns:
+            DataStream: The record so far, the first of equals.
+        """
         return self.reduce(FieldAggregate("min_by", position_to_min_by))
 
     def max_by(self, position_to_max_by: Field = 0) -> DataStream:
-        """The record with the largest value of a field by key so far, the first of equals."""
+        """Find the record with the largest value of a field per key.
+
+        Args:
+            position_to_max_by: Number or name of a field.
+
+        Returns:
+            DataStream: The record so far, the first of equals.
+        """
         return self.reduce(FieldAggregate("max_by", position_to_max_by))
 
     def aggregate(self, aggregations: Sequence[tuple[str, str]]) -> DataStream:
-        """Aggregate columns: one row for each key, at the end of the input. Penstock's own, vectorised.
+        """Aggregate columns per key, vectorised.
 
-        `aggregations`: pairs of a field and a function (sum, min, max, count or mean). Each becomes a field
-        `<field>_<function>` after the key's fields. Nulls do not count. Partial results are made before
-        the exchange. TypeError unless the keys are names of fields, ValueError for another function.
+        Not in PyFlink. Nulls do not count. Partial results are computed before the exchange.
+
+        Args:
+            aggregations: Pairs of a field and a function: sum, min, max, count or mean.
+
+        Returns:
+            DataStream: One row per key at the end of the input: the key's fields, then `<field>_<function>`
+            for each pair.
+
+        Raises:
+            TypeError: The keys are not names of fields.
+            ValueError: Another function.
         """
         return aggregated(self, self._key_selector, aggregations)
 
@@ -203,29 +254,47 @@ class WindowedOperations:
         self._window_trigger: Trigger[Any, Any] | None = None
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """The environment that the stream belongs to."""
+        """Return the environment of the stream."""
         return self._keyed_stream.get_execution_environment()
 
     def get_input_type(self) -> TypeInformation:
-        """Type of the records."""
+        """Return the type of the records."""
         return self._keyed_stream._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
-        """Let `trigger` decide when windows are worked out, instead of the assigner's own."""
+        """Set the trigger, in place of the assigner's.
+
+        Args:
+            trigger: A Trigger.
+
+        Returns:
+            WindowedStream: This stream.
+        """
         self._window_trigger = trigger
         return self
 
     def allowed_lateness(self, time_ms: int) -> Self:
-        """Keep event-time windows for records that are up to that many milliseconds late.
+        """Keep windows of event time for late records.
 
-        A negative number keeps them for good, as in PyFlink, which takes their end for an overflow.
+        Args:
+            time_ms: Milliseconds, 0 or more; a negative number keeps windows for good, as in PyFlink.
+
+        Returns:
+            WindowedStream: This stream.
         """
         milliseconds = require_integer(time_ms, "allowed lateness")
         self._allowed_lateness = milliseconds if milliseconds >= 0 else MAX_WATERMARK
         return self
 
     def side_output_late_data(self, output_tag: OutputTag) -> Self:
-        """Put records that are too late into the side output of `output_tag`."""
+        """Put records that are too late into a side output.
+
+        Args:
+            output_tag: The OutputTag; `get_side_output` of the result returns them.
+
+        Returns:
+            WindowedStream: This stream.
+        """
         self._late_data_output_tag = output_tag
         return self
 
@@ -296,7 +365,7 @@ class WindowedOperations:
 
 
 class WindowedStream(WindowedOperations):
-    """The windows of each key."""
+    """The windows of each key of a keyed stream."""
 
     _kind = "Window"
     _apply_function = WindowFunction
@@ -310,7 +379,17 @@ class WindowedStream(WindowedOperations):
         | None = None,
         output_type: DeclaredType | None = None,
     ) -> DataStream:
-        """The records of a window combined as they come; `window_function` gets a list of what is left."""
+        """Combine the records of each window as they come.
+
+        Args:
+            reduce_function: A function of two records, or a ReduceFunction.
+            window_function: A WindowFunction or ProcessWindowFunction that gets a list of the combined
+                record.
+            output_type: Type of its results.
+
+        Returns:
+            DataStream: One record per window, or the results.
+        """
         return self._reduce(reduce_function, window_function, output_type)
 
     def aggregate(
@@ -322,13 +401,31 @@ class WindowedStream(WindowedOperations):
         accumulator_type: DeclaredType | None = None,
         output_type: DeclaredType | None = None,
     ) -> DataStream:
-        """The records of a window aggregated as they come; `window_function` gets a list of the result."""
+        """Aggregate the records of each window as they come.
+
+        Args:
+            aggregate_function: An AggregateFunction.
+            window_function: A WindowFunction or ProcessWindowFunction that gets a list of the result.
+            accumulator_type: Type of accumulators; default: pickled Python objects.
+            output_type: Type of the results.
+
+        Returns:
+            DataStream: One result per window, or the results of `window_function`.
+        """
         return self._aggregate(aggregate_function, window_function, accumulator_type, output_type)
 
     def apply(
         self, window_function: WindowFunction[Any, Any, Any, Any], output_type: DeclaredType | None = None
     ) -> DataStream:
-        """All records of a window at once."""
+        """Call a function with all records of each window.
+
+        Args:
+            window_function: A WindowFunction.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
+        """
         return self._buffer(window_function, WindowFunction, "apply", output_type)
 
     def process(
@@ -336,7 +433,15 @@ class WindowedStream(WindowedOperations):
         process_window_function: ProcessWindowFunction[Any, Any, Any, Any],
         output_type: DeclaredType | None = None,
     ) -> DataStream:
-        """All records of a window at once, with a context."""
+        """Call a function with all records of each window, with a context.
+
+        Args:
+            process_window_function: A ProcessWindowFunction.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
+        """
         return self._buffer(process_window_function, ProcessWindowFunction, "process", output_type)
 
 

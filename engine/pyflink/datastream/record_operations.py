@@ -166,19 +166,37 @@ class StreamOutputs(StreamSettings):
     """add_sink, sink_to, print, execute_and_collect, to_dataframe, get_side_output."""
 
     def add_sink(self, sink_func: Sink) -> DataStreamSink:
-        """Write the records to a sink function; Penstock's sinks are both sinks and sink functions."""
+        """Write the records to a sink function.
+
+        Args:
+            sink_func: A sink of penstock.connectors; each is a sink function, too.
+
+        Returns:
+            DataStreamSink: To name and place the sink.
+        """
         return self._sink_to(sink_func, "Unnamed", Call.ADD_SINK, 1 + self._is_keyed())
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Write the records to a sink, after the transformer that the sink may bring."""
+        """Write the records to a sink.
+
+        Args:
+            sink: A sink of penstock.connectors.
+
+        Returns:
+            DataStreamSink: To name and place the sink.
+        """
         transformer = sink.get_transformer() if hasattr(sink, "get_transformer") else None
         stream = self if transformer is None else transformer.apply(self)
         return stream._sink_to(sink, "Sink", Call.SINK_TO)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
-        """Print one line for each record on the driver's standard output.
+        """Print one line per record on the driver's standard output.
 
-        Each line begins with `sink_identifier` and, if there are several subtasks, their number from 1.
+        Args:
+            sink_identifier: Beginning of each line; with several subtasks, their number from 1 follows.
+
+        Returns:
+            DataStreamSink: To name and place the sink.
         """
         if sink_identifier is not None:
             require_text(sink_identifier, "sink_identifier")
@@ -199,15 +217,23 @@ class StreamOutputs(StreamSettings):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator | list[Any]:
-        """Run what this stream reads, and give its records.
+        """Run the streams that lead to this one, and return its records.
 
-        As in PyFlink, what else is registered with the environment runs, too, only where
-        `python.operator-chaining.enabled` is false; otherwise it is left out, which is said of sinks.
+        As in PyFlink, other registered streams run only if python.operator-chaining.enabled is false; sinks
+        that are omitted are named. Without `limit`, the job waits for its reader: the iterator raises its
+        errors, and closing it cancels the job.
 
-        Without `limit`, records are read while the job runs: it waits for its reader, what it fails with is
-        raised by the iterator, and closing or losing the iterator cancels it. With `limit`, the call gives a
-        list of at most that many records; if nothing else is registered, the job ends as soon as it has
-        them. Raises ValueError for a limit below 1, and what `execute` raises.
+        Args:
+            job_execution_name: Name of the job.
+            limit: Return at most this many records, 1 or more, as a list; the job ends with the last of them
+                if nothing else is registered.
+
+        Returns:
+            CloseableIterator | list: Read it in a `with` block; a list if `limit` is given.
+
+        Raises:
+            ValueError: The limit is below 1.
+            JobExecutionError: A function raised; the message names vertex, operator and record.
         """
         if limit is not None and limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
@@ -220,23 +246,35 @@ class StreamOutputs(StreamSettings):
         return self._environment.collect_first(name, sink)[:limit]
 
     def to_dataframe(self, observe: Observation | None = None) -> DataFrame:
-        """This stream as a Spark DataFrame, lazily: it runs when the DataFrame does.
+        """Return this stream as a Spark DataFrame, which runs when it is read.
 
-        Penstock's own. One column for each field, or one column `value`, pickled if no type is declared.
-        Columns of `from_dataframe` that no function has touched are as they were there. The operators that
-        lead to the stream leave the environment: execute does not run them too, unless others still read
-        them. Several results of one run: `env.to_dataframes`.
+        Not in PyFlink. Columns of `from_dataframe` that no function has touched are unchanged. Operators that
+        lead only to this stream leave the environment: `execute` does not run them.
 
-        `observe`, a new `pyspark.sql.Observation`, gets the metrics of the functions that run with the
-        DataFrame: once its first action has ended, `observe.get` has their values by name. TypeError for
-        anything else.
+        Args:
+            observe: A new pyspark.sql.Observation; after the first action it holds the metrics of functions,
+                by name.
+
+        Returns:
+            DataFrame: One column per field, or one column `value`, pickled without a declared type
+            (docs/inside-spark.md).
+
+        Raises:
+            TypeError: `observe` is not an Observation.
         """
         return self._environment.dataframe_of(self._dataframe_sink(), observe)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
-        """The records that the operator before put out with this tag, after a map that settings are for.
+        """Return the records that the operator has put out with a tag.
 
-        TypeError where the stream comes from no operator, or gave the tag's id with another type before.
+        Args:
+            output_tag: The OutputTag.
+
+        Returns:
+            DataStream: Records of the tag's type.
+
+        Raises:
+            TypeError: The stream comes from no operator, or the tag's id had another type before.
         """
         operator = self._transformation
         if operator.kind in VIRTUAL_KINDS:
@@ -296,19 +334,41 @@ class DataStreamSink:
         self._transformation = transformation
 
     def name(self, name: str) -> DataStreamSink:
-        """Name the sink."""
+        """Name the sink.
+
+        Args:
+            name: Appears in plans and messages.
+
+        Returns:
+            DataStreamSink: This sink.
+        """
         self._transformation.name = require_text(name, "name")
         return self
 
     def uid(self, uid: str) -> DataStreamSink:
-        """Give the sink an id that stays the same when the job changes; unique in the job."""
+        """Give the sink an id that survives changes of the job.
+
+        Args:
+            uid: Unique in the job.
+
+        Returns:
+            DataStreamSink: This sink.
+        """
         self._transformation.uid = None if uid is None else require_text(uid, "uid")
         return self
 
     def set_uid_hash(self, uid_hash: str) -> DataStreamSink:
-        """Set the sink's id itself: 32 hex digits. ValueError for anything else.
+        """Set the operator id itself.
 
-        TypeError for a sink of `sink_to`, as in Flink: it becomes operators with ids of their own.
+        Args:
+            uid_hash: 32 hex digits.
+
+        Returns:
+            DataStreamSink: This sink.
+
+        Raises:
+            ValueError: Anything else.
+            TypeError: A sink of `sink_to`, whose operators have ids of their own, as in Flink.
         """
         if self._transformation.call is Call.SINK_TO:
             raise TypeError(
@@ -318,22 +378,50 @@ class DataStreamSink:
         return self
 
     def set_parallelism(self, parallelism: int) -> DataStreamSink:
-        """Number of subtasks, -1 for the environment's. ValueError below."""
+        """Set the number of subtasks.
+
+        Args:
+            parallelism: 1 or more; -1: the environment's.
+
+        Returns:
+            DataStreamSink: This sink.
+
+        Raises:
+            ValueError: Out of range.
+        """
         self._transformation.parallelism = check_parallelism(parallelism)
         return self
 
     def set_description(self, description: str) -> DataStreamSink:
-        """A longer text about the sink, for plans."""
+        """Describe the sink, for plans.
+
+        Args:
+            description: A longer text than the name.
+
+        Returns:
+            DataStreamSink: This sink.
+        """
         self._transformation.description = require_text(description, "description")
         return self
 
     def disable_chaining(self) -> DataStreamSink:
-        """Do not chain the sink to its input."""
+        """Do not chain the sink to its input.
+
+        Returns:
+            DataStreamSink: This sink.
+        """
         self._transformation.chaining = "NEVER"
         return self
 
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStreamSink:
-        """Put the sink's subtasks into slots of this group."""
+        """Put the sink's subtasks into slots of a group.
+
+        Args:
+            slot_sharing_group: A name, or a SlotSharingGroup with resources.
+
+        Returns:
+            DataStreamSink: This sink.
+        """
         set_slot_sharing_group(self._transformation, slot_sharing_group)
         return self
 
@@ -347,9 +435,9 @@ _Selectors = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 class ConnectedStreams:
-    """`stream1` and `stream2`, whose types may differ; keyed where both are keyed streams.
+    """Two streams that one function reads; keyed if both are keyed.
 
-    If only one of them is, its records are rows of key and record, and there is no state by key.
+    If only one is, its records are rows of key and record, without state per key.
     """
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
@@ -362,20 +450,45 @@ class ConnectedStreams:
         key_selector2: Callable[[Any], Any] | KeySelector,
         key_type: DeclaredType | None = None,
     ) -> ConnectedStreams:
-        """Both streams by keys of one type; records of the same key meet in the same subtask."""
+        """Partition both streams by keys of one type.
+
+        Args:
+            key_selector1: Key of the first stream: a function or KeySelector.
+            key_selector2: Key of the second stream.
+            key_type: Type of the keys; default: pickled Python objects.
+
+        Returns:
+            ConnectedStreams: Both keyed.
+        """
         return ConnectedStreams(
             self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
         )
 
     def map(self, func: CoMapFunction, output_type: DeclaredType | None = None) -> DataStream:
-        """At most one result for each record, by `map1` or `map2`; None is no result."""
+        """Transform each record into at most one result.
+
+        Args:
+            func: A CoMapFunction; a result of None is omitted.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
+        """
         check_methods(func, CoMapFunction, "map's function on two streams")
         selectors = self._selectors()
         operator = KeyedCoMapOperator(func, *selectors) if selectors else CoMapOperator(func)
         return self._result("Co-Map", operator, output_type)
 
     def flat_map(self, func: CoFlatMapFunction, output_type: DeclaredType | None = None) -> DataStream:
-        """Any number of results for each record, by `flat_map1` or `flat_map2`."""
+        """Transform each record into any number of results.
+
+        Args:
+            func: A CoFlatMapFunction.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
+        """
         check_methods(func, CoFlatMapFunction, "flat_map's function on two streams")
         selectors = self._selectors()
         operator = KeyedCoFlatMapOperator(func, *selectors) if selectors else CoFlatMapOperator(func)
@@ -384,9 +497,17 @@ class ConnectedStreams:
     def process(
         self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
-        """Any number of results for each record, with side outputs and, on keyed streams, state and timers.
+        """Transform each record into any number of results, also to side outputs.
 
-        Either class of function goes with either kind of streams, as in PyFlink.
+        On keyed streams, the function has state and timers.
+
+        Args:
+            func: A CoProcessFunction or KeyedCoProcessFunction; either fits either kind of streams, as in
+                PyFlink.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
         """
         check_methods(func, (CoProcessFunction, KeyedCoProcessFunction), "process's function")
         selectors = self._selectors()
@@ -493,21 +614,44 @@ class RecordOperations(StreamSettings):
     def map(
         self, func: Callable[[Any], Any] | MapFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
-        """One result for each record. Results without a declared type are pickled."""
+        """Transform each record into one result.
+
+        Args:
+            func: A function of a record, or a MapFunction.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
+        """
         check_function(func, MapFunction, "map's function")
         return self._append_operator("Map", MapOperator(func), as_output_type(output_type), call=Call.PROCESS)
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
-        """Any number of results for each record."""
+        """Transform each record into any number of results.
+
+        Args:
+            func: A function of a record that returns or yields results, or a FlatMapFunction.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
+        """
         check_function(func, FlatMapFunction, "flat_map's function")
         return self._append_operator(
             "FlatMap", FlatMapOperator(func), as_output_type(output_type), call=Call.PROCESS
         )
 
     def filter(self, func: Callable[[Any], Any] | FilterFunction | pc.Expression) -> DataStream:
-        """The records for which the function, or a pyarrow compute expression over their fields, is true."""
+        """Keep the records for which a condition is true.
+
+        Args:
+            func: A function of a record, a FilterFunction, or a pyarrow compute expression over the fields.
+
+        Returns:
+            DataStream: The records that are kept, of the same type.
+        """
         if isinstance(func, pc.Expression):
             return self._append_operator(
                 "Filter", FilterBatchesOperator(func), self._transformation.output_type
@@ -520,9 +664,15 @@ class RecordOperations(StreamSettings):
     def process(
         self, func: ProcessFunction | KeyedProcessFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
-        """Any number of results for each record, also to side outputs.
+        """Transform each record into any number of results, also to side outputs.
 
-        As in PyFlink a KeyedProcessFunction that uses neither key nor timers will do.
+        Args:
+            func: A ProcessFunction; as in PyFlink, a KeyedProcessFunction that uses neither key nor timers
+                will do.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results; `get_side_output` returns the others.
         """
         check_methods(func, (ProcessFunction, KeyedProcessFunction), "process's function")
         return self._append_operator(
@@ -532,11 +682,18 @@ class RecordOperations(StreamSettings):
     def map_batches(
         self, func: BatchFunction, schema: pa.Schema | TypeInformation | str | None = None
     ) -> DataStream:
-        """Vectorised: a pyarrow RecordBatch to a RecordBatch, or several, with the columns of `schema`.
+        """Transform record batches, vectorised.
 
-        Penstock's own. The input needs a declared type of rows, tuples or basic values: a column a field, or
-        the one column `value`. `schema` also takes Spark's types; None: the function's batches look like its
-        input's. Columns that can become those of the schema without a loss do so; decimals are rounded.
+        Not in PyFlink. The stream must have a declared type of rows, tuples or basic values: a batch has one
+        column per field, or the one column `value`. Columns are cast to the schema's types if nothing is
+        lost; decimals are rounded.
+
+        Args:
+            func: A function of a pyarrow.RecordBatch that returns one or yields several.
+            schema: A pyarrow.Schema or Spark type of the results; default: the columns of the input.
+
+        Returns:
+            DataStream: Rows with the columns of `schema`.
         """
         if not callable(func):
             raise TypeError(f"map_batches's function must be a callable, got {type(func).__name__}")
@@ -551,7 +708,17 @@ class RecordOperations(StreamSettings):
         return self._append_operator("Map Batches", operator, output_type)
 
     def project(self, *field_indexes: int) -> DataStream:
-        """Tuples of these fields, in this order. TypeError unless the stream has a tuple type."""
+        """Keep some fields of a stream of tuples.
+
+        Args:
+            *field_indexes: Numbers of fields, from 0, in the order of the result.
+
+        Returns:
+            DataStream: Tuples of these fields.
+
+        Raises:
+            TypeError: The stream has no tuple type.
+        """
         input_type = self._transformation.output_type
         if not isinstance(input_type, TupleTypeInfo):
             raise TypeError(f"project: the stream must have a tuple type, got {self.get_type()}")
@@ -573,8 +740,14 @@ class RecordOperations(StreamSettings):
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """Give the records event time and watermarks.
 
-        With a timestamp assigner it is the last of three operators, as in PyFlink, and has the environment's
-        parallelism, otherwise its input's.
+        With a timestamp assigner, three operators do it, as in PyFlink; the last has the environment's
+        parallelism.
+
+        Args:
+            watermark_strategy: A WatermarkStrategy.
+
+        Returns:
+            DataStream: The same records.
         """
         assigner = watermark_strategy.timestamp_assigner
         operator = TimestampsAndWatermarksOperator(replace(watermark_strategy, timestamp_assigner=None))

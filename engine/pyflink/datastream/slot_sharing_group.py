@@ -17,7 +17,7 @@ _UNITS = ("bytes", "kb", "mb", "gb", "tb")
 
 @total_ordering
 class MemorySize:
-    """A number of bytes. ValueError for a negative one, TypeError for what is no int."""
+    """A number of bytes."""
 
     def __init__(self, j_memory_size: Any = None, bytes_size: int | None = None) -> None:
         if j_memory_size is not None:
@@ -30,7 +30,18 @@ class MemorySize:
 
     @staticmethod
     def of_mebi_bytes(mebi_bytes: int) -> MemorySize:
-        """Units of 1024 * 1024 bytes."""
+        """Make a size.
+
+        Args:
+            mebi_bytes: Units of 1,048,576 bytes, 0 or more.
+
+        Returns:
+            MemorySize: The size.
+
+        Raises:
+            ValueError: Negative.
+            TypeError: Not an int.
+        """
         return MemorySize(bytes_size=mebi_bytes << 20)
 
     def get_bytes(self) -> int:
@@ -80,7 +91,7 @@ class MemorySize:
 
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """A name and the resources of a slot: none, or at least cores and heap memory."""
+    """A name of a slot sharing group, and the resources of its slots."""
 
     _name: str
     _cpu_cores: float | None = None
@@ -126,7 +137,14 @@ class SlotSharingGroup:
 
     @staticmethod
     def builder(name: str) -> SlotSharingGroup.Builder:
-        """Begin a group of that name."""
+        """Start building a group.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            Builder: Sets cores and memory; `build()` ends it.
+        """
         return SlotSharingGroup.Builder(name)
 
     class Builder:

@@ -284,10 +284,17 @@ class PlannedJob:
 
 
 class StreamExecutionEnvironment(EnvironmentSources):
-    """Jobs are written with its streams, and run by `execute` and `execute_and_collect`.
+    """The environment in which jobs are written; its streams run by `execute` and `execute_and_collect`.
 
-    Operators and sinks are registered when they are made; sources, and what only says how records travel,
-    belong to a job when an operator reads them.
+    A job is what is registered: operators and sinks are registered when they are made, sources when an
+    operator reads them.
+
+    Examples:
+        >>> from penstock.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment()
+        >>> stream = env.from_collection([1, 2, 3]).map(lambda number: number + 1)
+        >>> len(env.get_stream_graph()["nodes"])
+        2
     """
 
     def __init__(self, configuration: Configuration | None = None) -> None:
@@ -304,7 +311,15 @@ class StreamExecutionEnvironment(EnvironmentSources):
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
-        """An environment that suits how the script was started; `configuration` overrides its options."""
+        """Return an environment for this process.
+
+        Args:
+            configuration: Options that override those of `penstock run` and of the configuration.
+
+        Returns:
+            StreamExecutionEnvironment: A new one, with the parallelism of the command line or of the
+            machine's cores.
+        """
         settings, stacked = current_settings(), Configuration()
         for key, value in settings.config.items():
             stacked.set_string(key, value)
@@ -315,10 +330,19 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return StreamExecutionEnvironment(stacked)
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
-        """Run everything that is registered, and wait for it.
+        """Run everything that is registered, and wait for its end.
 
-        Raises JobCompileError, JobExecutionError and JobCancelledError of engine.runtime.errors, and
-        RuntimeError where nothing is registered.
+        Args:
+            job_name: Name of the job; default "Flink Streaming Job".
+
+        Returns:
+            JobExecutionResult: Its id, runtime in milliseconds, accumulators and metrics.
+
+        Raises:
+            JobCompileError: The job cannot run on Spark.
+            JobExecutionError: A function raised; the message names vertex, operator and record.
+            JobCancelledError: It was cancelled.
+            RuntimeError: Nothing is registered.
         """
         job = self._registered_job_to_run(job_name)
         if _is_captured(job):
@@ -329,7 +353,18 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return JobExecutionResult(result.job_id, result.milliseconds, result.accumulators())
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
-        """Run everything that is registered without waiting for it. Raises as `execute` up to its start."""
+        """Start everything that is registered.
+
+        Args:
+            job_name: Name of the job.
+
+        Returns:
+            JobClient: Waits for the job, asks for its state, or cancels it.
+
+        Raises:
+            JobCompileError: The job cannot run on Spark.
+            RuntimeError: Nothing is registered.
+        """
         job = self._registered_job_to_run(job_name)
         if _is_captured(job):
             return JobClient(PlannedJob())
@@ -338,19 +373,35 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return JobClient(RunningJob(job).start())
 
     def get_execution_plan(self) -> str:
-        """Flink's JSON of the StreamGraph of what is registered."""
+        """Return the StreamGraph of what is registered as Flink's JSON.
+
+        Returns:
+            str: As Flink's getExecutionPlan.
+        """
         return execution_plan_json(self.new_job())
 
     def get_stream_graph(self) -> dict[str, Any]:
-        """The StreamGraph of what is registered: plan JSON (nodes, edges). Penstock's own."""
+        """Return the StreamGraph of what is registered.
+
+        Not in PyFlink.
+
+        Returns:
+            dict: Plan JSON with `nodes` and `edges` (docs/plan-json.md).
+        """
         return job_plan(topology_of(self.new_job()), "stream_graph")
 
     def get_job_graph(self) -> dict[str, Any]:
-        """The JobGraph of what is registered: plan JSON (vertices, topological_order). Penstock's own."""
+        """Return the JobGraph of what is registered.
+
+        Not in PyFlink.
+
+        Returns:
+            dict: Plan JSON with `vertices` and `topological_order` (docs/plan-json.md).
+        """
         return job_plan(topology_of(self.new_job()), "job_graph")
 
     def close(self) -> None:
-        """Forget what is registered and cached."""
+        """Unregister everything, and drop cached streams."""
         self._registered.clear()
         self._planned.clear()
         self._caches.clear()
@@ -392,11 +443,20 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return collected_values(list(values), sink.output_type)
 
     def to_dataframes(self, /, observe: Observation | None = None, **streams: DataStream) -> DataFrames:
-        """Several streams as DataFrames of one run, by name: what leads to them runs once. Penstock's own.
+        """Return several streams as DataFrames of one run.
 
-        Nothing runs until one of the DataFrames does. What has run is kept in the session until the result is
-        released, explicitly or at the end of its `with` block. `observe`: as `to_dataframe`. ValueError for
-        no stream, or one of others.
+        Not in PyFlink. Nothing runs before one of them is read; what leads to several of them runs once. The
+        results stay in the session until they are released, by `release()` or at the end of a `with` block.
+
+        Args:
+            observe: A pyspark.sql.Observation that receives metrics of the run.
+            **streams: Stream by name.
+
+        Returns:
+            DataFrames: DataFrame by name.
+
+        Raises:
+            ValueError: No stream, or one of another environment.
         """
         if not streams or any(wanted._environment is not self for wanted in streams.values()):
             raise ValueError(

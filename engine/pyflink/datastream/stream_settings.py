@@ -108,78 +108,157 @@ class StreamSettings:
         def _stream(self, transformation: Transformation) -> DataStream: ...
 
     def get_name(self) -> str:
-        """Name of the operator."""
+        """Return the operator's name."""
         return self._operator("get_name").name
 
     def name(self, name: str) -> Self:
-        """Name the operator."""
+        """Name the operator.
+
+        Args:
+            name: Appears in plans and messages.
+
+        Returns:
+            DataStream: This stream.
+        """
         self._name_operator("name", require_text(name, "name"))
         return self
 
     def uid(self, uid: str) -> Self:
-        """Give the operator an id that stays the same when the job changes; unique in the job."""
+        """Give the operator an id that survives changes of the job.
+
+        Args:
+            uid: Unique in the job; its hash becomes the operator id.
+
+        Returns:
+            DataStream: This stream.
+        """
         self._name_operator("uid", None if uid is None else require_text(uid, "uid"))
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
-        """Set the operator's id itself: 32 hex digits. ValueError for anything else."""
+        """Set the operator id itself.
+
+        Args:
+            uid_hash: 32 hex digits.
+
+        Returns:
+            DataStream: This stream.
+
+        Raises:
+            ValueError: Anything else.
+        """
         self._name_operator("uid_hash", check_uid_hash(uid_hash))
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:
-        """Number of subtasks, -1 for the environment's. ValueError below, and on non-parallel operators."""
+        """Set the number of subtasks.
+
+        Args:
+            parallelism: 1 or more; -1: the environment's.
+
+        Returns:
+            DataStream: This stream.
+
+        Raises:
+            ValueError: Out of range, or more than 1 for an operator with one subtask.
+        """
         operator = self._operator("set_parallelism")
         operator.parallelism = check_parallelism(parallelism, self._can_be_parallel())
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Number of key groups, 1 to 32768. ValueError for others, and on non-parallel operators."""
+        """Set the number of key groups.
+
+        Args:
+            max_parallelism: 1 to 32768.
+
+        Returns:
+            DataStream: This stream.
+
+        Raises:
+            ValueError: Out of range.
+        """
         operator = self._operator("set_max_parallelism")
         operator.max_parallelism = check_max_parallelism(max_parallelism, self._can_be_parallel())
         return self
 
     def force_non_parallel(self) -> Self:
-        """Fix the parallelism at 1."""
+        """Fix the parallelism at 1.
+
+        Returns:
+            DataStream: This stream.
+        """
         operator = self._operator("force_non_parallel")
         operator.parallelism = operator.max_parallelism = 1
         self._non_parallel = True
         return self
 
     def set_buffer_timeout(self, timeout_millis: int) -> Self:
-        """Milliseconds a result may wait in a buffer; -1: until the buffer is full. Only plans show it."""
+        """Set how long a result may wait in a buffer.
+
+        It appears in plans; runs ignore it.
+
+        Args:
+            timeout_millis: Milliseconds, 0 or more; -1: until the buffer is full.
+
+        Returns:
+            DataStream: This stream.
+        """
         self._operator("set_buffer_timeout").buffer_timeout = check_buffer_timeout(timeout_millis)
         return self
 
     def start_new_chain(self) -> Self:
-        """Do not chain the operator to its inputs."""
+        """Do not chain the operator to its inputs.
+
+        Returns:
+            DataStream: This stream.
+        """
         self._operator("start_new_chain").chaining = "HEAD"
         return self
 
     def disable_chaining(self) -> Self:
-        """Chain the operator to nothing."""
+        """Chain the operator to nothing.
+
+        Returns:
+            DataStream: This stream.
+        """
         self._operator("disable_chaining").chaining = "NEVER"
         return self
 
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
-        """Put the operator's subtasks into slots of this group, which is registered if it has resources."""
+        """Put the operator's subtasks into slots of a group.
+
+        Args:
+            slot_sharing_group: A name, or a SlotSharingGroup with resources, which is registered.
+
+        Returns:
+            DataStream: This stream.
+        """
         set_slot_sharing_group(self._operator("slot_sharing_group"), slot_sharing_group)
         return self
 
     def set_description(self, description: str) -> Self:
-        """A longer text about the operator, for plans."""
+        """Describe the operator, for plans.
+
+        Args:
+            description: A longer text than the name.
+
+        Returns:
+            DataStream: This stream.
+        """
         self._operator("set_description").description = require_text(description, "description")
         return self
 
     def get_type(self) -> TypeInformation:
-        """Type of the stream's records; that of pickled bytes where none was declared."""
+        """Return the type of the records."""
         return self._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
-        """The environment that the stream belongs to."""
+        """Return the environment of the stream."""
         return self._environment
 
     def get_execution_config(self) -> ExecutionConfig:
-        """The environment's ExecutionConfig."""
+        """Return the environment's ExecutionConfig."""
         return self._environment.get_config()
 
     def _operator(self, method: str) -> Transformation:

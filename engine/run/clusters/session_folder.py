@@ -16,13 +16,18 @@ from urllib.parse import quote, unquote
 from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.machine.state_folder import STATE_DIR, Liveness, describe_owner, liveness, state_folder
+from penstock.engine.output.print_line import print_error
 from penstock.operators.files.durable_files import NotOwnError
 from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
+from penstock.plans.installation import own_version
 
 SESSIONS = "sessions"
 DEFAULT_NAME = "default"
 LONGEST_NAME = 60
 """Characters; each takes up to twelve bytes in the name of the folder."""
+
+SESSION_FORMAT = 1
+"""Raised whenever an older Penstock would misread a session's folder."""
 
 _LATEST = ".latest"
 _RECORD, _TOKEN, _REGISTERED = "session.json", "token", "registered.json"
@@ -110,12 +115,24 @@ def list_sessions() -> list[Session]:
         raise machine_error(error) or error from error
     except OSError:  # a folder that cannot be made has no sessions
         return []
-    sessions = [_read(folder) for folder in folders]
+    sessions = []
+    for folder in folders:
+        try:
+            sessions.append(_read(folder))
+        except SessionFormatError as error:
+            print_error(f"penstock: {error.message}")
     return sorted((session for session in sessions if session is not None), key=lambda session: session.name)
 
 
+class SessionFormatError(ConfigurationError):
+    """A session was recorded in another format than this Penstock's."""
+
+
 def find_session(name: str) -> Session | None:
-    """Return the session recorded under `name`; None if there is none."""
+    """Return the session recorded under `name`; None if there is none.
+
+    SessionFormatError if its record has another format.
+    """
     return _read(folder_of_session(name))
 
 
@@ -165,7 +182,7 @@ def write_session(session: Session) -> None:
     """Record a session that is ready, so that clients find it."""
     text = asdict(session)
     del text["folder"]
-    _write(session.folder / _RECORD, json.dumps(text, indent=1))
+    _write(session.folder / _RECORD, json.dumps({"format": SESSION_FORMAT, **text}, indent=1))
 
 
 def write_registered(folder: Path, task_managers: int, slots: int) -> None:
@@ -202,11 +219,17 @@ _TYPES: dict[str, Any] = {
 def _read(folder: Path) -> Session | None:
     try:
         record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        if (written := record.pop("format", "unknown")) != SESSION_FORMAT:
+            raise SessionFormatError(
+                f"session {unquote(folder.name)!r} is recorded in format {written}; "
+                f"Penstock {own_version()} reads format {SESSION_FORMAT}",
+                f"use the Penstock that started it, or remove {folder}",
+            )
         session = Session(**record, folder=folder)
         sound = all(isinstance(getattr(session, name), kind) for name, kind in _TYPES.items())
         return session if sound and session.state else None
-    except (OSError, ValueError, TypeError, KeyError):
-        return None  # no session, or one that is starting, damaged, or of another version of Penstock
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None  # no session, or one that is starting or damaged
 
 
 def _write(path: Path, text: str) -> None:

@@ -25,6 +25,7 @@ acknowledged ("dirty").
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
@@ -52,6 +53,7 @@ from penstock.operators.files.durable_files import (
     write_once,
 )
 from penstock.operators.files.filesystem import filesystem_of
+from penstock.plans.installation import own_version
 
 # The records of a journal: each file is validated strictly by one of these models, or ignored.
 #
@@ -112,8 +114,6 @@ class RecoveryRecord(_Record):
 
     @model_validator(mode="after")
     def _has_arguments(self) -> Self:
-        import json
-
         _ARGUMENTS[self.kind].model_validate_json(json.dumps(self.arguments))
         return self
 
@@ -174,6 +174,17 @@ class DecisionRecord(_Record):
         if len(self.sinks) != len(self.committables):
             raise ValueError("not every sink has committables")
         return self
+
+
+def _other_format(owner_json: bytes) -> str | None:
+    """Describe the format of a record that has another format; None if it has this one, or is damaged."""
+    try:
+        written = json.loads(owner_json)["format"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    if written == FORMAT:
+        return None
+    return f"it has format {written!r}; Penstock {own_version()} reads format {FORMAT}"
 
 
 def _first_problem(error: ValidationError) -> str:
@@ -519,7 +530,7 @@ def _record(system: fs.FileSystem, path: str, run_id: str) -> RunRecord | None:
     try:
         record = RunRecord.model_validate_json(owner_json)
     except ValidationError as error:
-        raise ValueError(_first_problem(error)) from error
+        raise ValueError(_other_format(owner_json) or _first_problem(error)) from error
     if record.run_id != run_id:
         raise ValueError("its record belongs to another run")
     return record

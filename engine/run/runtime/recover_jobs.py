@@ -114,6 +114,9 @@ class SavedVertices:
 
 _MOST_NAMED = 10
 
+KEPT_FORMAT = 1
+"""Raised whenever an older Penstock would misread what a run with --checkpoint-dir keeps."""
+
 
 def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
     """Return as JSON the identity of a plan, by vertex id its operators by id, its parallelism and inputs."""
@@ -138,6 +141,7 @@ def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dic
             [ids[row["source_vertex"]], row["ship_strategy"], row["distribution"]]
         )
     return {
+        "format": KEPT_FORMAT,
         "penstock": own_version(),
         "job": name,
         "mode": "BATCH" if batch else "STREAMING",
@@ -147,6 +151,8 @@ def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dic
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Describe the changes between two plans; none if data sets of one can be used by the other."""
+    if before.get("format") != now["format"]:
+        return [f"the format of kept data was {before.get('format')!r}, is {now['format']!r}"]
     changes = [
         f"{setting} was {before[setting]!r}, is {now[setting]!r}"
         for setting in ("penstock", "job", "mode")

@@ -41,7 +41,7 @@ WITHOUT_SESSION = {
     *(f"Benchmark.{name}" for name in ("answers", "results", "show", "summary")),
     *(f"PlanQuality.{name}" for name in ("compared", "plans", "results", "show")),
     *("StreamExecutionEnvironment.slot_resources", "StreamExecutionEnvironment.thread_mode"),
-    *("SlotSharingGroup.slot_resources", "DataStream.key_by", "Measured.jobs"),
+    *("SlotSharingGroup.slot_resources", "DataStream.key_by", "PlanMetrics.jobs"),
 }
 """Names with nothing of a session in them."""
 
@@ -193,11 +193,11 @@ CALLS: dict[str, Callable[[Given], Any]] = {
     "Tables.keys": lambda given: list(given.plan.tables.keys()),
     "Tables.values": lambda given: [table.columns for table in given.plan.tables.values()],
     **fields("Graph", "edges to_igraph to_networkx vertices"),
-    **fields("Measured", "edges plans show summary vertices"),
-    "Measured.after": lambda given: given.measured.after({"chaining": {(2, 0): False}}, "t0").after({}),
-    "Measured.release": lambda given: given.plan.metrics().release(),
+    **fields("PlanMetrics", "edges plans show summary vertices"),
+    "PlanMetrics.after": lambda given: given.measured.after({"chaining": {(2, 0): False}}, "t0").after({}),
+    "PlanMetrics.release": lambda given: given.plan.metrics().release(),
     **fields("Explained", "edges operators show slots topology whole"),
-    **fields("Sized", "cluster_per_job jobs session_cluster show source task_managers"),
+    **fields("ClusterSize", "cluster_per_job jobs session_cluster show source task_managers"),
     **fields("Generated", "topologies transformations"),
     "Generated.write": lambda given: given.generated.write(given.folder / "generated.jsonl"),
     **fields("Diff", "counts new old show table topologies"),

@@ -33,6 +33,7 @@ from penstock.engine.pyflink.datastream import (
 )
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.common.adapt_columns import as_arrow_type
 from penstock.operators.common.arrow_columns import codec_of
 from penstock.operators.common.arrow_types import arrow_type
 from penstock.operators.common.declared_types import declared_type
@@ -243,6 +244,14 @@ def test_any_value_of_any_type_comes_out_as_it_was_given(data: st.DataObject) ->
     for_spark.validate(full=True)
     back = codec_of(type_of_spark_type(schema_of_stream(type_info).given).get_field_types()[0])  # type: ignore[attr-defined]
     assert repr(back.decode(for_spark.column(0))) == repr(codec.decode(column))
+
+
+def test_an_index_below_a_null_struct_needs_no_value() -> None:
+    empty = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.array([], pa.string()), safe=False)
+    rows = pa.StructArray.from_arrays([empty], ["a"], mask=pa.array([True]))
+    found = as_arrow_type(rows, pa.struct([("a", pa.string())]))
+    found.validate(full=True)
+    assert found.to_pylist() == [None]
 
 
 #: What a function gives for a schema, and what comes out: values, or the error.

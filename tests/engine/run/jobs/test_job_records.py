@@ -14,6 +14,7 @@ from penstock.engine.run.job_records import (
     SubmittedJob,
     find_job,
     jobs_folder,
+    jobs_of_other_formats,
     list_jobs,
     make_job_folder,
     read_again,
@@ -118,6 +119,8 @@ def test_what_is_no_job_is_passed_over(tmp_path):
         (jobs_folder() / name).mkdir()
         (jobs_folder() / name / "job.json").write_text(text)
     assert len(list_jobs()) == 1
+    (other,) = jobs_of_other_formats()
+    assert other.message.startswith(f"job {'d' * 32} is recorded in format unknown; Penstock ")
 
 
 def test_only_the_latest_ended_jobs_stay_listed():
