@@ -457,7 +457,7 @@ def finish_earlier_runs(following: NextRun) -> JournalRun | None:
         except CommitError:
             raise
         except (OSError, ValueError) as error:  # a damaged or unreachable journal must not stop this run
-            print_message(f"run {run.short_id} of job {run.job!r} is passed over: {error}")
+            print_message(f"run {run.short_id} of job {run.job!r} is skipped: {error}")
     return repeated
 
 
@@ -522,8 +522,8 @@ def _earlier_runs(following: NextRun) -> Iterable[JournalRun]:
         parts += parts_here
         for entry in skipped:
             if not entry.of_others:
-                print_message(f"{entry.path} is passed over: {entry.why}")
+                print_message(f"{entry.path} is skipped: {entry.why}")
     runs, skipped = runs_of(parts)
     for entry in skipped:
-        print_message(f"{entry.path} is passed over: {entry.why}")
+        print_message(f"{entry.path} is skipped: {entry.why}")
     return [run for run in runs if not in_state_folder or run.job == following.job]
