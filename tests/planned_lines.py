@@ -6,11 +6,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.engine.planning.choose_planner import Planner
-from penstock.engine.planning.plan_topologies import plan
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.planners.run_joins import Planned
+from tests.plans.planners.by_joins import plan_by_joins
 from tests.reference.canonical_plan import canonical_plan
 
 LAYERS = ("stream_graph", "job_graph", "execution_graph", "slots")
@@ -23,7 +22,7 @@ def planned_lines(
     inspect: Callable[[Planned], None] | None = None,
 ) -> dict[str, PlanJson]:
     """Return the plan JSON of each name. `inspect` gets the tables before their storage is released."""
-    planned = plan(list(topologies), spark=spark, planner=Planner.JOINS)
+    planned = plan_by_joins(spark, topologies)
     try:
         if inspect is not None:
             inspect(planned)

@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.planning import plan_topologies
 from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.planning.plan_in_workers import plan_in_workers
 from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.plan_topologies import plan
 from penstock.plans.errors import LostTopologiesError
-from penstock.plans.planners.run_joins import Planned, run_passes
+from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import Layer
 
@@ -154,11 +155,11 @@ def test_counts_that_do_not_agree_are_lost_topologies(counts, said):
 
 def test_a_lost_topology_is_never_passed_over(spark, monkeypatch):
     def lose_one(*arguments: Any) -> Planned:
-        planned = run_passes(*arguments)
+        planned = plan_in_workers(*arguments)
         planned.tables["topologies"] = planned.tables["topologies"].filter("name <> 'b'")
         return planned
 
-    monkeypatch.setattr(plan_topologies, "run_passes", lose_one)
+    monkeypatch.setattr(plan_topologies, "plan_in_workers", lose_one)
     with pytest.raises(
         LostTopologiesError, match="the input has 2 topologies, but 1 are planned and 0 rejected"
     ):

@@ -111,6 +111,8 @@ def _absolute(path: str) -> str:
 
 
 _MAX_NAME_LENGTH = 40
+_STAGES_ON_SPARK = 6
+"""Spark starts, topologies are read, blocks are read and planned, losses looked for, the version written."""
 
 
 @contextmanager
@@ -359,9 +361,7 @@ def plan_command(
                 raise
             chosen = on_spark_instead(requested, error)
     if stored is None:
-        from penstock.plans.planners.joins_passes import stages
-
-        with progress(stages(until) + 4) as report:
+        with progress(_STAGES_ON_SPARK) as report:
             work = WorkOnSpark(
                 tuple(inputs),
                 out,

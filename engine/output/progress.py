@@ -125,7 +125,7 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
 
 
 def _stages(done: int, total: int) -> str:
-    return f"{done}/{total}"
+    return f"{done}/{max(done, total)}"
 
 
 def _counted(done: int, about: int, things: str, seconds: float) -> str:

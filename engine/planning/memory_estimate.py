@@ -56,6 +56,16 @@ BYTES_OF_A_PACKED_ROW = 160
 BYTES_OF_A_JOINED_ROW = 2_500
 """Heap bytes of joins per transformation or stream node, in addition to LEAST_HEAP_MEBIBYTES."""
 
+BYTES_OF_A_ROW_OF_A_BLOCK = 2_000
+"""What a transformation takes in the worker that has its block: 1,730 of a layered topology."""
+
+BYTES_OF_A_ROW_ON_A_WALK = 280
+"""What a transformation takes in the one worker that walks a giant in blocks: 213 on the walk over operators,
+253 on that over vertices, of a layered topology with parallelism 4."""
+
+BYTES_OF_A_TASK_ON_A_WALK = 24
+"""What a task takes there."""
+
 _UNEVEN = 1.3
 """Size of a fleet's largest partition, as a multiple of the mean."""
 
@@ -83,6 +93,26 @@ def require_memory_of_workers(rows: int, size_bytes: int, available: Available) 
     """
     work = f"planning {rows:,} transformations at a time in workers of a local Spark"
     require_memory(size_bytes, work, available, f"use fewer cores (--master local[1]), or {SPARK_HINT}")
+
+
+def require_memory_for_blocks(
+    rows: int, tasks: int, rows_at_a_time: int, available: Callable[[], Available]
+) -> None:
+    """Raise NotEnoughMemoryError if workers of a local Spark cannot have what a giant in blocks takes.
+
+    `rows`, `tasks`: of the giant; `rows_at_a_time`: in the blocks that are planned at a time; `available`:
+    see memory_of_workers, called where it may be too little. One worker walks all rows while others wait,
+    with what they have taken.
+    """
+    walk = rows * BYTES_OF_A_ROW_ON_A_WALK + tasks * BYTES_OF_A_TASK_ON_A_WALK
+    needed = walk + rows_at_a_time * BYTES_OF_A_ROW_OF_A_BLOCK
+    if needed > _SMALL_ENOUGH_BYTES:
+        work = f"planning {rows:,} transformations in blocks on a local Spark"
+        hint = f"use fewer cores (--master local[1]), or {SPARK_HINT}"
+        require_memory(needed, work, available(), hint)
+
+
+_SMALL_ENOUGH_BYTES = 2**29
 
 
 def require_heap_to_join(rows: int, heap: int | None) -> None:

@@ -14,6 +14,7 @@ from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 from penstock.engine.planning.require_memory_in_worker import require_memory_in_worker
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.frames.packed_blocks import PackedTables
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_frames import with_null_lists, without_null_lists
 from penstock.plans.frames.spark_schemas import conform, cut_lineage
 from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
@@ -57,50 +58,54 @@ MOST_TOPOLOGIES_HERE = 1_000_000
 """The default parallelism of at most this many topologies is collected in this process."""
 
 
-class RowCounts(NamedTuple):
-    """Sizes of an input.
+class Size(NamedTuple):
+    """Of a topology: transformations or given stream nodes, and tasks, if nothing is chained."""
 
-    `rows`: transformations and given stream nodes of all topologies; `largest`: rows of the largest
-    topology; `most_tasks`: most tasks of a topology if nothing is chained; `giants`: topology_id to rows, for
-    topologies above the limit of count_rows.
-    """
+    rows: int
+    tasks: int
+
+
+class RowCounts(NamedTuple):
+    """Transformations and given stream nodes of all topologies, and of the largest one; tasks of the one that
+    has most, if nothing is chained; and the sizes of `giants`. `topologies`: all their rows, where some are
+    giants and counting read them."""
 
     rows: int
     largest: int
     most_tasks: int
-    giants: dict[int, int]
+    giants: dict[int, Size]
+    topologies: "pl.DataFrame | None" = None
 
 
-def count_rows(topology_tables: TopologyTables | GivenTables, giant_rows: int) -> RowCounts:
-    """Count rows by one or two queries, or in this process if local_transformations finds files.
+def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: Size) -> RowCounts:
+    """Counted by a query or two, or in this process where the files are here (see local_transformations).
 
-    A giant has more than `giant_rows` rows. Transformations without a topology_id are not giants, but count
-    as one topology in `largest`: one worker would get them all.
+    A giant has more rows or tasks than `of_giants`. Transformations without a topology_id are none, but
+    count as one topology in `largest`: one worker would get them.
     """
     defaults = topology_tables.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
-    local_sizes = _sizes_here(topology_tables)
-    if local_sizes is not None and len(local_sizes) <= MOST_TOPOLOGIES_HERE:
-        return _counted_here(local_sizes, defaults, giant_rows)
+    here = _sizes_here(topology_tables)
+    if here is not None and len(here) <= MOST_TOPOLOGIES_HERE:
+        has_giants = bool((here["size"] > of_giants.rows).any())
+        rows = from_arrow((topology_tables.topologies if has_giants else defaults).toArrow())
+        counted = _counted_here(here, rows, of_giants)
+        return counted._replace(topologies=rows) if has_giants else counted
     tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
-    sums = (
-        _sizes(topology_tables)
-        .join(defaults.groupBy(TOPOLOGY).agg(F.max("default").alias("default")), TOPOLOGY, "left")
-        .agg(
-            F.sum("size").alias("rows"),
-            F.max("size").alias("largest"),
-            F.max(F.when(F.col(TOPOLOGY).isNotNull(), tasks)).alias("most_tasks"),
-        )
+    sizes = _sizes(topology_tables).join(
+        defaults.groupBy(TOPOLOGY).agg(F.max("default").alias("default")), TOPOLOGY, "left"
+    )
+    sizes = sizes.select(TOPOLOGY, "size", tasks.alias("tasks"))
+    sums = sizes.agg(
+        F.sum("size").alias("rows"),
+        F.max("size").alias("largest"),
+        F.max(F.when(F.col(TOPOLOGY).isNotNull(), F.col("tasks"))).alias("most_tasks"),
     )
     row = sums.collect()[0]
     giants = {}
-    if (row["largest"] or 0) > giant_rows:
-        large = (
-            _sizes(topology_tables)
-            .filter(F.col(TOPOLOGY).isNotNull() & (F.col("size") > giant_rows))
-            .select(TOPOLOGY, "size")
-            .collect()
-        )
-        giants = {giant[TOPOLOGY]: giant["size"] for giant in large}
+    if (row["largest"] or 0) > of_giants.rows or (row["most_tasks"] or 0) > of_giants.tasks:
+        is_giant = (F.col("size") > of_giants.rows) | (F.col("tasks") > of_giants.tasks)
+        large = sizes.filter(F.col(TOPOLOGY).isNotNull() & is_giant).collect()
+        giants = {giant[TOPOLOGY]: Size(giant["size"], giant["tasks"]) for giant in large}
     return RowCounts(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0, giants)
 
 
@@ -152,21 +157,22 @@ def _sizes_in_files(tasks: Sequence[Sequence[RowGroups]]) -> "pl.DataFrame | Non
     )
 
 
-def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame, giant_rows: int) -> RowCounts:
+def _counted_here(sizes: "pl.DataFrame", topologies: "pl.DataFrame", of_giants: Size) -> RowCounts:
     import polars as pl
 
-    default_parallelisms = pl.from_arrow(defaults.toArrow())
-    assert isinstance(default_parallelisms, pl.DataFrame)
     with_topology = pl.col(TOPOLOGY).is_not_null()
     tasks = pl.col("tasks") + pl.col("unset") * pl.col("default").fill_null(1)
-    default_parallelisms = default_parallelisms.group_by(TOPOLOGY).agg(pl.col("default").max())
-    sums = sizes.join(default_parallelisms, on=TOPOLOGY, how="left").select(
+    default = pl.col("parallelism" if "parallelism" in topologies.columns else "default").cast(pl.Int64)
+    of_topologies = topologies.group_by(TOPOLOGY).agg(default.max().alias("default"))
+    counted = sizes.join(of_topologies, on=TOPOLOGY, how="left").with_columns(tasks.alias("tasks"))
+    sums = counted.select(
         pl.col("size").sum().alias("rows"),
         pl.col("size").max().alias("largest"),
-        tasks.filter(with_topology).max().alias("most_tasks"),
+        pl.col("tasks").filter(with_topology).max().alias("most_tasks"),
     )
-    large = sizes.filter(with_topology & (pl.col("size") > giant_rows))
-    giants = dict(zip(large[TOPOLOGY], large["size"], strict=True))
+    is_giant = (pl.col("size") > of_giants.rows) | (pl.col("tasks") > of_giants.tasks)
+    large = counted.filter(with_topology & is_giant).select(TOPOLOGY, "size", "tasks")
+    giants = {topology: Size(size, tasks) for topology, size, tasks in large.rows()}
     rows, largest, most_tasks = (count or 0 for count in sums.row(0))
     return RowCounts(rows, largest, most_tasks, giants)
 
@@ -235,7 +241,7 @@ def call_in_workers(
     joined = packed[0]
     for table_rows in packed[1:]:
         joined = joined.unionByName(table_rows)
-    blocks = joined.repartitionById(partitions, F.col("part"))
+    blocks = joined.coalesce(1) if partitions == 1 else joined.repartitionById(partitions, F.col("part"))
     with scoped_settings(topology_tables.topologies.sparkSession, _SETTINGS):
         return cut_lineage(blocks.mapInArrow(plan_packed_tables(read, plan_part), PACKED))
 

@@ -1,10 +1,12 @@
 """Plan topologies on Spark by a library call, into tables of DataFrames."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import polars as pl
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,7 +21,8 @@ from penstock.engine.planning.memory_estimate import (
     rows_at_once,
 )
 from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
-from penstock.engine.planning.plan_in_workers import count_rows, plan_in_workers
+from penstock.engine.planning.plan_giants import OF_GIANTS, Store, plan_giant
+from penstock.engine.planning.plan_in_workers import RowCounts, Size, count_rows, plan_in_workers
 from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.planning_settings import (
     ROWS_OF_A_BLOCK,
@@ -31,6 +34,7 @@ from penstock.engine.planning.planning_settings import (
 from penstock.engine.spark.session import any_session, require_delta
 from penstock.engine.spark.spark_memory_estimate import heap_bytes
 from penstock.plans.errors import NotEnoughMemoryError
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
 from penstock.plans.planners.run_joins import Finished, Planned, run_passes
 from penstock.plans.stream_graph.joins.resolve_virtual_nodes import limit_expansion
@@ -50,26 +54,30 @@ from penstock.plans.topology.joins.topologies_of_lines import (
 )
 from penstock.plans.vocabulary import Layer
 
-# Separate topologies that fit in a partition from topologies that need blocks.
+# Topologies that a worker holds apart from giants, and one plan of the plans of both.
 
 
-def split_by_size(
-    read: TopologyTables, giants: Sequence[int]
-) -> tuple[TopologyTables | None, TopologyTables | None]:
-    """Split topologies into ordinary ones and giants; None for a half that is empty.
+Read = TopologyTables | GivenTables
 
-    `giants` are their topology_ids: few, because each has many rows. Rejected topologies, and the number of
-    topologies read, belong to the first of the two halves.
+
+def only_topologies(read: Read, chosen: Sequence[int]) -> Read:
+    """The topologies with these ids, which are few.
+
+    What was rejected, and how many topologies were read, is left to the others.
     """
-    if not giants:
-        return read, None
-    others = _only(read, ~F.col(TOPOLOGY).isin(list(giants)))
-    if others.topologies.isEmpty():
-        return None, read
-    none = read.rejected.limit(0)
-    return others, _only(read, F.col(TOPOLOGY).isin(list(giants)))._replace(
-        rejected=none, inputs=0, persisted=()
-    )
+    of_them = _where(read, F.col(TOPOLOGY).isin(list(chosen)))
+    if isinstance(of_them, GivenTables):
+        return of_them
+    return of_them._replace(rejected=of_them.rejected.limit(0), inputs=len(chosen), persisted=())
+
+
+def without_topologies(read: Read, chosen: Sequence[int]) -> Read:
+    """The other topologies, rows without an id, what was rejected, and what reading has kept."""
+    is_other = ~F.col(TOPOLOGY).isin(list(chosen)) | F.col(TOPOLOGY).isNull()
+    others = _where(read, is_other)
+    if isinstance(others, GivenTables):
+        return others
+    return others._replace(inputs=others.inputs - len(chosen))
 
 
 def _joined_plans(plans: Sequence[Planned]) -> Planned:
@@ -92,21 +100,21 @@ def _joined_plans(plans: Sequence[Planned]) -> Planned:
     return first
 
 
-def _only(read: TopologyTables, chosen: Column) -> TopologyTables:
-    def rows(table: str) -> DataFrame:
-        frame: DataFrame = getattr(read, table)
-        return frame.filter(chosen)
-
-    return read._replace(
-        topologies=rows("topologies"),
-        transformations=rows("transformations"),
-        stream_nodes=rows("stream_nodes"),
-        stream_edges=rows("stream_edges"),
-        job_settings=rows("job_settings"),
-    )
+def _where(read: Read, chosen: Column) -> Read:
+    tables = ("topologies", "transformations", "stream_nodes", "stream_edges", "job_settings")
+    of_them = {name: rows.filter(chosen) for name, rows in read._asdict().items() if name in tables}
+    if isinstance(read, GivenTables):
+        return read._replace(**of_them, folder=None)
+    return read._replace(**of_them)
 
 
 _GIVEN = ("topologies", "transformations")
+_LOG = logging.getLogger("penstock.planning")
+
+
+class WritesGiants(Finished, Store, Protocol):
+    """Where tables of giants go before the plan is finished."""
+
 
 Topologies = (
     str
@@ -159,7 +167,7 @@ def plan_read_topologies(
     choices: Choices | None = None,
     planner: Planner = Planner.AUTO,
     custom_planners: CustomPlanners | None = None,
-    finished: Finished | None = None,
+    finished: WritesGiants | None = None,
 ) -> Planned:
     """Plan the tables of read_topologies like `plan`, and check that no topology is lost.
 
@@ -193,17 +201,18 @@ def _plan_by_choice(
     choices: Choices | None,
     planner: Planner,
     custom_planners: CustomPlanners | None,
-    finished: Finished | None,
+    finished: WritesGiants | None,
 ) -> Planned:
     with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
-        rows, largest, most_tasks, giants = count_rows(read, ROWS_PER_PARTITION)
-    partitions = partitions_for(spark, rows)
+        counts = count_rows(read, OF_GIANTS)
+    rows, largest, most_tasks, giants, _ = counts
     cores = spark.sparkContext.defaultParallelism
     choice = choose_on_spark(
         planner, largest, most_tasks, lambda: memory_of_workers(spark).size_bytes // cores
     )
-    is_local_spark = is_local(spark.sparkContext)  # on a cluster, memory is the executors'
-    if choice.planner is Planner.COLUMNAR and is_local_spark:
+    foreseen = is_local(spark.sparkContext)  # on a cluster, memory is the executors'
+    partitions = partitions_for(spark, rows)
+    if choice.planner is Planner.COLUMNAR and foreseen:
         try:
             at_once = rows_at_once(rows, largest, partitions, cores)
             require_memory_of_workers(at_once, at_once * BYTES_OF_A_PLANNED_ROW, memory_of_workers(spark))
@@ -211,59 +220,100 @@ def _plan_by_choice(
             if planner is not Planner.AUTO:
                 raise
             choice = Choice(Planner.JOINS, error.message, on_spark=True)
-    if choice.planner is Planner.JOINS:
-        if is_local_spark:
-            at_once = rows_at_once(rows, min(largest, ROWS_PER_PARTITION), partitions, cores)
-            require_heap_to_join(at_once, heap_bytes(spark.sparkContext))
-            walked = rows_at_once(rows, largest, partitions, cores)
-            size_bytes = bytes_to_walk(walked, largest if giants else 0)
-            require_memory_of_workers(walked, size_bytes, memory_of_workers(spark))
-        planned = _plan_by_joins(spark, read, giants, rows, until, report, choices, finished)
+    if choice.planner is Planner.JOINS and giants:
+        planned = _plan_with_giants(spark, read, counts, until, report, choices, finished)
     else:
         with planning_settings(spark, partitions):
             planned = plan_in_workers(read, until, partitions, report, choices, custom_planners)
     with _release_on_error(read, [planned]):
-        with planning_settings(spark, partitions):
-            report("check that nothing is lost")
-            ids = F.count_distinct(TOPOLOGY).alias("ids")
-            planned_count, distinct_ids = (
-                planned.tables["topologies"].agg(F.count(F.lit(1)), ids).collect()[0]
-            )
-            rejected = planned.tables["rejected"].count()
-        require_nothing_lost(planned.inputs, planned_count, rejected, distinct_ids)
-    planned.planned, planned.rejected, planned.rows_read = planned_count, rejected, rows
+        if not planned.is_counted:
+            with planning_settings(spark, partitions):
+                report("check that nothing is lost")
+                ids = F.count_distinct(TOPOLOGY).alias("ids")
+                kept, different = planned.tables["topologies"].agg(F.count(F.lit(1)), ids).collect()[0]
+                rejected = planned.tables["rejected"].count()
+            require_nothing_lost(planned.inputs, kept, rejected, different)
+            planned.planned, planned.rejected = kept, rejected
+    planned.rows_read = rows
     planned.planner = choice.planner if custom_planners is None else custom_planners.name
     planned.why = choice.why
     return planned
 
 
+def _plan_with_giants(
+    spark: SparkSession,
+    read: TopologyTables | GivenTables,
+    counts: RowCounts,
+    until: Layer,
+    report: Callable[[str], None],
+    choices: Choices | None,
+    finished: WritesGiants | None,
+) -> Planned:
+    """Giants in blocks, one after the other, and those that blocks do not plan by joins; others in workers,
+    whole.
+    """
+    giants = counts.giants
+    rows_of_others = counts.rows - sum(size.rows for size in giants.values())
+    is_giant = F.col(TOPOLOGY).isin(list(giants))
+    topologies = counts.topologies
+    if topologies is None:
+        with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
+            another = read.topologies.where(~is_giant).limit(1)
+            topologies = from_arrow(read.topologies.where(is_giant).unionByName(another).toArrow())
+    alone = len(giants) == 1 and len(topologies) <= 1 and not rows_of_others
+    if isinstance(read, TopologyTables):
+        alone = alone and read.inputs == 1
+    into = finished if alone else None
+    plans: list[Planned] = []
+    by_joins: dict[int, Size] = {}
+    with _release_on_error(read, plans):
+        for giant, size in giants.items():
+            of_it = topologies.filter(pl.col(TOPOLOGY) == giant)
+            planned = plan_giant(spark, read, of_it, size, until, choices, report, into)
+            if isinstance(planned, str):
+                _LOG.info("topology %d is planned by joins: %s", giant, planned)
+                by_joins[giant] = size
+            else:
+                plans.append(planned)
+        if by_joins:
+            plans.append(_plan_by_joins(spark, read, by_joins, until, report, choices, into))
+        if not alone:
+            others = without_topologies(read, list(giants))
+            partitions = partitions_for(spark, rows_of_others)
+            with planning_settings(spark, partitions):
+                plans.append(plan_in_workers(others, until, partitions, report, choices))
+        if alone and isinstance(read, TopologyTables):
+            plans[0].persisted += read.persisted
+        return _joined_plans(plans)
+
+
 def _plan_by_joins(
     spark: SparkSession,
     read: TopologyTables | GivenTables,
-    giants: Mapping[int, int],
-    rows: int,
+    giants: Mapping[int, Size],
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None,
     finished: Finished | None,
 ) -> Planned:
-    """Plan topologies that fit in a partition whole, and `giants` (id to rows) in blocks, by joins."""
-    giant_rows = sum(giants.values())
-    with reading_settings(spark, partitions_for(spark, rows)):
-        valid = limit_expansion(validated(spark, read))
-    plans: list[Planned] = []
-    with _release_on_error(valid, plans):
-        with reading_settings(spark, partitions_for(spark, rows)):
-            others, large = split_by_size(valid, list(giants))
-        for part, size, block in ((others, rows - giant_rows, None), (large, giant_rows, ROWS_OF_A_BLOCK)):
-            if part is not None:
-                partitions = partitions_for(spark, size)
-                with planning_settings(spark, partitions, block, alone=len(giants) == 1):
-                    into = finished if others is None else None
-                    if into is not None:
-                        into.expect(size)
-                    plans.append(run_passes(part, until, partitions, report, choices, into))
-    return _joined_plans(plans)
+    """`giants`, which have blocks of rows of their own kind."""
+    rows = sum(size.rows for size in giants.values())
+    partitions = partitions_for(spark, rows)
+    if is_local(spark.sparkContext):
+        cores = spark.sparkContext.defaultParallelism
+        at_once = rows_at_once(rows, min(rows, ROWS_PER_PARTITION), partitions, cores)
+        require_heap_to_join(at_once, heap_bytes(spark.sparkContext))
+        walked = rows_at_once(rows, rows, partitions, cores)
+        require_memory_of_workers(walked, bytes_to_walk(walked, rows), memory_of_workers(spark))
+    with reading_settings(spark, partitions):
+        valid = limit_expansion(validated(spark, only_topologies(read, list(giants))))
+    with (
+        _release_on_error(valid),
+        planning_settings(spark, partitions, ROWS_OF_A_BLOCK, alone=len(giants) == 1),
+    ):
+        if finished is not None:
+            finished.expect(rows)
+        return run_passes(valid, until, partitions, report, choices, finished)
 
 
 def validated(spark: SparkSession, read: TopologyTables | GivenTables) -> TopologyTables:

@@ -1,7 +1,10 @@
 """Write tables of a plan on Spark while later layers are planned, and checkpoint tables between passes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -10,13 +13,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.spark.describe_spark_error import describe_spark_error
 from penstock.engine.store.data_files import DataFile
+from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.plan_versions import is_store, start_manifest
 from penstock.engine.store.require_target import require_target
-from penstock.engine.store.spark_tables import tables_of_spark
+from penstock.engine.store.spark_tables import LocalSparkTables, folder_of_write, tables_of_spark
 from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_tables import PARALLEL_WRITES
 from penstock.engine.store.vacuum_store import discard, set_aside_unreadable
 from penstock.engine.store.version_notes import VersionNumber
 from penstock.engine.store.write_plan import WriteInProgress, new_write_id, unchanged_topologies, write_plan
+from penstock.engine.store.write_rows_in_workers import write_part
+from penstock.plans.blocks.giant import Write
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.frames.spark_schemas import unless_ended
@@ -44,6 +51,7 @@ class WriteLayers:
         self._written: dict[str, list[DataFile]] = {}
         self._waits = False
         self._starting = Lock()
+        self._before: dict[str, int] = {}
 
     def expect(self, rows: int) -> None:
         """See Finished."""
@@ -67,6 +75,41 @@ class WriteLayers:
         """See Finished."""
         self.discard()
         self._started_tables, self._written, self._waits = set(), {}, True
+
+    def writer(self, tables: Collection[str]) -> Write | None:
+        """As plan_giants.Store: for a local store. Raises StoreError and MachineError."""
+        if not is_local(self._store):
+            return None
+        with store_errors(self._store, "writing"):
+            delta = LocalSparkTables(self._store, spark=self._spark)
+            require_target(self._store)
+            start_manifest(delta)
+            set_aside_unreadable(self._store, TABLES)
+            self._write_id, self._started_tables = new_write_id(), set(tables)
+            self._before = {table: delta.before_write(table, self._write_id)[0] for table in tables}
+            folders = {table: local_folder(self._store, table) for table in tables}
+            for folder in folders.values():
+                os.makedirs(os.path.join(folder, folder_of_write(self._write_id)), exist_ok=True)
+        return partial(write_part, folders, folder_of_write(self._write_id))
+
+    def take(self, files: Sequence[tuple[str, str, int]]) -> None:
+        """As plan_giants.Store. Raises StoreError and MachineError."""
+        delta = LocalSparkTables(self._store, spark=self._spark)
+        by_table: dict[str, dict[str, int]] = {table: {} for table in self._started_tables}
+        for table, path, rows in files:
+            by_table[table][path] = rows
+
+        def commit(table: str) -> list[DataFile]:
+            delta.commit_written(self._before[table], table, by_table[table], self._write_id)
+            return delta.listed_files(table, self._write_id) or []
+
+        with store_errors(self._store, "writing"), ThreadPoolExecutor(PARALLEL_WRITES) as pool:
+            self._written = dict(zip(by_table, pool.map(commit, by_table), strict=True))
+
+    def drop(self) -> None:
+        """As plan_giants.Store."""
+        self.discard()
+        self._started_tables, self._written = set(), {}
 
     def publish(self, planned: Planned) -> VersionNumber:
         """Return the version that holds the tables of `planned`; see engine.store.write_plan."""

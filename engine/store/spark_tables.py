@@ -92,10 +92,10 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         few = rows if about_rows is None else rows.coalesce(files_for(self.spark, about_rows))
         if is_written:
             return
-        folder, inside = local_folder(self.store, table), _inside(write_id)
+        folder, inside = local_folder(self.store, table), folder_of_write(write_id)
         os.makedirs(os.path.join(folder, inside), exist_ok=True)
         written = with_settings(write_rows(few, table, folder, inside), _ROWS_TO_WORKERS)
-        self._commit_written(since, table, {row.path: row.rows for row in written.collect()}, write_id)
+        self.commit_written(since, table, {row.path: row.rows for row in written.collect()}, write_id)
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
         """Return the rows of one write, with the declared columns or some of them."""
@@ -107,23 +107,28 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         unwritten = [table for table, (_, is_written) in before.items() if not is_written]
         folders = {table: local_folder(self.store, table) for table in unwritten}
         for folder in folders.values():
-            os.makedirs(os.path.join(folder, _inside(write_id)), exist_ok=True)
-        written = write_packed(packed, folders, _inside(write_id)).collect()
+            os.makedirs(os.path.join(folder, folder_of_write(write_id)), exist_ok=True)
+        written = write_packed(packed, folders, folder_of_write(write_id)).collect()
         files: dict[str, dict[str, int]] = {table: {} for table in sorted(unwritten)}
         for row in written:
             files[row.table][row.path] = row.rows
-        for table, table_files in files.items():
-            self._commit_written(before[table][0], table, table_files, write_id)
+        for table, of_table in files.items():
+            self.commit_written(before[table][0], table, of_table, write_id)
 
-    def _commit_written(self, since: int, table: str, files: Mapping[str, int], write_id: str) -> None:
+    def commit_written(self, since: int, table: str, files: Mapping[str, int], write_id: str) -> None:
+        """Make files in the folder of the write a part of the table, which was at version `since`.
+
+        `files`: as of commit_files. Others that are there are removed.
+        """
         folder = local_folder(self.store, table)
-        _remove_others(folder, _inside(write_id), files)
+        _remove_others(folder, folder_of_write(write_id), files)
         if files:
             self.commit_files(table, files, write_id)
         make_log_durable(folder, since)
 
 
-def _inside(write_id: str) -> str:
+def folder_of_write(write_id: str) -> str:
+    """The subfolder of a table's folder that has the files of a write."""
     return f"{WRITE_ID}={write_id}"
 
 

@@ -75,6 +75,17 @@ def write_packed(packed: PackedTables, folders: Mapping[str, str], inside: str) 
     return packed.rows.mapInArrow(_write_packed(packed.parts, folders, inside), WRITTEN)
 
 
+def write_part(
+    folders: Mapping[str, str], inside: str, table: str, parts: Iterable[pa.Table]
+) -> tuple[str, int]:
+    """Write `parts` of a table to one file of it; its path in the table's folder, and how many rows it has.
+
+    The file is durable. Raises OSError that says CANNOT_WRITE_TO_STORE.
+    """
+    (written,) = _write_parts(((table, part) for part in parts), folders, inside)
+    return written["path"][0].as_py(), written["rows"][0].as_py()
+
+
 def _write_batches(table: str, folder: str, inside: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         rows = (with_null_lists(batch, TABLES[table]) for batch in batches if len(batch))

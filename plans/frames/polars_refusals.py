@@ -85,11 +85,15 @@ def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
     reason_tables = [rows for rows in reasons if not rows.is_empty()]
     if not reason_tables:
         return pl.DataFrame(schema=_FIRST)
-    rows = pl.concat(reason_tables)
+    return first_reasons(pl.concat(reason_tables)).select(*_FIRST)
+
+
+def first_reasons(rows: pl.DataFrame) -> pl.DataFrame:
+    """The row of each topology that `first_refusals` takes, with its precedence."""
     longest = rows.select(pl.col("precedence").list.len().max()).item()
     positions = [pl.col("precedence").list.get(i, null_on_oob=True) for i in range(longest)]
     order = [pl.col(TOPOLOGY), *positions, *(pl.col(name) for name in ("error_stage", "error", "message"))]
-    return rows.sort(*order, "location").unique(TOPOLOGY, keep="first", maintain_order=True).select(*_FIRST)
+    return rows.sort(*order, "location").unique(TOPOLOGY, keep="first", maintain_order=True)
 
 
 def first_refused(refusals: list[pl.DataFrame]) -> pl.DataFrame:

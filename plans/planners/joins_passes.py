@@ -249,11 +249,6 @@ def steps(choices: Choices, until: Layer) -> list[tuple[str, JoinStep]]:
     return in_order(implementations(choices), OF_ITS_OWN, until)
 
 
-def stages(until: Layer) -> int:
-    """The number of stages that a run until that layer reports."""
-    return 1 + sum(not isinstance(step, View) for _, step in steps(Choices(), until))
-
-
 _ALWAYS: dict[str, JoinStep] = {
     "expanded_transformations": Checkpointed(expand_sinks),
     "resolved_inputs": Checkpointed(resolve_virtual_nodes),

@@ -305,8 +305,9 @@ _LOG = logging.getLogger("penstock.passes")
 class Planned:
     """The result of a run: the tables of a plan by name (see plans.tables.TABLES), and seconds by pass.
 
-    `inputs`, `planned` and `rejected` count topologies, `rows_read` transformations and given stream nodes.
-    `planner` made the plan, for the reason `why`. `packed`: what workers make some of the tables of.
+    `inputs`, `planned` and `rejected` count topologies, the last two if `is_counted`; `rows_read` counts
+    transformations and given stream nodes. `planner` made the plan, for the reason `why`. `packed`: what
+    workers make some of the tables of.
     `kept` and `persisted` hold the storage of intermediate tables until `release`.
     """
 
@@ -321,6 +322,7 @@ class Planned:
     planner: str = ""
     why: str = ""
     packed: tuple[PackedTables, ...] = ()
+    is_counted: bool = False
 
     def release(self) -> None:
         """Give the storage of the intermediate tables back; the plan's tables can no longer be read."""

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from penstock.engine.planning.plan_topologies import read_topologies, split_by_size
+from penstock.engine.planning.plan_topologies import only_topologies, read_topologies, without_topologies
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.engine.planning.write_layers import checkpoints_in
 from penstock.plans.errors import ConfigurationError
@@ -117,21 +117,15 @@ def names_of(found: TopologyTables) -> list[str]:
     return sorted(row["name"] for row in found.topologies.collect())
 
 
-def test_giants_are_split_off_and_what_was_rejected_is_kept_once(read):
+def test_giants_are_taken_apart_and_what_was_rejected_is_kept_once(read):
     (giant,) = (row[TOPOLOGY] for row in read.topologies.filter(F.col("name") == "chain of 30").collect())
-    others, large = split_by_size(read, [giant])
-    assert others is not None
-    assert large is not None
+    others, large = without_topologies(read, [giant]), only_topologies(read, [giant])
+    assert isinstance(others, TopologyTables)
+    assert isinstance(large, TopologyTables)
     assert (names_of(others), names_of(large)) == (["chain of 1", "chain of 2"], ["chain of 30"])
     assert large.transformations.count() == 30
     assert (others.rejected.count(), large.rejected.count()) == (1, 0)
-    assert (others.inputs, large.inputs) == (4, 0)
-
-
-def test_without_others_or_giants_there_is_one_part(read):
-    ids = [row[TOPOLOGY] for row in read.topologies.collect()]
-    assert split_by_size(read, []) == (read, None)
-    assert split_by_size(read, ids) == (None, read)
+    assert (others.inputs, large.inputs) == (3, 1)
 
 
 EXCHANGES_IN_BLOCKS = 108

@@ -5,8 +5,6 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.engine.planning.choose_planner import Planner
-from penstock.engine.planning.plan_topologies import plan
 from penstock.plans.layers import LAYER_TABLES, Choices
 from penstock.plans.planners import run_joins as run_passes
 from penstock.plans.planners.joins_passes import (
@@ -20,6 +18,7 @@ from penstock.plans.planners.joins_passes import (
 )
 from penstock.plans.planners.run_joins import AnyStep, Done, readers, run_steps, with_hand_overs
 from penstock.plans.vocabulary import Layer
+from tests.plans.planners.by_joins import plan_by_joins
 
 GIVEN = {"topologies", "transformations", "job_settings", "given_stream_nodes", "given_stream_edges"}
 
@@ -200,8 +199,4 @@ def test_a_step_that_fails_ends_the_run_with_its_error(spark: SparkSession, monk
     computed = run_passes._Run._computed
     monkeypatch.setattr(run_passes._Run, "_computed", fail)
     with pytest.raises(ValueError, match="a step"):
-        plan(
-            [{"name": "a", "transformations": [{"id": 1, "kind": "source"}]}],
-            spark=spark,
-            planner=Planner.JOINS,
-        )
+        plan_by_joins(spark, [{"name": "a", "transformations": [{"id": 1, "kind": "source"}]}])

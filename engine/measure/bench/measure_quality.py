@@ -42,7 +42,7 @@ from penstock.engine.planning.plan_by_custom_planners import (
     plan_by_custom_planners,
 )
 from penstock.engine.planning.plan_in_process import ReadTopologies, plan_frames, read_in_process
-from penstock.engine.planning.plan_in_workers import call_in_workers, count_inputs, count_rows
+from penstock.engine.planning.plan_in_workers import Size, call_in_workers, count_inputs, count_rows
 from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.plan_topologies import read_topologies
 from penstock.engine.planning.planning_settings import ROWS_PER_PARTITION, partitions_for, planning_settings
@@ -332,7 +332,7 @@ def measure_quality_on_spark(
     )
     report("read topologies")
     topologies = read_topologies(spark, path, job_defaults=job_defaults)
-    rows, largest, *_ = count_rows(topologies, ROWS_PER_PARTITION)
+    rows, largest, *_ = count_rows(topologies, Size(ROWS_PER_PARTITION, 2**63 - 1))
     partitions = partitions_for(spark, rows)
     at_once = min(partitions, spark.sparkContext.defaultParallelism)
     if is_local(spark.sparkContext):  # on a cluster, the executors' memory counts

@@ -128,15 +128,16 @@ def refuse_execution_graphs(
     """
     return first_refusals(
         [
-            _out_of_bounds(job_vertices),
-            _above_max_parallelism(job_vertices, execution_job_vertices),
-            _split_co_locations(job_vertices, task_regions),
+            out_of_bounds(job_vertices),
+            above_max_parallelism(job_vertices, execution_job_vertices),
+            split_co_locations(job_vertices, task_regions),
             _too_many_tasks(job_vertices, connected_edges),
         ]
     )
 
 
-def _out_of_bounds(job_vertices: pl.DataFrame) -> pl.DataFrame:
+def out_of_bounds(job_vertices: pl.DataFrame) -> pl.DataFrame:
+    """The reasons that parallelisms above Flink's limit are."""
     rows = job_vertices.select(TOPOLOGY, "name", "parallelism", "max_parallelism", "creation_order").filter(
         effective_parallelism() > UPPER_BOUND_MAX_PARALLELISM
     )
@@ -147,7 +148,8 @@ def _out_of_bounds(job_vertices: pl.DataFrame) -> pl.DataFrame:
     return refusals(rows, Layer.EXECUTION_GRAPH, order, ILLEGAL_ARGUMENT, message, _vertex())
 
 
-def _above_max_parallelism(job_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame) -> pl.DataFrame:
+def above_max_parallelism(job_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame) -> pl.DataFrame:
+    """The reasons that parallelisms above the vertex's max parallelism are."""
     above = execution_job_vertices.filter(pl.col("parallelism") > pl.col("max_parallelism"))
     effective = rename(above, of_vertex="vertex", subtasks="parallelism", effective_max="max_parallelism")
     vertices = job_vertices.select(TOPOLOGY, "vertex", "name", "topological_order")
@@ -158,7 +160,7 @@ def _above_max_parallelism(job_vertices: pl.DataFrame, execution_job_vertices: p
     return refusals(rows, Layer.EXECUTION_GRAPH, order, JOB_EXCEPTION, message, _vertex())
 
 
-def _split_co_locations(job_vertices: pl.DataFrame, task_regions: pl.DataFrame) -> pl.DataFrame:
+def split_co_locations(job_vertices: pl.DataFrame, task_regions: pl.DataFrame) -> pl.DataFrame:
     """Subtasks of one index of a co-location group must be in one region."""
     located = job_vertices.filter(pl.col("co_location_group").is_not_null()).select(
         TOPOLOGY, "vertex", "co_location_group", "co_location_group_name"

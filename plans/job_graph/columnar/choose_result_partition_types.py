@@ -117,7 +117,7 @@ KEPT_BY_CACHES = Type.BLOCKING
 Source: StreamingJobGraphGenerator.isPersistentIntermediateDataset."""
 
 
-_EDGE_COLUMNS = (
+OF_EDGES = (
     *PLACES,
     "exchange_mode",
     "output_tag",
@@ -148,7 +148,7 @@ def choose_result_partition_types(
     unchained = stream_edges.select(~pl.col("chainable") & ~pl.col("chained_source")).to_series().to_numpy()
     # Edges of operators that no source reaches connect no vertices.
     connects = unchained & (vertex_places[source_rows] >= 0)
-    edges = stream_edges.select(*_EDGE_COLUMNS, "edge_id").filter(pl.Series(values=connects))
+    edges = stream_edges.select(*OF_EDGES, "edge_id").filter(pl.Series(values=connects))
     sources, targets = source_rows[connects], target_rows[connects]
     lower, upper = _data_set_ids(walked, vertex_places[sources], edges["edge_id"])
     of_sources = walked.select(pl.col("vertex").alias("source_vertex"), "operator_place", "no_output")
@@ -158,8 +158,17 @@ def choose_result_partition_types(
         pl.Series("target_place", vertex_places[targets]),
         pl.Series("id_lower", lower),
         pl.Series("id_upper", upper),
-        _global_modes(edges.select(TOPOLOGY), job_settings).alias("global_mode"),
+        global_modes(edges.select(TOPOLOGY), job_settings).alias("global_mode"),
     )
+    return types_of_edges(numbered)
+
+
+def types_of_edges(numbered: pl.DataFrame) -> pl.DataFrame:
+    """Typed edges of edges that are numbered.
+
+    In: columns of stream_edges but edge_id; source_vertex, operator_place and no_output of the source (see
+    walk_stream_graph); source_place, target_place; id_lower and id_upper of its data set; global_mode.
+    """
     ordinary = _with_ordinary_partitioners(numbered).with_columns(_FORWARD, _NOT_REBALANCE)
     typed = ordinary.with_columns(_FROM_PARTITIONERS).drop(_USED)
     return _persistent(typed) if typed["persistent_data_set"].null_count() < len(typed) else typed
@@ -195,7 +204,7 @@ def _data_set_ids(walked: pl.DataFrame, vertices: Ints, edge_ids: pl.Series) -> 
     return data_set_ids(lower, upper, hashes)
 
 
-def _global_modes(edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.Series:
+def global_modes(edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.Series:
     """Return the number of the global exchange mode of each row's topology."""
     modes = job_settings["global_exchange_mode"].cast(pl.Enum(Mode)).to_physical()
     if modes.n_unique() == 1:

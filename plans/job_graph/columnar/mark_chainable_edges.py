@@ -1,16 +1,18 @@
 """Chaining of every stream edge, with all reasons against it, and the chain of every node."""
 
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.frames.counts import Ints
+from penstock.plans.frames.counts import Flags, Ints
 from penstock.plans.frames.polars_frames import ints, look_up, walk
 from penstock.plans.job_graph.columnar.create_vertices import CHAINED_SOURCE, HEAD
 from penstock.plans.job_graph.generate_operator_ids import generate_operator_ids
 from penstock.plans.job_graph.order_depth_first import HEADS, find_heads, order_depth_first
 from penstock.plans.job_graph.stream_graph_arrays import GraphEdges, stream_graph_arrays
-from penstock.plans.job_graph.uid_hashes import uid_hashes
+from penstock.plans.job_graph.uid_hashes import UidHashes, uid_hashes
 from penstock.plans.stream_graph.not_chainable_reasons import (
     EdgeExpressions,
     NotChainableReason,
@@ -58,24 +60,33 @@ def _is_in_order(topologies: Ints, ids: Ints) -> bool:
     return bool((starts_new | (ids[1:] > ids[:-1])).all() and (pieces[1:] != pieces[:-1]).all())
 
 
+class StreamGraphRows(NamedTuple):
+    """Nodes by topology and id, a column each."""
+
+    topologies: Ints
+    ids: Ints
+    uids: UidHashes
+    no_output: Flags  #: emits nothing before the end of its input
+    among_sources: Flags
+
+
 def _walk(nodes: pl.DataFrame, stream_edges: pl.DataFrame, sources: Ints, targets: Ints) -> pl.DataFrame:
     """Walk over nodes in order; the edges lead from the rows `sources` to the rows `targets`."""
-    chained_source = stream_edges["chained_source"].to_numpy()
-    edges = GraphEdges(
-        sources,
-        targets,
-        stream_edges["out_index"].to_numpy(),
-        stream_edges["in_index"].to_numpy(),
-        stream_edges["chainable"].to_numpy(),
-        chained_source,
-    )
-    graph = stream_graph_arrays(
+    rows = StreamGraphRows(
         nodes[TOPOLOGY].to_numpy(),
+        nodes["id"].to_numpy(),
         uid_hashes(nodes["uid"].to_arrow(compat_level=pl.CompatLevel.oldest())),
         nodes["no_output_until_end_of_input"].to_numpy(),
         nodes["among_sources"].to_numpy(),
-        edges,
     )
+    columns = ("out_index", "in_index", "chainable", "chained_source")
+    edges = GraphEdges(sources, targets, *(stream_edges[name].to_numpy() for name in columns))
+    return walk_rows(rows, edges)
+
+
+def walk_rows(nodes: StreamGraphRows, edges: GraphEdges) -> pl.DataFrame:
+    """walk_stream_graph of nodes in order, whose rows `edges` connect."""
+    graph = stream_graph_arrays(nodes.topologies, nodes.uids, nodes.no_output, nodes.among_sources, edges)
     ids, colliding = generate_operator_ids(graph)
     order = order_depth_first(graph)
     reached = order.vertex[order.vertex >= 0]
@@ -83,18 +94,18 @@ def _walk(nodes: pl.DataFrame, stream_edges: pl.DataFrame, sources: Ints, target
     operator_place = before[order.vertex] + order.operator_order
     chain_index, chained_source_index = order.distance + HEAD, np.zeros_like(order.distance)
     head, vertex = order.head, order.vertex
-    chained_rows, head_rows = sources[chained_source], targets[chained_source]
+    chained_rows, head_rows = edges.sources[edges.chained_source], edges.targets[edges.chained_source]
     head[chained_rows], vertex[chained_rows], chain_index[chained_rows] = (
         head_rows,
         vertex[head_rows],
         CHAINED_SOURCE,
     )
-    chained_source_index[chained_rows] = edges.in_indexes[chained_source]
+    chained_source_index[chained_rows] = edges.in_indexes[edges.chained_source]
     collides = np.zeros(len(head), np.bool_)
     collides[colliding] = True
     return pl.DataFrame(
         {
-            "vertex": nodes["id"].to_numpy()[head],
+            "vertex": nodes.ids[head],
             "vertex_place": vertex.astype(np.int32),
             "chain_index": chain_index.astype(np.int32),
             "chained_source_index": chained_source_index.astype(np.int32),
@@ -131,8 +142,13 @@ def mark_chainable_edges(
 
     Example: tests/passes/fixtures/stream_edges.txt.
     """
+    return settle_edges(marked_edges, edge_ends, _after_legacy_sources(marked_edges, chain_heads))
+
+
+def settle_edges(marked_edges: pl.DataFrame, edge_ends: pl.DataFrame, behind_legacy: Ints) -> pl.DataFrame:
+    """As mark_chainable_edges; `behind_legacy`: edges of legacy sources' chains to yielding operators."""
     sets = marked_edges["reasons"].to_numpy().copy()
-    sets[_after_legacy_sources(marked_edges, chain_heads)] |= _YIELDING
+    sets[behind_legacy] |= _YIELDING
     set_occurs = np.zeros(1 << len(NotChainableReason), bool)
     set_occurs[sets] = True
     lists = _named(np.flatnonzero(set_occurs)).gather((np.cumsum(set_occurs) - 1)[sets])
@@ -157,12 +173,17 @@ def _named(sets: Ints) -> pl.Series:
 
 def _after_legacy_sources(marked_edges: pl.DataFrame, chain_heads: pl.DataFrame) -> Ints:
     """Return the edges whose target yields and whose source is, or is chained to, a legacy source."""
-    yielding = marked_edges.select(_YIELDING_COLUMNS).filter("yielding")
+    yielding = edges_to_yielding(marked_edges)
     legacy_heads = chain_heads.filter("head_is_legacy_source").select(TOPOLOGY, "node", chained_to_one=True)
     cut_edges = look_up(yielding, legacy_heads, {"source": "node"}).filter(
         pl.col("legacy_source") | pl.col("chained_to_one").is_not_null()
     )
     return ints(cut_edges, "edge")
+
+
+def edges_to_yielding(marked_edges: pl.DataFrame) -> pl.DataFrame:
+    """edge (its row), topology_id, source, legacy_source of the edges whose target yields."""
+    return marked_edges.select(_YIELDING_COLUMNS).filter("yielding")
 
 
 _NOT_NEEDED = ("forward", "chaining_enabled", "chain_different_max_parallelism")
@@ -207,5 +228,9 @@ def find_chain_heads(marked_edges: pl.DataFrame) -> pl.DataFrame:
 
     Example: tests/passes/fixtures/chain_heads.txt.
     """
-    pointers = marked_edges.select(_POINTERS).filter("chains").drop("chains")
-    return walk(pointers, ["node"], find_heads, HEADS)
+    return walk(chain_pointers(marked_edges), ["node"], find_heads, HEADS)
+
+
+def chain_pointers(marked_edges: pl.DataFrame) -> pl.DataFrame:
+    """The rows that find_heads reads: a node that is chained to another one points at it."""
+    return marked_edges.select(_POINTERS).filter("chains").drop("chains")

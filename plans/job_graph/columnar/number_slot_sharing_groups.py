@@ -1,5 +1,7 @@
 """Job vertices in Flink's scheduling order, with their slot sharing and co-location groups."""
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -43,6 +45,47 @@ def set_managed_memory_fractions(operators: pl.DataFrame, job_vertices: pl.DataF
 
     Example: tests/passes/fixtures/chained_operators.txt.
     """
+    of_groups = job_vertices["group_place"].to_numpy()[operators["vertex_place"].to_numpy()]
+    uses = memory_uses(operators)
+    groups = uses_together(uses, of_groups, int(of_groups.max(initial=-1)) + 1)
+    return chained_operators(operators, uses, groups, of_groups)
+
+
+class MemoryUses(NamedTuple):
+    """Managed memory that operators, or groups of them, use."""
+
+    weights: Ints  #: the weight of use case OPERATOR; 0 for none
+    uses: Flags  #: a column for each of _USE_CASES
+
+
+def memory_uses(operators: pl.DataFrame) -> MemoryUses:
+    """The uses of each operator. In: managed_memory, slot_scope."""
+    weights, uses = np.zeros(len(operators), np.int64), np.zeros((len(operators), len(_USE_CASES)), np.bool_)
+    weighing = np.flatnonzero((operators["managed_memory"].map.len() > 0).to_numpy())
+    uses[weighing, 0] = True
+    if len(weighing):
+        own = operators["managed_memory"][weighing].map.get(_OPERATOR).fill_null(0).cast(pl.Int64)
+        weights[weighing] = own.to_numpy()
+    scoped = np.flatnonzero((operators["slot_scope"].list.len() > 0).to_numpy())
+    scopes = operators["slot_scope"][scoped]
+    for place, use_case in enumerate(_SLOT_SCOPE, 1):
+        uses[scoped[scopes.list.contains(use_case).to_numpy()], place] = True
+    return MemoryUses(weights, uses)
+
+
+def uses_together(of_rows: MemoryUses, places: Ints, count: int) -> MemoryUses:
+    """The uses of `count` groups together; the rows are in the groups `places`."""
+    weights, uses = np.zeros(count, np.int64), np.zeros((count, len(_USE_CASES)), np.bool_)
+    np.add.at(weights, places, of_rows.weights)
+    for use_case, column in enumerate(of_rows.uses.T):
+        uses[places[column], use_case] = True
+    return MemoryUses(weights, uses)
+
+
+def chained_operators(
+    operators: pl.DataFrame, uses: MemoryUses, groups: MemoryUses, of_groups: Ints
+) -> pl.DataFrame:
+    """The chained operators, which use `uses` and are in the slot sharing groups `of_groups` of `groups`."""
     in_chain = pl.col("chain_index") >= HEAD
     return operators.select(
         TOPOLOGY,
@@ -53,38 +96,24 @@ def set_managed_memory_fractions(operators: pl.DataFrame, job_vertices: pl.DataF
         "name",
         "chain_index",
         pl.when(in_chain).then("operator_order").alias("operator_order"),
-        _fractions(operators, job_vertices).alias("managed_memory_fraction"),
+        _fractions(uses, groups, of_groups).alias("managed_memory_fraction"),
         "input_format",
         "output_format",
     )
 
 
-def _fractions(operators: pl.DataFrame, job_vertices: pl.DataFrame) -> pl.Series:
-    """Return use case to fraction, for every use case of the operator's slot sharing group."""
-    group_of_row = job_vertices["group_place"].to_numpy()[operators["vertex_place"].to_numpy()]
-    in_groups = np.zeros((int(group_of_row.max(initial=-1)) + 1, len(_USE_CASES)), np.bool_)
-    weighing = np.flatnonzero((operators["managed_memory"].map.len() > 0).to_numpy())
-    in_groups[group_of_row[weighing], 0] = True
-    fractions = np.zeros((len(operators), len(_USE_CASES)))
+def _fractions(uses: MemoryUses, groups: MemoryUses, of_groups: Ints) -> pl.Series:
+    """Use case to fraction, of every use case of the operator's slot sharing group."""
+    fractions = uses.uses.astype(np.float64)
+    weighing = np.flatnonzero(uses.uses[:, 0])
     if len(weighing):
-        fractions[weighing, 0] = _divide_weights(
-            operators["managed_memory"][weighing], group_of_row[weighing]
-        )
-    scoped = np.flatnonzero((operators["slot_scope"].list.len() > 0).to_numpy())
-    scopes = operators["slot_scope"][scoped]
-    for place, use_case in enumerate(_SLOT_SCOPE, 1):
-        uses = scopes.list.contains(use_case).to_numpy()
-        in_groups[group_of_row[scoped[uses]], place] = True
-        fractions[scoped[uses], place] = 1.0
-    return _maps(in_groups, group_of_row, fractions)
+        fractions[weighing, 0] = _divide_weights(uses.weights[weighing], groups.weights[of_groups[weighing]])
+    return _maps(groups.uses, of_groups, fractions)
 
 
-def _divide_weights(weights: pl.Series, group_of_row: Ints) -> pl.Series:
-    """Return each operator's weight as a fraction of its group's sum."""
-    own = weights.map.get(_OPERATOR).fill_null(0).cast(pl.Int64)
-    sums = np.zeros(int(group_of_row.max(initial=-1)) + 1, np.int64)
-    np.add.at(sums, group_of_row, own.to_numpy())
-    pairs = pl.DataFrame({"weight": own, "group_weight": sums[group_of_row]}).with_columns(
+def _divide_weights(weights: Ints, group_weights: Ints) -> pl.Series:
+    """The fraction that each operator's weight is of the sum of its group's."""
+    pairs = pl.DataFrame({"weight": weights, "group_weight": group_weights}).with_columns(
         wrapped(pl.col("group_weight"))
     )
     fractions = (
@@ -211,6 +240,17 @@ def number_slot_sharing_groups(
 
     Example: tests/passes/fixtures/grouped_vertices.txt.
     """
+    numbered = number_groups(vertices, sorted_vertices, job_settings)
+    return with_index_prefix(override_parallelism(numbered, job_settings), job_settings)
+
+
+def number_groups(
+    vertices: pl.DataFrame, sorted_vertices: pl.DataFrame, job_settings: pl.DataFrame
+) -> pl.DataFrame:
+    """The vertices with order, region, slot_sharing_group and group_place.
+
+    In: vertices (topology_id and slot_sharing_group_name), sorted_vertices (in their order).
+    """
     of_topologies = runs(vertices[TOPOLOGY].to_numpy())
     is_default = (vertices["slot_sharing_group_name"] == DEFAULT_SLOT_SHARING_GROUP).to_numpy()
     has_regions = ~pl.col("all_vertices_in_same_slot_sharing_group")
@@ -218,12 +258,15 @@ def number_slot_sharing_groups(
     regions = sorted_vertices["pipelined_region"].to_numpy()
     first = _first_of_groups(vertices, regions, of_topologies, is_default, by_region)
     is_first = first == np.arange(len(first))
-    numbered = vertices.hstack(sorted_vertices).with_columns(
+    return vertices.hstack(sorted_vertices).with_columns(
         pl.Series("slot_sharing_group", number_in_turn(first, of_topologies.starts), dtype=pl.Int32),
         pl.Series("group_place", (np.cumsum(is_first) - 1)[first], dtype=pl.Int32),
     )
-    numbered = override_parallelism(numbered, job_settings)
-    is_prefixed = _in_topologies(vertices, job_settings, pl.col("vertex_name_include_index_prefix"))
+
+
+def with_index_prefix(numbered: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+    """The vertices with their place in the topological order before their names, where that is asked for."""
+    is_prefixed = _in_topologies(numbered, job_settings, pl.col("vertex_name_include_index_prefix"))
     if not is_prefixed.any():
         return numbered
     prefixed = pl.concat_str(pl.lit("[vertex-"), "topological_order", pl.lit("]"), "name")
@@ -263,15 +306,19 @@ def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
 
     Example: tests/passes/fixtures/job_vertices.txt.
     """
+    return grouped_vertices.with_columns(number_co_locations(grouped_vertices)).select(
+        *JOB_VERTICES.names, "slot_sharing_group_name", "co_location_group_name", "group_place"
+    )
+
+
+def number_co_locations(grouped_vertices: pl.DataFrame) -> pl.Series:
+    """The co_location_group of each vertex, by its co_location_group_name."""
     located = np.flatnonzero(grouped_vertices["co_location_group_name"].is_not_null().to_numpy())
     of_located = grouped_vertices.select(TOPOLOGY, "co_location_group_name")[located]
     first = groups(of_located, "co_location_group_name")
     numbers = np.full(len(grouped_vertices), _NONE, np.int32)
     numbers[located] = number_in_turn(first, runs(of_located[TOPOLOGY].to_numpy()).starts)
-    group = pl.Series("co_location_group", numbers)
-    return grouped_vertices.with_columns(group.replace(_NONE, None)).select(
-        *JOB_VERTICES.names, "slot_sharing_group_name", "co_location_group_name", "group_place"
-    )
+    return pl.Series("co_location_group", numbers).replace(_NONE, None)
 
 
 def slot_sharing_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:

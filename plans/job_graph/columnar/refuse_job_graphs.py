@@ -37,9 +37,9 @@ def refuse_stream_graphs_walked(
     """
     return pl.concat(
         [
-            _uid_collisions(walked, stream_nodes),
-            _unaligned_custom_partitioners(stream_edges, job_settings),
-            _chained_sources(stream_edges, stream_nodes, job_settings),
+            uid_collisions(walked, stream_nodes),
+            unaligned_custom_partitioners(stream_edges, job_settings),
+            chained_sources(stream_edges, stream_nodes, job_settings),
         ]
     )
 
@@ -61,20 +61,21 @@ def refuse_job_graphs(
     return first_refusals(
         [
             walk_reasons,
-            _settings(job_settings),
-            _empty_names(operators),
-            _forward_groups(vertices),
-            _incompatible_data_sets(connected_edges),
-            _buffer_timeouts(connected_edges, operators),
+            refuse_job_settings(job_settings),
+            empty_names(operators),
+            forward_groups_refused(vertices),
+            incompatible_data_sets(connected_edges),
+            buffer_timeouts(connected_edges, operators),
             *_hybrid(connected_edges, job_vertices, job_settings),
-            _co_locations(job_vertices),
+            co_locations(job_vertices),
             refuse_memory_fractions(operators, job_vertices, checks.MEMORY_FRACTION),
-            _overrides(job_vertices, job_settings),
+            refuse_overrides(job_vertices, job_settings),
         ]
     )
 
 
-def _uid_collisions(walked: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
+def uid_collisions(walked: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
+    """The reasons that uids are which collide on the walk."""
     collisions = stream_nodes.select(TOPOLOGY, "uid").filter(walked["colliding"])
     before, after = map(pl.lit, checks.COLLIDING_UID)
     message = pl.concat_str(before, "uid", after)
@@ -82,7 +83,8 @@ def _uid_collisions(walked: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.Data
     return _refusals(collisions, [pl.lit(checks.COLLISION)], ILLEGAL_ARGUMENT, message, location)
 
 
-def _unaligned_custom_partitioners(stream_edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+def unaligned_custom_partitioners(stream_edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+    """The reasons that custom partitioners are with unaligned checkpoints."""
     unaligned = job_settings.filter(
         (pl.col("checkpointing_interval_milliseconds") > 0)
         & pl.col("unaligned_checkpoints")
@@ -99,7 +101,7 @@ def _unaligned_custom_partitioners(stream_edges: pl.DataFrame, job_settings: pl.
     return _refusals(rows, [pl.lit(checks.UNALIGNED)], UNSUPPORTED_OPERATION, message, location)
 
 
-def _settings(job_settings: pl.DataFrame) -> pl.DataFrame:
+def refuse_job_settings(job_settings: pl.DataFrame) -> pl.DataFrame:
     """Refuse settings that Flink reads for every graph."""
     places = {str(step): place for step, place in checks.SETTING_STEPS.items()}
     place = pl.col("step").replace_strict(places, default=None, return_dtype=pl.Int32)
@@ -107,7 +109,7 @@ def _settings(job_settings: pl.DataFrame) -> pl.DataFrame:
     return settings_refused_at(rows, Layer.JOB_GRAPH, [pl.col("place")])
 
 
-def _chained_sources(
+def chained_sources(
     stream_edges: pl.DataFrame, stream_nodes: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
     """Refuse the setting that Flink reads for sources that may run inside a head with several inputs."""
@@ -130,7 +132,7 @@ def _chained_sources(
     return settings_refused_at(read, Layer.JOB_GRAPH, [pl.lit(checks.CHAINED_SOURCE)])
 
 
-def _empty_names(operators: pl.DataFrame) -> pl.DataFrame:
+def empty_names(operators: pl.DataFrame) -> pl.DataFrame:
     """Refuse empty names, except of sources that are chained into a head."""
     names = operators.select(TOPOLOGY, "node", "operator_place", "chain_index", "name", "uid")
     rows = names.filter(((pl.col("name") == "") | (pl.col("uid") == "")) & (pl.col("chain_index") >= HEAD))
@@ -142,12 +144,13 @@ def _empty_names(operators: pl.DataFrame) -> pl.DataFrame:
     return _refusals(rows, order, ILLEGAL_ARGUMENT, message, location)
 
 
-def _forward_groups(vertices: pl.DataFrame) -> pl.DataFrame:
+def forward_groups_refused(vertices: pl.DataFrame) -> pl.DataFrame:
+    """The reasons that vertices are whose forward group has a smaller max parallelism."""
     rows, message = vertices.filter("too_small_max"), pl.lit(checks.TOO_SMALL_MAX)
     return _refusals(rows, [pl.lit(checks.FORWARD_GROUP)], ILLEGAL_STATE, message, _vertex())
 
 
-def _incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
+def incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
     """Edges whose ids have one Java hash share a data set by accident, and must then be alike."""
     later = connected_edges.filter(pl.col("consumer_index") > 0)
     if later.is_empty():
@@ -170,7 +173,8 @@ def _incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
     return _refusals(rows, _connect_order(1), ILLEGAL_STATE, pl.col("problem"), _data_set())
 
 
-def _buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
+def buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
+    """The reasons that buffer timeouts of blocking edges are."""
     timed = connected_edges.filter(
         pl.col("result_partition_type").is_in(BLOCKING_TYPES) & (pl.col("buffer_timeout") != -1)
     )
@@ -214,7 +218,8 @@ def _hybrid(
     )
 
 
-def _co_locations(job_vertices: pl.DataFrame) -> pl.DataFrame:
+def co_locations(job_vertices: pl.DataFrame) -> pl.DataFrame:
+    """The reasons that co-location groups are which several slot sharing groups have."""
     groups = job_vertices.select(
         TOPOLOGY, "slot_sharing_group", "co_location_group", "co_location_group_name"
     )
@@ -232,7 +237,7 @@ def _co_locations(job_vertices: pl.DataFrame) -> pl.DataFrame:
     return _refusals(split, order, ILLEGAL_STATE, message, location)
 
 
-def _overrides(job_vertices: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+def refuse_overrides(job_vertices: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
     """Refuse overrides that are not a parallelism, as the Dispatcher does."""
     wrong = parallelism_overrides(job_settings).filter(pl.col("override").is_null())
     if wrong.is_empty():

@@ -60,13 +60,13 @@ def _refuse_settings_of_transformations(
     if settings.is_empty():
         return []
     return [
-        _refuse_operator_settings(transformations, resolved_inputs, settings),
+        refuse_operator_settings(transformations, resolved_inputs, settings),
         _refuse_input_settings(transformations, resolved_inputs, settings),
         _refuse_cached_files(settings),
     ]
 
 
-def _refuse_settings_of_edges(stream_edges: pl.DataFrame, job_settings: pl.DataFrame) -> list[pl.DataFrame]:
+def refuse_settings_of_edges(stream_edges: pl.DataFrame, job_settings: pl.DataFrame) -> list[pl.DataFrame]:
     """The reasons that refused settings give where Flink reads them for edges.
 
     As joins.refuse_settings.
@@ -75,7 +75,7 @@ def _refuse_settings_of_edges(stream_edges: pl.DataFrame, job_settings: pl.DataF
     return [] if settings.is_empty() else [_refuse_edge_settings(stream_edges, settings)]
 
 
-def _refuse_operator_settings(
+def refuse_operator_settings(
     transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, settings: pl.DataFrame
 ) -> pl.DataFrame:
     """Refuse settings that Flink reads for an operator that does not set the value itself."""
@@ -231,7 +231,7 @@ def refuse_transformations(
     """
     return pl.concat(
         [
-            _missing_uids(expanded_transformations, resolved_inputs, job_settings),
+            missing_uids(expanded_transformations, resolved_inputs, job_settings),
             _uids_of_steps(expanded_transformations),
             _too_many_inputs(expanded_transformations),
             _conflicting_weights(expanded_transformations, resolved_inputs, job_settings),
@@ -256,13 +256,14 @@ def refuse_stream_graphs(
     return first_refusals(
         [
             transformation_reasons,
-            _forward_changes(marked_edges, stream_nodes),
-            *_refuse_settings_of_edges(stream_edges, job_settings),
+            forward_changes(marked_edges, stream_nodes),
+            *refuse_settings_of_edges(stream_edges, job_settings),
         ]
     )
 
 
-def _forward_changes(marked_edges: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
+def forward_changes(marked_edges: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
+    """The reasons that forward edges between different parallelisms are."""
     changes = marked_edges.select(_EDGE_COLUMNS).filter(_CHANGES_PARALLELISM)
     if changes.is_empty():
         return NO_REASON
@@ -285,9 +286,10 @@ def _forward_changes(marked_edges: pl.DataFrame, stream_nodes: pl.DataFrame) -> 
     return refusals(changes, Layer.STREAM_GRAPH, order, UNSUPPORTED_OPERATION, message, location)
 
 
-def _missing_uids(
+def missing_uids(
     expanded_transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
+    """The reasons that operators without a uid are where each needs one."""
     strict = job_settings.filter(_STRICT).select(TOPOLOGY)
     if strict.is_empty():
         return NO_REASON

@@ -126,7 +126,7 @@ _SINK_KIND, _PARTITION, _SIDE_OUTPUT, _SELECT = map(
     KINDS.index, (Kind.SINK, Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT)
 )
 _PARTITIONER = pl.col("partitioner").cast(pl.Enum(Partitioner))
-_LABELLED = ("id", "partitioner", "exchange_mode", "tag", "names")
+LABELLED = ("id", "partitioner", "exchange_mode", "tag", "names")
 _LABELS = (
     (pl.col("id").alias("partition"), _PARTITIONER),
     (pl.col("exchange_mode").fill_null(pl.lit(str(StreamExchangeMode.UNDEFINED))),),
@@ -154,7 +154,7 @@ def _expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> p
     run_loop(_fill_ways, len(kinds), (*inputs, starts), tuple(way_columns))
     sources, *deciding = way_columns
 
-    labelled = transformations.select(_LABELLED).filter(pl.Series(values=virtual)).rechunk()
+    labelled = transformations.select(LABELLED).filter(pl.Series(values=virtual)).rechunk()
     places = np.append(np.cumsum(virtual) - 1, _NONE).astype(np.uint32)
     labels = [
         labelled.select(columns).select(pl.all().gather(pl.Series(places[rows]), null_on_oob=True))
@@ -264,27 +264,36 @@ def resolve_virtual_nodes(expanded_transformations: pl.DataFrame) -> pl.DataFram
 
     Example: tests/passes/fixtures/resolved_inputs.txt.
     """
-    input_arrays = input_rows(expanded_transformations)
-    order, bounds, inputs, kinds = input_arrays
-    expansions = _expand_virtual_nodes(expanded_transformations, input_arrays)
+    return resolve_inputs(expanded_transformations, input_rows(expanded_transformations))
+
+
+def resolve_inputs(transformations: pl.DataFrame, links: InputRows, first: int = 0) -> pl.DataFrame:
+    """As resolve_virtual_nodes, of the edges whose targets are the row `first` or later ones.
+
+    In: the columns topology_id, id, and those that label edges; `links` between these rows. Rows before
+    `first` are only read: their own edges are left out, and out_index, out_degree and the like of such
+    sources count the edges to the other rows.
+    """
+    order, bounds, inputs, kinds = links
+    expansions = _expand_virtual_nodes(transformations, links)
     virtual = kinds >= FIRST_VIRTUAL
     starts = offsets(np.bincount(expansions["row"].to_numpy(), minlength=len(kinds)))
     edges = np.where(virtual, np.diff(starts), kinds != _SINK)
     before = offsets(edges[inputs])[bounds]
-    count = int(np.diff(before)[~virtual].sum())
+    count = int(np.diff(before)[first:][~virtual[first:]].sum())
     edge_arrays = np.empty((len(_EDGE_NUMBERS), count), np.int32)
     out_degree, pairs, last_target = (np.full(len(virtual), value, np.int32) for value in (0, 0, _NONE))
     run_loop(
         _add_edges,
         len(virtual) + count,
-        (order, bounds, inputs, virtual, edges, starts, expansions["source_row"].to_numpy()),
+        (order[order >= first], bounds, inputs, virtual, edges, starts, expansions["source_row"].to_numpy()),
         (*edge_arrays, out_degree, pairs, last_target),
     )
     edge = dict(zip(_EDGE_NUMBERS, edge_arrays, strict=True))
     target, source, way = (edge.pop(name) for name in ("target", "source", "way"))
     at = pl.Series(way.view(np.uint32))
     labels = expansions.select(pl.col(_TAKEN).gather(at, null_on_oob=True))
-    topologies, ids = (expanded_transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
+    topologies, ids = (transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
     return pl.DataFrame(
         {
             TOPOLOGY: topologies[target],
@@ -379,7 +388,7 @@ def most_edges(transformations: int) -> int:
     return max(MOST_EDGES, EDGES_OF_A_TRANSFORMATION * transformations)
 
 
-def _count_expanded_ways(
+def count_expanded_ways(
     order: Ints, bounds: Ints, inputs: Ints, virtual: Ints, sinks: Ints, ways: Ints
 ) -> None:
     """Count the ways up from each transformation to physical ones (see run_loop).
@@ -450,7 +459,7 @@ def beyond_limit(transformations: pl.DataFrame) -> pl.DataFrame:
     order, bounds, inputs, kinds = input_rows(transformations.select(TOPOLOGY, "id", "inputs", "kind"))
     ways = np.zeros(len(kinds), np.int64)
     run_loop(
-        _count_expanded_ways,
+        count_expanded_ways,
         len(kinds) + len(inputs),
         (order, bounds, inputs, kinds >= FIRST_VIRTUAL, kinds == _SINK),
         (ways,),

@@ -68,7 +68,7 @@ class Blocks(NamedTuple):
     digests: list[str]
 
 
-def _digest_blocks(rows: pl.DataFrame, order: Ints | None, starts: Ints) -> Blocks:
+def digest_blocks(rows: pl.DataFrame, order: Ints | None, starts: Ints) -> Blocks:
     """Digest the blocks of topologies that begin at `starts`, with rows in `order`, if given.
 
     In: TRANSFORMATIONS columns, defaults filled in. Only a few blocks' texts are in memory at a time: the
@@ -106,7 +106,7 @@ _COMBINATION = ["config_text", *_READ[1:], "unbounded"]
 _TOPOLOGIES_AT_ONCE = 65_536
 
 
-def _settings_of_topologies(
+def settings_of_topologies(
     topologies: pl.DataFrame, transformations: pl.DataFrame
 ) -> tuple[pl.DataFrame, Refusals]:
     """Return JOB_SETTINGS of `topologies`, in their order, and the refusals of the others.
@@ -502,7 +502,7 @@ def _derive_settings(
     """Return position, fingerprint and JOB_SETTINGS of sound topologies; refusals of the others
     by position.
     """
-    settings, refusals = _settings_of_topologies(_at(topology_rows, sound["position"]), rows)
+    settings, refusals = settings_of_topologies(_at(topology_rows, sound["position"]), rows)
     refused = {
         position: (stage, list(map(shown, errors)))
         for place, position in enumerate(sound["position"])
@@ -596,7 +596,7 @@ def sound_topologies(
         of_topologies = runs(ids)
         holds = of_topologies.numbers() + 1 == numbers[order]
     starts = of_topologies.starts
-    blocks = _digest_blocks(rows, order, starts)
+    blocks = digest_blocks(rows, order, starts)
     right = np.array([digest != "" for digest in blocks.digests], bool)
     rows_hold = np.logical_and.reduceat(holds, starts) if len(starts) else holds
     blocks_hold = np.logical_and.reduceat(right, blocks.first) if len(starts) else right

@@ -9,9 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.planning.plan_topologies import plan as plan_on_spark
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_schemas import keep
 from penstock.plans.layers import LAYER_TABLES, Choices
@@ -24,6 +22,7 @@ from penstock.plans.planners.joins_passes import Walk, steps
 from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import Layer
 from tests.planned_lines import LAYERS, differs
+from tests.plans.planners.by_joins import plan_by_joins
 from tests.reference.planner import plan
 from tests.reference.random_topologies import MODES, random_topology
 from tests.test_plan_reference import with_selects
@@ -108,7 +107,7 @@ def both(spark, exchanges):
         topologies += [line["topology"] for line in golden_lines(path)[::every]]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(run_passes, "keep", counted)
-        planned = plan_on_spark(topologies, spark=spark, planner=Planner.JOINS)
+        planned = plan_by_joins(spark, topologies)
     exchanges["tables"] = {name: exchanges_of(frame) for name, frame in planned.tables.items()}
     rows = {name: from_arrow(frame.toArrow()) for name, frame in planned.tables.items()}
     planned.release()

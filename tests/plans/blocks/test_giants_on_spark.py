@@ -1,0 +1,178 @@
+"""Giants on Spark: the rows of one process from whatever they are given as, in few jobs and exchanges."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import orjson
+import polars as pl
+import pytest
+from deltalake import write_deltalake
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.engine.output.progress import Report
+from penstock.engine.planning import plan_giants, plan_topologies
+from penstock.engine.planning.choose_planner import Choice, Planner
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.plan_in_workers import Size
+from penstock.engine.planning.plan_into_store import WorkOnSpark, plan_into_store_on_spark
+from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.planning.plan_topologies import plan
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.open_plan import read_plan
+from penstock.plans.blocks import run_blocks
+from penstock.plans.frames.polars_frames import from_arrow, to_arrow
+from penstock.plans.frames.spark_schemas import keep
+from penstock.plans.planners.run_joins import Planned
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Layer
+from tests.plans.planners.table_contents import rows_of
+from tests.plans.planners.test_plan_columnar import exchanges_of
+from tests.reference.random_topologies import random_topology
+
+BLOCK = 4_096  # the least of rows that are not validated
+
+
+def wide(name: str, readers: int, **of_last: Any) -> dict[str, Any]:
+    """Everything that may need a stage of its own: named groups, cut chains, virtual transformations."""
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "kind": "legacy_source", "name": "l"},
+        {"id": 2, "kind": "source", "name": "s", "slot_sharing_group": "g"},
+        {"id": 3, "kind": "union", "inputs": [1, 2]},
+    ]
+    for number in range(4, readers + 4, 4):
+        rows += [
+            {"id": number, "kind": "one_input", "name": f"m{number}", "inputs": [3 if number % 8 else 1]},
+            {"id": number + 1, "kind": "async", "name": "a", "inputs": [number], "uid": f"u{number}"},
+            {"id": number + 2, "kind": "partition", "inputs": [number + 1], "partitioner": "hash"},
+            {"id": number + 3, "kind": "sink", "name": "k", "inputs": [number + 2]},
+        ]
+    rows[-1] |= of_last
+    return {"name": name, "parallelism": 2, "transformations": rows}
+
+
+GIANT = wide("giant", 9_000)
+FLEET = [random_topology(seed, 12) for seed in range(6)]
+
+
+@pytest.fixture(autouse=True)
+def _giants_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_topologies, "OF_GIANTS", Size(60, 2**40))
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Exchanges of what is planned in blocks."""
+    counts = {"exchanges": 0}
+    said = run_blocks._said
+
+    def counted_keep(rows: DataFrame) -> DataFrame:
+        counts["exchanges"] += exchanges_of(rows)
+        return keep(rows)
+
+    def counted_said(rows: DataFrame) -> Any:
+        counts["exchanges"] += exchanges_of(rows)
+        return said(rows)
+
+    monkeypatch.setattr(run_blocks, "keep", counted_keep)
+    monkeypatch.setattr(run_blocks, "_said", counted_said)
+    return counts
+
+
+def written_as_tables(folder: Path, topologies: list[dict[str, Any]]) -> Path:
+    """The tables that generated giants come in."""
+    given = plan_in_process(topologies, until=Layer.TOPOLOGY).tables
+    for table in ("topologies", "transformations"):
+        write_deltalake(folder / table, given[table])
+    return folder
+
+
+def found_in(planned: Planned) -> dict[str, list[str]]:
+    return {table: rows_of(rows.toArrow(), _WITHOUT) for table, rows in planned.tables.items()}
+
+
+def expected_of(topologies: Any) -> dict[str, list[str]]:
+    return {table: rows_of(rows, _WITHOUT) for table, rows in plan_in_process(topologies).tables.items()}
+
+
+_WITHOUT = ("source_file", "source_line")
+
+
+def test_a_giant_goes_into_a_store_by_three_jobs_and_twenty_exchanges(
+    spark: SparkSession, tmp_path: Path, seen: dict[str, int]
+):
+    folder, store = written_as_tables(tmp_path / "given", [GIANT]), tmp_path / "store"
+    choice = Choice(Planner.JOINS, "as asked", on_spark=True)
+    work = WorkOnSpark((str(folder),), str(store), plan_options(Layer.SLOTS), choice, {}, 1 << 20)
+    spark.sparkContext.setJobGroup("a giant", "")
+    stored = plan_into_store_on_spark(work, lambda: spark, Report())
+    jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("a giant")
+    spark.sparkContext.setJobGroup("others", "")
+    assert stored[1:4] == (1, 1, 0)
+    assert len(jobs) <= 3
+    assert 10 < seen["exchanges"] <= 20
+    found = read_plan(DeltaRsTables(str(store)))
+    planned = plan_in_process(str(folder))
+    assert found.keys() == planned.tables.keys()
+    for name, table in planned.tables.items():
+        assert rows_of(found[name]) == rows_of(table), name
+
+
+def test_frames_in_any_order_with_others_and_wrong_rows_beside_them(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+):
+    topologies = [GIANT, wide("refused", 80, uid=""), *FLEET[:3], wide("wrong", 80)]
+    given = dict(plan_in_process(topologies, until=Layer.TOPOLOGY).tables)
+    names = given["topologies"].select([TOPOLOGY, "name"]).to_pylist()
+    (wrong,) = (row[TOPOLOGY] for row in names if row["name"] == "wrong")
+    rows = from_arrow(given["transformations"])
+    is_wrong = (pl.col(TOPOLOGY) == wrong) & (pl.col("id") == 20)
+    parallelism = pl.when(is_wrong).then(pl.lit(-7, pl.Int32)).otherwise("parallelism")
+    given["transformations"] = to_arrow(rows.with_columns(parallelism=parallelism), "transformations")
+    tables = [given[table] for table in ("topologies", "transformations")]
+    frames = [spark.createDataFrame(table).orderBy(F.rand(1)).repartition(3) for table in tables]
+    monkeypatch.setattr(plan_giants, "_rows_of_a_block", lambda size, cores: BLOCK)
+    planned = plan((frames[0], frames[1]), spark=spark, planner=Planner.JOINS)
+    found = found_in(planned)
+    expected = expected_of((tables[0], tables[1]))
+    assert (planned.planned, planned.rejected) == (len(expected["topologies"]), len(expected["rejected"]))
+    planned.release()
+    assert [table for table in expected if found[table] != expected[table]] == []
+    assert len(expected["rejected"]) >= 2
+
+
+@pytest.mark.parametrize("blocks", [1, 5])
+def test_lines_in_blocks(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int):
+    file = tmp_path / "topologies.jsonl.gz"
+    topologies = [wide("giant", 200), wide("refused", 80, uid=""), *FLEET[:2]]
+    with gzip.open(file, "wb") as opened:
+        opened.write(b"\n".join(map(orjson.dumps, [*topologies, {"name": "wrong", "transformations": [{}]}])))
+    monkeypatch.setattr(plan_giants, "_rows_of_a_block", lambda size, cores: -(-size.rows // blocks))
+    planned = plan(str(file), spark=spark, planner=Planner.JOINS)
+    found = found_in(planned)
+    planned.release()
+    expected = expected_of(str(file))
+    assert [table for table in expected if found[table] != expected[table]] == []
+
+
+def test_what_blocks_do_not_plan_joins_do(spark: SparkSession, monkeypatch: pytest.MonkeyPatch):
+    sinks = wide("sinks", 80, writer={}, committer={})
+    planned = plan([sinks, *FLEET[:1]], spark=spark, planner=Planner.JOINS)
+    found = found_in(planned)
+    planned.release()
+    expected = expected_of([sinks, *FLEET[:1]])
+    assert [table for table in expected if found[table] != expected[table]] == []
+    assert len(expected["topologies"]) == 2
+
+
+def test_a_giant_that_is_refused_writes_nothing_but_its_row(spark: SparkSession, tmp_path: Path):
+    topology = wide("refused", 9_000, uid="u4")
+    folder, store = written_as_tables(tmp_path / "given", [topology]), tmp_path / "store"
+    choice = Choice(Planner.JOINS, "as asked", on_spark=True)
+    work = WorkOnSpark((str(folder),), str(store), plan_options(Layer.SLOTS), choice, {}, 1 << 20)
+    stored = plan_into_store_on_spark(work, lambda: spark, Report())
+    assert stored[1:4] == (1, 0, 1)
+    found = read_plan(DeltaRsTables(str(store)))
+    assert {name for name, rows in found.items() if len(rows)} == {"rejected"}
+    assert rows_of(found["rejected"]) == rows_of(plan_in_process(str(folder)).tables["rejected"])
