@@ -13,7 +13,7 @@ from penstock.engine.pyflink.datastream import KeyedProcessFunction, RuntimeCont
 from penstock.engine.pyflink.datastream.data_stream import DataStream
 from penstock.operators.common.time import TimestampAssigner
 from penstock.operators.state.interfaces import ValueStateDescriptor
-from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
+from penstock.operators.windows.assigners import TumblingEventTimeWindows
 
 KEYS = 1_000
 ROWS_OF_A_BATCH = 1 << 14

@@ -23,7 +23,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from penstock.engine.commands import main as command_line
-from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.machine.folders import STATE_DIR
 from penstock.engine.run.commits.commit_run import published_jobs
 from penstock.engine.run.job_records import list_jobs
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.process_memory import process_memory
-from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.machine.folders import STATE_DIR
 from penstock.engine.machine.stop_on_signals import processes_of_session
 from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
 from penstock.engine.run.clusters.session_folder import Session, live_session

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from penstock.engine.machine.state_folder import CACHE_DIR, STATE_DIR
+from penstock.engine.machine.folders import CACHE_DIR, STATE_DIR
 from penstock.engine.machine.stop_on_signals import handles_signals
 
 # No test is about time.

@@ -14,8 +14,8 @@ import typer
 
 from penstock.engine.commands.key_values import ConfigDir, Define, key_values
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.machine.folders import hold_folder
 from penstock.engine.machine.replace_file import make_output_folder
-from penstock.engine.machine.state_folder import hold_folder
 from penstock.engine.measure.bench.planners import (
     PLANNERS,
     budget_seconds,

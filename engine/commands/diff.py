@@ -15,8 +15,8 @@ import typer
 
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.library.sides_to_compare import Opener, previous_version
+from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.machine.machine_error import hint_of, refusal_in_text
-from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.write_lines import write_pieces, write_texts

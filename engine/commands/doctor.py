@@ -29,7 +29,7 @@ from penstock.engine.configuration.find_configuration import configuration_direc
 from penstock.engine.configuration.merge_settings import OPTIONS, closest_key, option_of
 from penstock.engine.flink.plan_with_flink import flink_jars
 from penstock.engine.machine.available_memory import cores, import_root, memory_bytes
-from penstock.engine.machine.state_folder import cache_folder, short_lived_folder, state_folder
+from penstock.engine.machine.folders import cache_folder, short_lived_folder, state_folder
 from penstock.engine.output.people import is_terminal, print_rows, print_table
 from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_line

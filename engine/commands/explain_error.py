@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from penstock.engine.machine.named_output import NOBODY_READS, nobody_reads
+from penstock.engine.machine.standard_streams import NOBODY_READS, nobody_reads
 from penstock.engine.machine.stop_on_signals import note_interrupt, stop_exit_code, stop_message, stopped_by
 from penstock.engine.spark.describe_memory_error import (
     describe_memory_error,

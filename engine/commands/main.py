@@ -7,7 +7,7 @@ import sys
 import traceback
 import warnings
 
-from penstock.engine.machine.named_output import (
+from penstock.engine.machine.standard_streams import (
     NOBODY_READS,
     name_standard_output,
     nobody_reads,

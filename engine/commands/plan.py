@@ -21,7 +21,7 @@ from penstock.engine.commands.key_values import (
     given_settings,
 )
 from penstock.engine.commands.reads_plan import require_store, tables_read_once, topologies_of_script
-from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, progress

@@ -13,7 +13,7 @@ import polars as pl
 import typer
 
 from penstock.engine.commands.key_values import given_configuration
-from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.store.open_plan import StoredPlan, open_plan
 from penstock.engine.store.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind

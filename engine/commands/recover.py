@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from penstock.engine.machine.state_folder import describe_owner, left_temporary_folders
+from penstock.engine.machine.folders import describe_owner, left_temporary_folders
 from penstock.engine.output.people import print_table
 from penstock.engine.output.print_line import print_error, print_line
 from penstock.engine.run.commits.commit_run import (

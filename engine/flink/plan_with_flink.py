@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from penstock.engine.machine.die_with_parent import with_parent
-from penstock.engine.machine.state_folder import CACHE_DIR, cache_folder, short_lived_folder
+from penstock.engine.machine.folders import CACHE_DIR, cache_folder, short_lived_folder
 from penstock.engine.spark.find_java import MINIMUM_JAVA, Java, require_java
 from penstock.plans.errors import ConfigurationError, LostTopologiesError, NotEnoughMemoryError, PenstockError
 from penstock.plans.installation import install_command

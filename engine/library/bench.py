@@ -20,7 +20,7 @@ from penstock.engine.library.check_arguments import (
     text,
     whole_number,
 )
-from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.output.pieces import html_table
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.vocabulary import Layer, LayerName
@@ -191,8 +191,8 @@ def bench(
         >>> type(planned).__name__
         'PlanQuality'
     """
+    from penstock.engine.machine.folders import hold_folder
     from penstock.engine.machine.replace_file import make_output_folder
-    from penstock.engine.machine.state_folder import hold_folder
     from penstock.engine.measure.bench.measure_suites import measure_suites
     from penstock.engine.measure.bench.planners import chosen_planners
     from penstock.engine.measure.bench.prepare_inputs import cases_of, each_once, find_suite

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.library.check_arguments import member, path, strings, text, whole_number
-from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.machine.folders import short_lived_folder
 from penstock.plans.errors import ConfigurationError, InputError, SchemaError
 from penstock.plans.importing.given_graph import (
     EDGE_ATTRIBUTES,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.engine.machine.named_output import is_of_standard_output
+from penstock.engine.machine.standard_streams import is_of_standard_output
 from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.pyflink.datastream.environment_options import (
     EnvironmentSettings,

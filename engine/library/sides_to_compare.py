@@ -16,7 +16,7 @@ from penstock.engine.configuration.effective_configuration import EffectiveConfi
 from penstock.engine.library.check_arguments import Config, library_configuration, one_of, text
 from penstock.engine.library.given_topologies import Objects, Paths, TablesOfTopologies, given_topologies
 from penstock.engine.library.planned_tables import Plan, Store, arrow_tables, path_of_store
-from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.output.pieces import html_table
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process

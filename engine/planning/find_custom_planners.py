@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.planning.planner_process import RemoteFunction, process_of
 from penstock.engine.planning.planner_program import PREFIX, PlannerProgram, program_named
 from penstock.plans.custom_planners.decisions import ANSWERS, ATTRIBUTE, Decision

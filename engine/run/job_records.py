@@ -31,9 +31,9 @@ from uuid import uuid4
 import pyarrow as pa
 
 from penstock.engine.machine.available_memory import import_root
+from penstock.engine.machine.folders import describe_owner, liveness, state_folder
 from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.machine.replace_file import make_durable, replace_file
-from penstock.engine.machine.state_folder import describe_owner, liveness, state_folder
 from penstock.engine.machine.stop_on_signals import end_processes
 from penstock.operators.files.durable_files import NotOwnError, create_private_file
 from penstock.operators.functions.add_up_metrics import Metrics, add_up_metrics

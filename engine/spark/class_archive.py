@@ -19,8 +19,8 @@ from urllib.parse import unquote, urlparse
 from uuid import uuid4
 
 from penstock.engine.machine.available_memory import import_root
+from penstock.engine.machine.folders import cache_folder
 from penstock.engine.machine.replace_file import make_durable, replace_file, sync_folder
-from penstock.engine.machine.state_folder import cache_folder
 from penstock.engine.machine.stop_on_signals import handles_signals
 from penstock.engine.output.print_line import print_error
 from penstock.engine.output.redaction import redact

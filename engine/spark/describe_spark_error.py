@@ -98,7 +98,7 @@ def _loader() -> Callable[[bytes, str, str], Rows]:
             if installed != wanted:
                 raise ImportError(f"Penstock {installed}")
             loaded = pickle.loads(pickled)
-            from penstock.operators.chain.describe_error import author_first
+            from penstock.operators.chain.errors import author_first
         except ImportError as error:
             message = f"{needed.format(wanted)}; {sys.executable} failed: {error}"
             # Spark waits forever for a message with a lone surrogate, which a path may contain.

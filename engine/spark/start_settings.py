@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from penstock.engine.machine.available_memory import import_root, is_checkout
+from penstock.engine.machine.folders import home_folder, short_lived_folder, temporary_folder
 from penstock.engine.machine.machine_error import machine_error
-from penstock.engine.machine.state_folder import home_folder, short_lived_folder, temporary_folder
 from penstock.engine.output.redaction import redact_value, remember_secrets
 from penstock.engine.spark.class_archive import archive_settings, write_wheel
 from penstock.engine.spark.spark_conf import (

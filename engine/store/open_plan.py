@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import polars as pl
 
+from penstock.engine.store.damage import find_damage
 from penstock.engine.store.data_files import damaged
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.plan_versions import find_version, require_not_dropped, tables_of
-from penstock.engine.store.repair_manifest import find_damage
 from penstock.engine.store.require_target import require_columns_to_read
 from penstock.engine.store.scan_stored_table import scan_stored_table
 from penstock.engine.store.store_errors import store_errors

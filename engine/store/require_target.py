@@ -9,11 +9,11 @@ from deltalake.exceptions import DeltaError
 
 from penstock.engine.machine.machine_error import machine_error, machine_error_in_text, takes_no_files
 from penstock.engine.machine.replace_file import NO_HARD_LINKS, sync_descriptor, sync_folder
+from penstock.engine.store.damage import repair_if_damaged
 from penstock.engine.store.delta_rs_table import delta_rs_schema, open_log_tail, open_table
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.is_local import is_local, local_folder, table_path
 from penstock.engine.store.plan_versions import is_store, read_listed, require_not_lost
-from penstock.engine.store.repair_manifest import repair_if_damaged
 from penstock.engine.store.store_tables import WRITE_ID
 from penstock.engine.store.version_notes import MANIFEST
 from penstock.operators.connectors.delta_columns import WRITABLE_FEATURES, reasons_against

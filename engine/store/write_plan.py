@@ -11,6 +11,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.store.damage import find_damage, repair_if_damaged
 from penstock.engine.store.data_files import Damage, DataFile, OpenFile, compare_files, make_log_durable
 from penstock.engine.store.delta_rs_table import shared_tables
 from penstock.engine.store.delta_rs_tables import DeltaRsTables, as_stored
@@ -24,7 +25,6 @@ from penstock.engine.store.plan_versions import (
     start_manifest,
     version_of,
 )
-from penstock.engine.store.repair_manifest import find_damage, repair_if_damaged
 from penstock.engine.store.require_target import require_target
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import (

@@ -13,8 +13,8 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from penstock.engine.machine.available_memory import available_memory
+from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.machine.machine_error import machine_error_in_text
-from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.measure.sweep.results_table import ABOUT, ABOUT_QUALITY, RESULTS
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.is_local import local_folder

@@ -25,7 +25,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from penstock.operators.chain.describe_error import (
+from penstock.operators.chain.errors import (
     NO_RECORD,
     EnoughResults,
     UserFunctionError,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from penstock.operators.chain.describe_error import NO_RECORD, EnoughResults, misfit
+from penstock.operators.chain.errors import NO_RECORD, EnoughResults, misfit
 from penstock.operators.chain.operator import MIN_WATERMARK, OperatorContext, Timestamps, Values, failure
 from penstock.operators.common.entry_size import value_bytes
 from penstock.operators.common.key_groups import key_groups, key_groups_of_column, operator_index

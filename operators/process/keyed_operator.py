@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, ClassVar, NoReturn
 
-from penstock.operators.chain.describe_error import NO_RECORD, DescribedError, describe_record, misfit
+from penstock.operators.chain.errors import NO_RECORD, DescribedError, describe_record, misfit
 from penstock.operators.chain.operator import (
     MAX_WATERMARK,
     MIN_WATERMARK,

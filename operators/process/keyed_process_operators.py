@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any
 
-from penstock.operators.chain.describe_error import NO_RECORD
+from penstock.operators.chain.errors import NO_RECORD
 from penstock.operators.chain.operator import MAX_WATERMARK, UNCHANGING, PieceSize, Timestamps, Values, frozen
 from penstock.operators.common.basic_types import TypeInformation
 from penstock.operators.functions.functions import TimeDomain

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.operators.chain.describe_error import NO_RECORD
+from penstock.operators.chain.errors import NO_RECORD
 from penstock.operators.chain.operator import (
     MIN_WATERMARK,
     UNCHANGING,

@@ -14,7 +14,7 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType
 from typing import IO, Any
 
-from penstock.operators.chain.describe_error import describe_record
+from penstock.operators.chain.errors import describe_record
 from penstock.operators.common.entry_size import entry_bytes
 from penstock.operators.common.serialized_keys import original_key
 from penstock.operators.state.value_check import Check

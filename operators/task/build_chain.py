@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.operators.chain.describe_error import NO_RECORD, misfit
+from penstock.operators.chain.errors import NO_RECORD, misfit
 from penstock.operators.chain.operator import (
     Operator,
     OperatorContext,

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from penstock.operators.chain.describe_error import NO_RECORD, EnoughResults, describe_record
+from penstock.operators.chain.errors import NO_RECORD, EnoughResults, describe_record
 from penstock.operators.chain.operator import OperatorContext, failure
 from penstock.operators.task.build_chain import Chain, OperatorSpec
 from penstock.operators.task.report import TaskSpec

@@ -19,7 +19,7 @@ from typing import NoReturn
 import pyarrow as pa
 from pyspark import SparkFiles, TaskContext, cloudpickle
 
-from penstock.operators.chain.describe_error import (
+from penstock.operators.chain.errors import (
     NO_RECORD,
     EnoughResults,
     UserFunctionError,

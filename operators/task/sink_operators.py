@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from penstock.operators.chain.describe_error import EnoughResults, misfit
+from penstock.operators.chain.errors import EnoughResults, misfit
 from penstock.operators.chain.operator import (
     MIN_WATERMARK,
     Operator,

@@ -13,7 +13,7 @@ from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.process.keyed_operator import KeyedOperator
 from penstock.operators.state.interfaces import ListStateDescriptor, ReducingStateDescriptor
-from penstock.operators.windows.fixed_windows import (
+from penstock.operators.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTrigger,
     CountTumblingWindowAssigner,

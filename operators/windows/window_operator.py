@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from itertools import islice, repeat
 from typing import Any
 
-from penstock.operators.chain.describe_error import DescribedError, describe_record
+from penstock.operators.chain.errors import DescribedError, describe_record
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values, copies
 from penstock.operators.common.serialized_keys import original_key
 from penstock.operators.functions.functions import ProcessAllWindowFunction, ProcessWindowFunction
 from penstock.operators.state.interfaces import ListStateDescriptor
-from penstock.operators.windows.fixed_windows import (
+from penstock.operators.windows.assigners import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
     EventTimeTrigger,

@@ -1,11 +1,6 @@
 """Windows, assigners and triggers: PyFlink's `pyflink.datastream.window`."""
 
-from penstock.operators.windows.continuous_triggers import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    Min,
-)
-from penstock.operators.windows.fixed_windows import (
+from penstock.operators.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTrigger,
     CountTumblingWindowAssigner,
@@ -22,6 +17,11 @@ from penstock.operators.windows.fixed_windows import (
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
+)
+from penstock.operators.windows.continuous_triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    Min,
 )
 from penstock.operators.windows.trigger import (
     MergingWindowAssigner,

@@ -10,7 +10,7 @@ import polars as pl
 from penstock.plans.blocks.giant import Giant, reasons
 from penstock.plans.blocks.messages import WALK, Inbox, Message
 from penstock.plans.blocks.nodes import ATTRIBUTES
-from penstock.plans.frames.counts import Halves
+from penstock.plans.frames.arrays import Halves
 from penstock.plans.job_graph.columnar.choose_result_partition_types import OF_EDGES
 from penstock.plans.job_graph.columnar.create_vertices import NODE_COLUMNS
 from penstock.plans.job_graph.columnar.mark_chainable_edges import (
@@ -35,7 +35,7 @@ from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
     forward_changes,
     refuse_settings_of_edges,
 )
-from penstock.plans.stream_graph.columnar.translate_nodes import choose_partitioners
+from penstock.plans.stream_graph.columnar.translate_transformations import choose_partitioners
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.plans.blocks.messages import DRIVER, PLAN, Message, unpacked
-from penstock.plans.frames.counts import Ints
+from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.polars_frames import arrow_parts
 from penstock.plans.frames.polars_refusals import first_reasons
 from penstock.plans.layers import LAYER_TABLES, Choices, layers_until

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from penstock.plans.blocks.giant import SUMMARY, WAYS, Giant, other_way, reasons
 from penstock.plans.blocks.messages import DRIVER, WALK, Inbox, Message
+from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.frames.compiled import run_loop
-from penstock.plans.frames.counts import Flags, Ints
 from penstock.plans.frames.polars_frames import count_in_groups
 from penstock.plans.frames.polars_refusals import refused_settings
 from penstock.plans.job_graph.columnar.create_vertices import NODE_COLUMNS
@@ -38,7 +38,7 @@ from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
     offsets,
     resolve_inputs,
 )
-from penstock.plans.stream_graph.columnar.translate_nodes import translate_nodes
+from penstock.plans.stream_graph.columnar.translate_transformations import translate_nodes
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.normalized_tables import given_columns, normalized_transformations
 from penstock.plans.topology.columnar.read_topology_tables import digest_blocks

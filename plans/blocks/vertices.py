@@ -25,7 +25,7 @@ from penstock.plans.execution_graph.columnar.refuse_execution_graphs import (
     out_of_bounds,
     split_co_locations,
 )
-from penstock.plans.frames.counts import Flags, Ints
+from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.frames.polars_frames import count_in_groups
 from penstock.plans.job_graph.columnar.choose_result_partition_types import (
     global_modes,

@@ -7,7 +7,7 @@ from penstock.plans.execution_graph.columnar.create_intermediate_results import 
     subtasks_of_partition,
 )
 from penstock.plans.execution_graph.columnar.job_graph_arrays import JobGraphArrays
-from penstock.plans.frames.counts import Flags, Ints, counts_up, smallest_in_component, sums_before
+from penstock.plans.frames.arrays import Flags, Ints, counts_up, smallest_in_component, sums_before
 
 
 def regions_of_tasks(graph: JobGraphArrays) -> Ints:

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from penstock.plans.frames.arrays import Ints, sums_before
 from penstock.plans.frames.compiled import run_loop
-from penstock.plans.frames.counts import Ints, sums_before
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 

@@ -11,7 +11,7 @@ from penstock.plans.errors import (
     UNSUPPORTED_OPERATION,
     ErrorKind,
 )
-from penstock.plans.frames.counts import ALLOWED_TASKS, AROUND_FOUND, HINT_TASKS, TOO_MANY_TASKS, Ints, runs
+from penstock.plans.frames.arrays import ALLOWED_TASKS, AROUND_FOUND, HINT_TASKS, TOO_MANY_TASKS, Ints, runs
 from penstock.plans.frames.polars_frames import empty, join_topology
 from penstock.plans.printable import limited
 from penstock.plans.tables import REJECTED

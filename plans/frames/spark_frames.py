@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from penstock.plans.errors import ALLOWED, HINT, ErrorKind
-from penstock.plans.frames.counts import ALLOWED_TASKS, AROUND_FOUND, HINT_TASKS, TOO_MANY_TASKS
+from penstock.plans.frames.arrays import ALLOWED_TASKS, AROUND_FOUND, HINT_TASKS, TOO_MANY_TASKS
 from penstock.plans.frames.packed_blocks import block, rows_per_block
 from penstock.plans.frames.spark_schemas import spark_type
 from penstock.plans.printable import MOST_CHARACTERS

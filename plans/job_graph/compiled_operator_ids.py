@@ -3,8 +3,8 @@
 import numpy as np
 from numba import uint64
 
+from penstock.plans.frames.arrays import Flags, Halves, Ints
 from penstock.plans.frames.compiled import compiled
-from penstock.plans.frames.counts import Flags, Halves, Ints
 from penstock.plans.job_graph.murmur3 import block, end_of_hash
 from penstock.plans.job_graph.stream_graph_arrays import StreamGraphArrays
 

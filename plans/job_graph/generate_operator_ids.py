@@ -8,8 +8,8 @@ from typing import NamedTuple
 import mmh3
 import numpy as np
 
+from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.compiled import is_worth_compiling
-from penstock.plans.frames.counts import Ints
 from penstock.plans.job_graph.stream_graph_arrays import StreamGraphArrays
 from penstock.plans.job_graph.uid_hashes import UidHashes
 

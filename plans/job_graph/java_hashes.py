@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.compiled import compiled, is_worth_compiling
-from penstock.plans.frames.counts import Ints
 
 Hashes = npt.NDArray[np.int32]
 _STRINGS_AT_ONCE = 1 << 16

@@ -5,8 +5,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import uint64
 
+from penstock.plans.frames.arrays import Flags, Halves, Ints
 from penstock.plans.frames.compiled import compiled
-from penstock.plans.frames.counts import Flags, Halves, Ints
 
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
 _N1, _N2 = np.uint64(0x52DCE729), np.uint64(0x38495AB5)

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.plans.errors import LostTopologiesError
+from penstock.plans.frames.arrays import Flags, Ints, topologies_of
 from penstock.plans.frames.compiled import run_loop
-from penstock.plans.frames.counts import Flags, Ints, topologies_of
 from penstock.plans.job_graph.stream_graph_arrays import StreamGraphArrays
 from penstock.plans.tables.column_types import BOOL, INT, LONG, TOPOLOGY
 

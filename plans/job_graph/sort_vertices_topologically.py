@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from penstock.plans.frames.arrays import Flags, Ints, smallest_in_component
 from penstock.plans.frames.compiled import run_loop
-from penstock.plans.frames.counts import Flags, Ints, smallest_in_component
 
 NOT_RANKED = -1
 

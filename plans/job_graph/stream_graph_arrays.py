@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.plans.frames.counts import Flags, Ints, positions, topologies_of
+from penstock.plans.frames.arrays import Flags, Ints, positions, topologies_of
 from penstock.plans.job_graph.uid_hashes import UidHashes
 
 Value = TypeVar("Value", bound=np.generic)

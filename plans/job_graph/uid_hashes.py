@@ -6,8 +6,8 @@ import mmh3
 import numpy as np
 import pyarrow as pa
 
+from penstock.plans.frames.arrays import Flags, Halves
 from penstock.plans.frames.compiled import is_worth_compiling
-from penstock.plans.frames.counts import Flags, Halves
 
 
 class UidHashes(NamedTuple):

@@ -1,6 +1,6 @@
 """The ids of data sets, for both planners."""
 
-from penstock.plans.frames.counts import Ints
+from penstock.plans.frames.arrays import Ints
 from penstock.plans.job_graph.java_hashes import Hashes
 
 

@@ -11,8 +11,8 @@ from zlib import crc32
 
 import numpy as np
 
+from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.frames.compiled import compiled
-from penstock.plans.frames.counts import Flags, Ints
 from penstock.plans.metrics.fill_progressively import FlowGraph, Limits, OfferedFlow, Room, fill
 from penstock.plans.metrics.plan_arrays import Floats
 from penstock.plans.metrics.rates_and_loads import MOST_NEEDED, NANOSECOND

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.compiled import run_loop
-from penstock.plans.frames.counts import Ints
 from penstock.plans.metrics.plan_arrays import Floats
 
 # Arrays that the loop reads and writes.

@@ -10,7 +10,7 @@ import polars as pl
 from penstock.plans.custom_planners.check_answer import NEVER_CHAINED
 from penstock.plans.custom_planners.find_violations import Invariant
 from penstock.plans.errors import BrokenInvariantError
-from penstock.plans.frames.counts import Ints
+from penstock.plans.frames.arrays import Ints
 from penstock.plans.job_graph.columnar.choose_result_partition_types import IS_CHAINED, REUSABLE
 from penstock.plans.job_graph.refuse_job_graphs import MAX_INT
 from penstock.plans.layers import Choices

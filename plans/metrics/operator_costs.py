@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.plans.errors import InputError
-from penstock.plans.frames.counts import Ints, positions
+from penstock.plans.frames.arrays import Ints, positions
 from penstock.plans.frames.polars_frames import look_up
 from penstock.plans.importing.bounds import (
     MOST_BYTES,

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from penstock.plans.frames.counts import Flags, Ints
+from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.tables.column_types import TOPOLOGY
 
 Floats = npt.NDArray[np.float64]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.plans.errors import InputError
-from penstock.plans.frames.counts import Flags, Ints, positions, sums_before
+from penstock.plans.frames.arrays import Flags, Ints, positions, sums_before
 from penstock.plans.metrics.fill_progressively import (
     MOST_ROUNDS,
     TOLERANCE,

@@ -21,7 +21,7 @@ from penstock.plans.execution_graph.columnar.find_pipelined_regions import (
 )
 from penstock.plans.execution_graph.columnar.job_graph_arrays import order_job_vertices, place_job_edges
 from penstock.plans.execution_graph.columnar.refuse_execution_graphs import refuse_execution_graphs
-from penstock.plans.frames.counts import runs
+from penstock.plans.frames.arrays import runs
 from penstock.plans.frames.polars_frames import groups, number_in_turn
 from penstock.plans.job_graph.columnar.choose_result_partition_types import (
     choose_result_partition_types,
@@ -66,7 +66,7 @@ from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
     refuse_transformations,
 )
 from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import find_edge_ends, resolve_virtual_nodes
-from penstock.plans.stream_graph.columnar.translate_nodes import (
+from penstock.plans.stream_graph.columnar.translate_transformations import (
     choose_partitioners,
     inherit_slot_sharing_groups,
     translate_nodes,

@@ -66,7 +66,7 @@ from penstock.plans.stream_graph.joins import resolve_virtual_nodes as expand_vi
 from penstock.plans.stream_graph.joins.expand_sinks import expand_sinks
 from penstock.plans.stream_graph.joins.refuse_stream_graphs import refuse_stream_graphs
 from penstock.plans.stream_graph.joins.resolve_virtual_nodes import resolve_virtual_nodes
-from penstock.plans.stream_graph.joins.translate_nodes import (
+from penstock.plans.stream_graph.joins.translate_transformations import (
     choose_partitioners,
     inherit_slot_sharing_groups,
     translate_nodes,

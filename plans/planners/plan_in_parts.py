@@ -22,7 +22,7 @@ from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows, count_task_rows
 from penstock.plans.execution_graph.columnar.refuse_execution_graphs import name_most_tasks
-from penstock.plans.frames.counts import Ints
+from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.polars_frames import arrow_parts, look_up, to_arrow
 from penstock.plans.frames.polars_refusals import (
     first_refused,

@@ -5,7 +5,7 @@ import polars as pl
 
 from penstock.plans.execution_graph.columnar.create_intermediate_results import explode_subtasks
 from penstock.plans.execution_graph.columnar.job_graph_arrays import job_graph_arrays, with_task_numbers
-from penstock.plans.frames.counts import runs
+from penstock.plans.frames.arrays import runs
 from penstock.plans.frames.polars_frames import ints
 from penstock.plans.slots.strategies import Strategy, numbered_groups
 from penstock.plans.tables import EXECUTION_SLOT_SHARING_GROUPS, REQUIRED_SLOTS

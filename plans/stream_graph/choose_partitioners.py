@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.compiled import run_loop
-from penstock.plans.frames.counts import Ints
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import (
     CONSECUTIVE_HASH_CLASS,

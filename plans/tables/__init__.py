@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.plans.errors import SchemaError
 from penstock.plans.tables.column_types import type_name
-from penstock.plans.tables.topology import (
+from penstock.plans.tables.plan_tables import (
     CHAINED_OPERATORS,
     CO_LOCATION_GROUPS,
     EXECUTION_EDGES,

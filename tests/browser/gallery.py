@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.machine.folders import STATE_DIR
 from penstock.engine.views.ui.serve import RunPageServer, serve_run_page
 from tests.engine.views.ui import made_up_runs
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.plans.frames import compiled
-from penstock.plans.frames.counts import positions, smallest_in_component, topologies_of
+from penstock.plans.frames.arrays import positions, smallest_in_component, topologies_of
 from penstock.plans.frames.spark_walks import whole_topologies
 from penstock.plans.job_graph.generate_operator_ids import generate_operator_ids
 from penstock.plans.job_graph.java_hashes import java_string_hashes
@@ -25,7 +25,7 @@ from penstock.plans.job_graph.order_depth_first import (
 )
 from penstock.plans.job_graph.sort_vertices_topologically import order_and_regions
 from penstock.plans.job_graph.stream_graph_arrays import arrays_of_rows
-from penstock.plans.stream_graph.joins.translate_nodes import inherit
+from penstock.plans.stream_graph.joins.translate_transformations import inherit
 
 
 @pytest.fixture(params=["interpreted", "compiled"], autouse=True)
@@ -219,7 +219,7 @@ def test_topologies_are_whole_however_batches_are_cut(sizes, cuts):
 def test_positions_find_pairs_in_any_order_and_raise_for_one_that_is_missing(
     rows_at_a_time, largest, monkeypatch
 ):
-    monkeypatch.setattr("penstock.plans.frames.counts._ROWS_AT_A_TIME", rows_at_a_time)
+    monkeypatch.setattr("penstock.plans.frames.arrays._ROWS_AT_A_TIME", rows_at_a_time)
     of_nodes = np.array([-5, 9, -5, 9, 9]), np.array([2, 1, 1, 7, largest], np.int32)
     assert positions(*of_nodes)(*of_nodes)[[0, 1, 2, 4]].tolist() == [0, 1, 2, 4]
     find = positions(of_nodes[0][:4], of_nodes[1][:4])

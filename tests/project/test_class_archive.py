@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from penstock.engine.machine.state_folder import CACHE_DIR
+from penstock.engine.machine.folders import CACHE_DIR
 from penstock.engine.spark import class_archive, session, start_jvm
 from penstock.engine.spark.class_archive import (
     archived_start,

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock.engine.commands.main import app
-from penstock.engine.machine.state_folder import hold_folder
+from penstock.engine.machine.folders import hold_folder
 from penstock.engine.planning.plan_by_custom_planners import FailedPolicyError, call_custom_planner
-from penstock.operators.chain.describe_error import UserFunctionError
-from penstock.operators.windows.fixed_windows import PurgingTrigger
+from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.windows.assigners import PurgingTrigger
 from penstock.operators.windows.trigger import Trigger, TriggerResult
 from penstock.plans.errors import ConfigurationError
 from tests.operator_harness import run

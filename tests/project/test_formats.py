@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock.engine.commands.main import app
-from penstock.engine.machine.state_folder import STATE_DIR, this_process
+from penstock.engine.machine.folders import STATE_DIR, this_process
 from penstock.engine.measure.sweep import results_table
 from penstock.engine.run import job_records
 from penstock.engine.run.clusters import session_folder

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.measure.bench.planners import get_planner
 from penstock.engine.measure.bench.run_child import (
     USED,

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from penstock.engine.machine.available_memory import available_memory, import_root, memory_bytes
 from penstock.engine.machine.die_with_parent import PARENT
-from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.machine.stop_on_signals import end_processes, process_tree, processes_of_session
 from penstock.engine.measure.bench.measure_planner import resident_bytes
 from penstock.engine.measure.bench.planners import get_planner

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
-from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.measure.bench.planners import bench_choices, bench_configuration
 from penstock.engine.measure.bench.times import Plans, Times, by_layer, repeat_plan
 from penstock.engine.planning.choose_planner import Planner

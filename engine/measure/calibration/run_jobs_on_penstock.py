@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from penstock.engine.flink.capture.program_command import JAVA_OPTIONS
 from penstock.engine.flink.plan_with_flink import FLINK_VERSION, compiled_measured_jobs, flink_jars
 from penstock.engine.machine.die_with_parent import with_parent
+from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.machine.replace_file import replace_file
-from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.measure.calibration.runtime import Runtime
 from penstock.engine.pyflink.common import Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import RuntimeExecutionMode, StreamExecutionEnvironment

@@ -45,7 +45,7 @@ from penstock.operators.process.keyed_process_operators import (
 )
 from penstock.operators.records.key_selection import NestedKeys, OpenedMethod, typed_keys
 from penstock.operators.state.interfaces import MapStateDescriptor
-from penstock.operators.windows.fixed_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from penstock.operators.windows.assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from penstock.operators.windows.interval_join import (
     CoGroupFunction,
     CoGroupOperator,

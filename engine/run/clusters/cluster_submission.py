@@ -14,7 +14,7 @@ from pathlib import Path
 
 from penstock.engine.configuration.cluster_options import Level
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.machine.state_folder import temporary_folder
+from penstock.engine.machine.folders import temporary_folder
 from penstock.engine.output.print_line import print_error
 from penstock.engine.output.redaction import redact, redact_value
 from penstock.engine.run.clusters.session_folder import Cluster

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
+from penstock.engine.machine.folders import STATE_DIR, Liveness, describe_owner, liveness, state_folder
 from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.machine.replace_file import replace_file
-from penstock.engine.machine.state_folder import STATE_DIR, Liveness, describe_owner, liveness, state_folder
 from penstock.engine.output.print_line import print_error
 from penstock.operators.files.durable_files import NotOwnError
 from penstock.plans.errors import ConfigurationError, MachineError, PenstockError

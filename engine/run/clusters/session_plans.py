@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from penstock.engine.machine.folders import describe_owner, liveness
 from penstock.engine.machine.replace_file import replace_file
-from penstock.engine.machine.state_folder import describe_owner, liveness
 from penstock.engine.output.progress import Report
 from penstock.engine.run.clusters.session_folder import Session
 from penstock.plans.errors import PenstockError

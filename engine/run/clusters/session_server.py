@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.machine.die_with_parent import environment_as_before
+from penstock.engine.machine.folders import this_process
 from penstock.engine.machine.replace_file import replace_file
-from penstock.engine.machine.state_folder import this_process
 from penstock.engine.output.progress import Report
 from penstock.engine.output.redaction import redact_value
 from penstock.engine.run.clusters.session_folder import (

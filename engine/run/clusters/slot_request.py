@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.engine.output.people import status_beside_output
 from penstock.engine.output.print_line import print_beside_output
-from penstock.operators.chain.describe_error import shortened
+from penstock.operators.chain.errors import shortened
 from penstock.plans.errors import PenstockError
 
 _FLINK = "NoResourceAvailableException: Could not acquire the minimum required resources."

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.engine.machine.available_memory import import_root, is_checkout
-from penstock.engine.machine.state_folder import describe_owner, liveness
+from penstock.engine.machine.folders import describe_owner, liveness
 from penstock.engine.machine.stop_on_signals import end_processes, processes_of_session
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.clusters.session_folder import (

@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Literal, Self
 
+from penstock.engine.machine.folders import liveness, this_process
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
-from penstock.engine.machine.state_folder import liveness, this_process
 from penstock.engine.output.print_line import print_error
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.journal import (

@@ -38,7 +38,7 @@ from typing import Annotated, Any, Literal, Self
 from pyarrow import fs
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from penstock.engine.machine.state_folder import state_path
+from penstock.engine.machine.folders import state_path
 from penstock.operators.connectors.sink import Committable, Recovery
 from penstock.operators.files.durable_files import (
     NotOwnError,

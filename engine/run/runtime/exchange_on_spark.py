@@ -22,7 +22,7 @@ from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.recover_jobs import SavedVertices
 from penstock.engine.run.runtime.spark_application import has_several_executors, is_remote
 from penstock.engine.spark.describe_spark_error import WorkerFunction, pickle_with_broadcasts
-from penstock.operators.chain.describe_error import describe_error, shortened
+from penstock.operators.chain.errors import describe_error, shortened
 from penstock.operators.common.pickles import describe_unpicklable, dumps_for_workers
 from penstock.operators.connectors.dataframe_source import DataFrameSource
 from penstock.operators.exchange.channel_writer import FIRST_OF_ALL

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.engine.machine.state_folder import this_process
+from penstock.engine.machine.folders import this_process
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.commits.commit_run import print_message
 from penstock.engine.run.job_records import (

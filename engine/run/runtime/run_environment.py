@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from penstock.engine.configuration.find_configuration import find_configuration
-from penstock.engine.machine.state_folder import temporary_folder
+from penstock.engine.machine.folders import temporary_folder
 from penstock.engine.run.clusters.session_folder import Session, live_session
 from penstock.engine.run.clusters.start_session import EXECUTOR_CORES
 from penstock.engine.run.runtime.compile_job import CompiledJob

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
-from penstock.engine.machine.state_folder import describe_owner, liveness
+from penstock.engine.machine.folders import describe_owner, liveness
 from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.run.clusters.session_folder import Session, live_session
 from penstock.engine.run.clusters.slot_request import (

@@ -36,7 +36,7 @@ from penstock.engine.run.runtime.spark_application import cancel_group, is_remot
 from penstock.engine.run.runtime.transformations import Job
 from penstock.engine.spark.describe_spark_error import describe_spark_error, disk_error_of_spark
 from penstock.engine.spark.drop_dead_workers import drop_dead_workers
-from penstock.operators.chain.describe_error import shortened
+from penstock.operators.chain.errors import shortened
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import needs_commit
 from penstock.operators.connectors.sink import CollectSink, Committable, PrintSink

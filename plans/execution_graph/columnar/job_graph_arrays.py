@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.plans.errors import NotEnoughMemoryError
-from penstock.plans.frames.counts import Ints, missing_node, rows_in_order, runs
+from penstock.plans.frames.arrays import Ints, missing_node, rows_in_order, runs
 from penstock.plans.frames.polars_frames import NONE, Places, ints, look_up, places, rename
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import MUST_BE_PIPELINED_TYPES, DistributionPattern

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.plans.execution_graph.columnar.job_graph_arrays import CARRIED, NO_GROUP, Flags, JobGraphArrays
-from penstock.plans.frames.counts import Ints, positions, rows_in_order, runs, topologies_of
+from penstock.plans.frames.arrays import Ints, positions, rows_in_order, runs, topologies_of
 from penstock.plans.frames.spark_frames import join_local, rename
 from penstock.plans.frames.spark_walks import Part
 from penstock.plans.tables.column_types import INT, LONG, TOPOLOGY

@@ -16,7 +16,7 @@ from penstock.plans.execution_graph.columnar.refuse_execution_graphs import (
     NOT_WITHIN_BOUNDS,
     TOO_MANY,
 )
-from penstock.plans.frames.counts import INPUTS_EACH, MOST_TASKS, OF_ALL, TASKS_OF_A_VERTEX, TOO_MANY_TASKS
+from penstock.plans.frames.arrays import INPUTS_EACH, MOST_TASKS, OF_ALL, TASKS_OF_A_VERTEX, TOO_MANY_TASKS
 from penstock.plans.frames.spark_frames import first_refusals, join_local, refusals, rename
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from penstock.plans.tables.column_types import TOPOLOGY

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import polars as pl
 
-from penstock.plans.frames.counts import Ints
+from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.polars_frames import groups, places
 from penstock.plans.job_graph.columnar.create_vertices import HEAD
 from penstock.plans.job_graph.java_hashes import java_string_hashes

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.frames.counts import Ints, runs, smallest_in_component
+from penstock.plans.frames.arrays import Ints, runs, smallest_in_component
 from penstock.plans.frames.polars_frames import (
     Places,
     count_in_groups,

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.frames.counts import Flags, Ints
+from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.frames.polars_frames import ints, look_up, walk
 from penstock.plans.job_graph.columnar.create_vertices import CHAINED_SOURCE, HEAD
 from penstock.plans.job_graph.generate_operator_ids import generate_operator_ids

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.frames.counts import Flags, Ints, Runs, runs
+from penstock.plans.frames.arrays import Flags, Ints, Runs, runs
 from penstock.plans.frames.polars_frames import first_rows, groups, number_in_turn, places
 from penstock.plans.frames.polars_refusals import ILLEGAL_ARGUMENT, NO_REASON, refusals
 from penstock.plans.job_graph.columnar.create_vertices import HEAD, override_parallelism

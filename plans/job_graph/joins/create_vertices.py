@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from penstock.plans.frames.counts import positions, smallest_in_component, topologies_of
+from penstock.plans.frames.arrays import positions, smallest_in_component, topologies_of
 from penstock.plans.frames.packed_blocks import by_number
 from penstock.plans.frames.spark_frames import join_groups, join_local, rename
 from penstock.plans.frames.spark_walks import Part, nothing_found, walk_topologies

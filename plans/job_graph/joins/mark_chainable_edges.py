@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.frames.counts import Ints
+from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.spark_frames import join_local, rename
 from penstock.plans.frames.spark_walks import Part, walk_topologies
 from penstock.plans.job_graph.generate_operator_ids import generate_operator_ids

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from penstock.plans.errors import ILLEGAL_ARGUMENT
-from penstock.plans.frames.counts import positions, rows_in_order, runs, topologies_of
+from penstock.plans.frames.arrays import positions, rows_in_order, runs, topologies_of
 from penstock.plans.frames.spark_frames import join_groups, join_local, number_in_order, refusals, rename
 from penstock.plans.frames.spark_walks import Part, walk_topologies
 from penstock.plans.job_graph.columnar.create_vertices import HEAD

@@ -8,8 +8,8 @@ import orjson
 import polars as pl
 import pyarrow as pa
 
+from penstock.plans.frames.arrays import Ints, runs
 from penstock.plans.frames.compiled import run_loop
-from penstock.plans.frames.counts import Ints, runs
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import FIRST_VIRTUAL, KINDS, input_rows
 from penstock.plans.tables import TRANSFORMATIONS

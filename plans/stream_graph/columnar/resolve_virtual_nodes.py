@@ -7,8 +7,8 @@ import polars as pl
 
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.errors import INPUT_STAGE, ErrorKind
+from penstock.plans.frames.arrays import Ints, runs
 from penstock.plans.frames.compiled import run_loop
-from penstock.plans.frames.counts import Ints, runs
 from penstock.plans.frames.polars_frames import places
 from penstock.plans.frames.polars_refusals import without_topologies
 from penstock.plans.tables.column_types import TOPOLOGY

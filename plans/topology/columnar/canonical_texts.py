@@ -11,8 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.compiled import compiled, is_worth_compiling
-from penstock.plans.frames.counts import Ints
 from penstock.plans.tables import STREAM_NODES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.fingerprint import CAPTURE_NOTES

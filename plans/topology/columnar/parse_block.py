@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json
 
+from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.frames.compiled import compiled, is_worth_compiling
-from penstock.plans.frames.counts import Flags, Ints
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.topology.columnar.canonical_texts import (

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.plans.errors import INPUT_STAGE, SchemaError, TopologyError
-from penstock.plans.frames.counts import Ints, runs
+from penstock.plans.frames.arrays import Ints, runs
 from penstock.plans.frames.polars_frames import empty, from_arrow, ints
 from penstock.plans.planners.plan_in_parts import side_by_side
 from penstock.plans.tables import JOB_SETTINGS

@@ -45,7 +45,7 @@ from penstock.operators.common.spark_types import SparkTypeInfo
 from penstock.operators.common.time import TimestampAssigner
 from penstock.operators.state.interfaces import ValueStateDescriptor
 from penstock.operators.task.sink_operators import as_declared
-from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
+from penstock.operators.windows.assigners import TumblingEventTimeWindows
 from tests.engine.embedding.spark_samples import SAMPLES
 from tests.engine.run.runtime.run_in_process import collected
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.engine.flink import plan_with_flink as flink_jars
-from penstock.engine.machine.state_folder import CACHE_DIR
+from penstock.engine.machine.folders import CACHE_DIR
 from penstock.engine.spark.find_java import Java
 from penstock.plans.errors import ConfigurationError
 from tests.engine.flink.programs import script

@@ -255,7 +255,7 @@ def test_a_file_that_may_not_be_read_is_no_damage(sound: Path, monkeypatch: pyte
     def refuse(path: str) -> str:
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("penstock.engine.store.repair_manifest.checksum", refuse)
+    monkeypatch.setattr("penstock.engine.store.damage.checksum", refuse)
     for command in ("show", "verify"):
         code, said = run(command, "store")
         assert (code, "reading store: Permission denied" in said) == (8, True)

@@ -9,9 +9,9 @@ import pytest
 
 from penstock.engine.store import delta_rs_table, version_notes
 from penstock.engine.store import delta_rs_tables as delta_rs_logs
+from penstock.engine.store.damage import repair_if_damaged, repair_manifest
 from penstock.engine.store.delta_rs_tables import FILES_OF_A_LEVEL, DeltaRsTables, files_to_merge
 from penstock.engine.store.plan_versions import find_version, list_versions
-from penstock.engine.store.repair_manifest import repair_if_damaged, repair_manifest
 from penstock.engine.store.vacuum_store import drop_version
 from penstock.engine.store.version_notes import MANIFEST
 from tests.engine.store.arrow_plans import names, plan_of, write

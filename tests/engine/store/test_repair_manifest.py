@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.engine.store import repair_manifest as repairing
+from penstock.engine.store import damage as repairing
+from penstock.engine.store.damage import repair_manifest
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.plan_versions import list_versions
-from penstock.engine.store.repair_manifest import repair_manifest
 from penstock.engine.store.vacuum_store import drop_version
 from penstock.engine.store.version_notes import MANIFEST, staged_versions
 from penstock.engine.store.write_plan import write_version

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from penstock.operators.chain.describe_error import (
+from penstock.operators.chain.errors import (
     FunctionError,
     UserFunctionError,
     author_first,

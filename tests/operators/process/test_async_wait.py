@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.chain.operator import MAX_WATERMARK
 from penstock.operators.functions.async_functions import (
     NO_RETRY_STRATEGY,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.chain.operator import MIN_WATERMARK
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction

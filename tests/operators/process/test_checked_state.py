@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant, Time
 from penstock.operators.common.typeinfo import Types

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
 from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.common.typeinfo import Types

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.operators.common.time import Time
-from penstock.operators.windows.fixed_windows import (
+from penstock.operators.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTrigger,
     CountTumblingWindowAssigner,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.operators.chain.operator import MAX_WATERMARK
 from penstock.operators.functions.functions import ProcessWindowFunction
 from penstock.operators.functions.runtime_context import metric_values
-from penstock.operators.windows.fixed_windows import (
+from penstock.operators.windows.assigners import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
     SlidingEventTimeWindows,

@@ -8,8 +8,7 @@ from penstock.operators.functions.functions import (
     ProcessAllWindowFunction,
     ProcessWindowFunction,
 )
-from penstock.operators.windows.continuous_triggers import ContinuousEventTimeTrigger
-from penstock.operators.windows.fixed_windows import (
+from penstock.operators.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTrigger,
     CountTumblingWindowAssigner,
@@ -19,6 +18,7 @@ from penstock.operators.windows.fixed_windows import (
     PurgingTrigger,
     TumblingEventTimeWindows,
 )
+from penstock.operators.windows.continuous_triggers import ContinuousEventTimeTrigger
 from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor
 from penstock.operators.windows.window_functions import buffered, reduced
 from tests.operator_harness import Record, run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.operators.common.time import Time
-from penstock.operators.windows.fixed_windows import (
+from penstock.operators.windows.assigners import (
     CountTumblingWindowAssigner,
     EventTimeSessionWindows,
     SlidingEventTimeWindows,

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from penstock.operators.windows import panes
-from penstock.operators.windows.fixed_windows import (
+from penstock.operators.windows.assigners import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,

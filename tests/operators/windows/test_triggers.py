@@ -5,12 +5,7 @@
 import pytest
 
 from penstock.operators.common.time import Time
-from penstock.operators.windows.continuous_triggers import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    Min,
-)
-from penstock.operators.windows.fixed_windows import (
+from penstock.operators.windows.assigners import (
     CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
@@ -21,6 +16,11 @@ from penstock.operators.windows.fixed_windows import (
     PurgingTrigger,
     SlidingProcessingTimeWindows,
     TumblingProcessingTimeWindows,
+)
+from penstock.operators.windows.continuous_triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    Min,
 )
 from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor, Trigger, TriggerResult
 from penstock.operators.windows.window import GlobalWindow, TimeWindow

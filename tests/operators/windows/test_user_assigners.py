@@ -4,7 +4,7 @@
 
 import pytest
 
-from penstock.operators.windows.fixed_windows import EventTimeTrigger
+from penstock.operators.windows.assigners import EventTimeTrigger
 from penstock.operators.windows.trigger import MergingWindowAssigner, WindowAssigner
 from penstock.operators.windows.window import TimeWindow, TimeWindowSerializer
 from tests.operator_harness import run

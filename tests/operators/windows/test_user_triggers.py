@@ -6,7 +6,7 @@ import pytest
 
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.state.interfaces import ReducingStateDescriptor, ValueStateDescriptor
-from penstock.operators.windows.fixed_windows import EventTimeSessionWindows, GlobalWindows
+from penstock.operators.windows.assigners import EventTimeSessionWindows, GlobalWindows
 from penstock.operators.windows.trigger import Trigger, TriggerResult
 from tests.operator_harness import Clock, Watermark, run
 from tests.operators.windows.windows_of_ten import CONTINUE, FIRE, PURGE, TEN, at, processing

@@ -4,7 +4,7 @@
 
 import pytest
 
-from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import (
@@ -15,7 +15,7 @@ from penstock.operators.functions.functions import (
     WindowFunction,
 )
 from penstock.operators.state.interfaces import ListStateDescriptor, ValueStateDescriptor
-from penstock.operators.windows.fixed_windows import (
+from penstock.operators.windows.assigners import (
     CountTumblingWindowAssigner,
     EventTimeSessionWindows,
     SlidingEventTimeWindows,

@@ -2,7 +2,7 @@
 
 # mypy: disable-error-code="arg-type,method-assign,type-arg,var-annotated"
 
-from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
+from penstock.operators.windows.assigners import TumblingEventTimeWindows
 from penstock.operators.windows.trigger import TriggerResult
 from penstock.operators.windows.window_functions import buffered
 from tests.operator_harness import Record

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from penstock.plans.frames import polars_frames as frames
-from penstock.plans.frames.counts import runs
+from penstock.plans.frames.arrays import runs
 from penstock.plans.frames.polars_frames import join_topology, look_up
 from penstock.plans.tables.column_types import TOPOLOGY
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.engine.pyflink.datastream.record_operations import collected_values
-from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.chain.operator import copies, is_plain, never_change, own
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import TimestampAssigner, WatermarkStrategy

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock.plans.frames.counts import rows_in_order
+from penstock.plans.frames.arrays import rows_in_order
 
 
 @pytest.mark.parametrize(

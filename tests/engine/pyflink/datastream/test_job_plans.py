@@ -18,7 +18,7 @@ from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.sink import DiscardSink
 from penstock.operators.connectors.source import NumberSequenceSource
 from penstock.operators.state.interfaces import MapStateDescriptor
-from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
+from penstock.operators.windows.assigners import TumblingEventTimeWindows
 from tests.engine.pyflink.datastream.helpers import Plan, environment, first, pairs
 from tests.engine.pyflink.datastream.test_connected_streams import Both, KeyedJoined, Rules
 

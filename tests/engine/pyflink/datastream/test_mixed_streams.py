@@ -13,7 +13,7 @@ from penstock.engine.pyflink.datastream import (
 )
 from penstock.operators.common.time import WatermarkStrategy
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.windows.fixed_windows import CountTumblingWindowAssigner
+from penstock.operators.windows.assigners import CountTumblingWindowAssigner
 from tests.engine.pyflink.datastream.helpers import environment
 from tests.engine.run.runtime.run_in_process import collected
 

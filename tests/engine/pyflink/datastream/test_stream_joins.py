@@ -7,7 +7,7 @@ import pytest
 from penstock.engine.pyflink.datastream import OutputTag
 from penstock.operators.common.time import Duration, Time
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.windows.fixed_windows import (
+from penstock.operators.windows.assigners import (
     CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,

@@ -14,7 +14,7 @@ from penstock.operators.chain.operator import MAX_WATERMARK
 from penstock.operators.common.time import Time
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import AllWindowFunction, ProcessAllWindowFunction
-from penstock.operators.windows.fixed_windows import (
+from penstock.operators.windows.assigners import (
     CountTrigger,
     EventTimeSessionWindows,
     NeverTrigger,

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.engine.commands.chosen_cluster import chosen_cluster, default_parallelism
 from penstock.engine.configuration.load_configuration import load_configuration
-from penstock.engine.machine.state_folder import STATE_DIR, home_folder, this_process
+from penstock.engine.machine.folders import STATE_DIR, home_folder, this_process
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.clusters.cluster_submission import require_cluster_mode
 from penstock.engine.run.clusters.session_folder import (

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.machine.folders import STATE_DIR
 from penstock.engine.run.clusters.session_folder import live_session
 from tests.engine.run.runtime.spark_cluster import spark_cluster
 

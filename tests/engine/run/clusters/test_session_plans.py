@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
-from penstock.engine.machine.state_folder import STATE_DIR, this_process
+from penstock.engine.machine.folders import STATE_DIR, this_process
 from penstock.engine.output.progress import Report
 from penstock.engine.run.clusters import session_plans, session_server
 from penstock.engine.run.clusters.session_folder import Session, folder_of_session, write_session

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.machine.state_folder import STATE_DIR, liveness
+from penstock.engine.machine.folders import STATE_DIR, liveness
 from penstock.engine.machine.stop_on_signals import is_running, processes_of_session
 from penstock.engine.run.clusters.session_folder import live_session, write_session
 from penstock.engine.run.clusters.session_server import connected_to

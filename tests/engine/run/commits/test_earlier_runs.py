@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from penstock.engine.machine import state_folder as run_owner
+from penstock.engine.machine import folders as run_owner
 from penstock.engine.run.commits import commit_run as commits
 from penstock.engine.run.commits import commit_run as settle_run
 from penstock.engine.run.commits import journal

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from pyarrow import fs
 
 from penstock.connectors import TextSink
-from penstock.engine.machine import state_folder as temporary_folders
+from penstock.engine.machine import folders as temporary_folders
 from penstock.engine.run.commits import find_leftovers, journal
 from penstock.engine.run.commits import journal as find_journals
 from penstock.engine.run.commits.commit_run import CommitError, JobSink, commit_run

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from penstock.engine.machine import state_folder as run_owner
+from penstock.engine.machine import folders as run_owner
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import (
     JobSink,

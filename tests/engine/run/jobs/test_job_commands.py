@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.commands.main import main
-from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.machine.folders import STATE_DIR
 from penstock.engine.run.job_records import find_job, list_jobs
 from tests.as_command import as_command
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from penstock.engine.machine.state_folder import STATE_DIR, this_process
+from penstock.engine.machine.folders import STATE_DIR, this_process
 from penstock.engine.run.job_records import (
     SubmittedJob,
     find_job,

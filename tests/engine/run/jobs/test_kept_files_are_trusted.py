@@ -12,7 +12,7 @@ import pytest
 
 from penstock.engine.commands.main import main
 from penstock.engine.flink.plan_with_flink import _compiled
-from penstock.engine.machine.state_folder import CACHE_DIR, STATE_DIR, cache_folder, state_folder, state_path
+from penstock.engine.machine.folders import CACHE_DIR, STATE_DIR, cache_folder, state_folder, state_path
 from penstock.engine.run.clusters.session_folder import find_session, latest_session, list_sessions
 from penstock.engine.run.commits import journal
 from penstock.engine.run.job_records import jobs_folder, list_jobs, look_up_job

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.commands import recover as clean
-from penstock.engine.machine.state_folder import STATE_DIR, this_process
+from penstock.engine.machine.folders import STATE_DIR, this_process
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.pyflink.common import Encoder, Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.chain.errors import UserFunctionError
 from tests.engine.run.runtime.run_in_process import collected
 
 

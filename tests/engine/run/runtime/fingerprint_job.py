@@ -23,7 +23,7 @@ from penstock.operators.connectors.staged_files import TextSink
 from penstock.operators.formats.csv_files import StreamFormat
 from penstock.operators.functions.functions import AggregateFunction
 from penstock.operators.state.interfaces import ValueStateDescriptor
-from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
+from penstock.operators.windows.assigners import TumblingEventTimeWindows
 
 LIMITS = {"a", "b", "c", "d"}
 PATTERN = re.compile("x+")

@@ -14,7 +14,7 @@ from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.engine.run.runtime.job_monitor import JobResult
 from penstock.engine.run.runtime.receive_results import ResultReceiver, collects_closed_at_end, open_collects
 from penstock.engine.run.runtime.run_control import run_listeners
-from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.row import Row
 from penstock.operators.functions.functions import ProcessFunction
 from tests.engine.run.commits.two_sinks import ALL, BOTH, NOTHING, hidden, sinks_of, visible

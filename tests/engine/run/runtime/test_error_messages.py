@@ -13,7 +13,7 @@ from penstock.engine.run.runtime.compile_job import CompiledJob
 from penstock.engine.run.runtime.job_monitor import JobMonitor
 from penstock.engine.run.runtime.run_on_spark import describe_failure
 from penstock.engine.run.runtime.spark_application import send_once
-from penstock.operators.chain.describe_error import describe_error, describe_record
+from penstock.operators.chain.errors import describe_error, describe_record
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import TimestampAssigner
 from penstock.operators.functions.functions import MapFunction, ProcessFunction

@@ -9,7 +9,7 @@ import pytest
 from penstock.datastream import functions, window
 from penstock.engine.pyflink.common import Time, Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import AsyncDataStream, OutputTag
-from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.time import TimestampAssigner
 from penstock.operators.connectors.sink import Sink, SinkWriter
 from penstock.operators.connectors.source import NumberSequenceSource

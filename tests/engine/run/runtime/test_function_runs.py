@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.engine.pyflink.common import Types
 from penstock.operators.chain import operator as piece_size
-from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.chain.operator import Operator, OperatorContext
 from penstock.operators.records.map_records import (
     MOST_FLAT_MAPS,

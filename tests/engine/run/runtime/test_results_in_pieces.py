@@ -13,7 +13,7 @@ from penstock.operators.functions.functions import (
     ProcessFunction,
     ProcessWindowFunction,
 )
-from penstock.operators.windows.fixed_windows import CountTumblingWindowAssigner
+from penstock.operators.windows.assigners import CountTumblingWindowAssigner
 from penstock.operators.windows.interval_join import IntervalJoinOperator
 from tests.engine.run.runtime.run_in_process import collected
 from tests.operator_harness import Record, run

@@ -8,7 +8,7 @@ import pytest
 from pyspark import cloudpickle
 
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.operators.chain.describe_error import UserFunctionError
+from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.pickles import describe_unpicklable
 from penstock.operators.functions.functions import MapFunction
 from penstock.operators.task.report import TaskSpec

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.machine.state_folder import this_process
+from penstock.engine.machine.folders import this_process
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.run.job_records import SubmittedJob, make_job_folder
 from penstock.plans.tables import TABLES

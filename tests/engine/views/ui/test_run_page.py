@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from penstock.engine.commands.main import app
-from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.machine.folders import STATE_DIR
 from penstock.engine.run.job_records import write_state
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import open_plan

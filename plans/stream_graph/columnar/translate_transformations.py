@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from penstock.operators.kinds import OPERATOR_KINDS, OperatorKind
-from penstock.plans.frames.counts import Flags, Ints
+from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.frames.polars_frames import look_up
 from penstock.plans.stream_graph.choose_partitioners import (
     ALIGNED,

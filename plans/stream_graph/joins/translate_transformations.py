@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from penstock.operators.kinds import OPERATOR_KINDS, OperatorKind
-from penstock.plans.frames.counts import positions, topologies_of
+from penstock.plans.frames.arrays import positions, topologies_of
 from penstock.plans.frames.spark_frames import join_local, rename
 from penstock.plans.frames.spark_walks import Part, nothing_found, walk_topologies
 from penstock.plans.stream_graph.choose_partitioners import (
@@ -25,7 +25,7 @@ from penstock.plans.stream_graph.choose_partitioners import (
     UNSPECIFIED_FORWARD,
     inherited_groups,
 )
-from penstock.plans.stream_graph.columnar.translate_nodes import ONLY_GIVEN
+from penstock.plans.stream_graph.columnar.translate_transformations import ONLY_GIVEN
 from penstock.plans.tables.column_types import INT, LONG, STR, TOPOLOGY
 from penstock.plans.vocabulary import (
     SOURCE_KINDS,
