@@ -495,6 +495,8 @@ class DataStream(StreamOutputs, Partitioning):
     ) -> KeyedStream:
         """Partition the stream by a key: records of equal keys go to the same subtask.
 
+        Penstock's own: PyFlink lacks it.
+
         Of fields, keys have the fields' types.
 
         Args:

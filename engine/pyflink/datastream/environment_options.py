@@ -214,11 +214,17 @@ class EnvironmentOptions:
         return self
 
     def thread_mode(self) -> bool:
-        """Whether functions run in the threads of Flink's tasks: option python.execution-mode."""
+        """Whether functions run in the threads of Flink's tasks: option python.execution-mode.
+
+        Penstock's own: PyFlink lacks it.
+        """
         return self.options().get(PYTHON_EXECUTION_MODE) == "thread"
 
     def slot_resources(self) -> dict[str, tuple[Any, ...]]:
-        """Return the slot resources of registered groups, by name."""
+        """Return the slot resources of registered groups, by name.
+
+        Penstock's own: PyFlink lacks it.
+        """
         return {name: group.slot_resources() for name, group in self._slot_sharing_groups.items()}
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:

@@ -169,6 +169,8 @@ class KeyedOperations(StreamSettings):
     def aggregate(self, aggregations: Sequence[tuple[str, str]]) -> DataStream:
         """Aggregate columns per key, vectorised.
 
+        Penstock's own: PyFlink lacks it.
+
         Not in PyFlink. Nulls do not count. Partial results are computed before the exchange.
 
         Args:

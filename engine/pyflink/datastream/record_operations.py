@@ -248,6 +248,8 @@ class StreamOutputs(StreamSettings):
     def to_dataframe(self, observe: Observation | None = None) -> DataFrame:
         """Return this stream as a Spark DataFrame, which runs when it is read.
 
+        Penstock's own: PyFlink lacks it.
+
         Not in PyFlink. Columns of `from_dataframe` that no function has touched are unchanged. Operators that
         lead only to this stream leave the environment: `execute` does not run them.
 
@@ -683,6 +685,8 @@ class RecordOperations(StreamSettings):
         self, func: BatchFunction, schema: pa.Schema | TypeInformation | str | None = None
     ) -> DataStream:
         """Transform record batches, vectorised.
+
+        Penstock's own: PyFlink lacks it.
 
         Not in PyFlink. The stream must have a declared type of rows, tuples or basic values: a batch has one
         column per field, or the one column `value`. Columns are cast to the schema's types if nothing is

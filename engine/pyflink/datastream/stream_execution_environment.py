@@ -383,6 +383,8 @@ class StreamExecutionEnvironment(EnvironmentSources):
     def get_stream_graph(self) -> dict[str, Any]:
         """Return the StreamGraph of what is registered.
 
+        Penstock's own: PyFlink lacks it.
+
         Not in PyFlink.
 
         Returns:
@@ -392,6 +394,8 @@ class StreamExecutionEnvironment(EnvironmentSources):
 
     def get_job_graph(self) -> dict[str, Any]:
         """Return the JobGraph of what is registered.
+
+        Penstock's own: PyFlink lacks it.
 
         Not in PyFlink.
 
@@ -444,6 +448,8 @@ class StreamExecutionEnvironment(EnvironmentSources):
 
     def to_dataframes(self, /, observe: Observation | None = None, **streams: DataStream) -> DataFrames:
         """Return several streams as DataFrames of one run.
+
+        Penstock's own: PyFlink lacks it.
 
         Not in PyFlink. Nothing runs before one of them is read; what leads to several of them runs once. The
         results stay in the session until they are released, by `release()` or at the end of a `with` block.

@@ -97,8 +97,8 @@ class Given:
         self.plan = penstock.plan(self.df, ignore=["team"])
         self.plan.write(self.folder / "store")
         self.store = penstock.open_store(self.folder / "store")
-        self.measured, self.graph = self.plan.metrics("drawn"), self.plan.graph("stream_graph")
-        self.explained, self.sized = self.plan.explain(topology="t0"), self.plan.size()
+        self.planmetrics, self.graph = self.plan.metrics("drawn"), self.plan.graph("stream_graph")
+        self.explained, self.clustersize = self.plan.explain(topology="t0"), self.plan.size()
         self.generated = penstock.generate("chain", topologies=2, operators=3, spark=spark)
         self.diff = penstock.diff(self.plan, self.plan)
         self.drawing = penstock.draw(self.plan, topology="t0")
@@ -144,7 +144,14 @@ def several(given: Given) -> None:
 
 
 def shown(given: Given) -> None:
-    for part in (given.plan, given.graph, given.measured, given.generated, given.sized, given.explained):
+    for part in (
+        given.plan,
+        given.graph,
+        given.planmetrics,
+        given.generated,
+        given.clustersize,
+        given.explained,
+    ):
         assert repr(part)
         assert part._repr_html_()
     assert repr(given.plan.tables)
@@ -176,7 +183,7 @@ CALLS: dict[str, Callable[[Given], Any]] = {
         spark=given.spark,
     ).table(),
     "penstock.transform": lambda given: penstock.transform(given.numbers, lambda stream: stream).count(),
-    "penstock.ChangedMetrics": lambda given: given.measured.after({"chaining": {(2, 0): False}}, "t0"),
+    "penstock.ChangedMetrics": lambda given: given.planmetrics.after({"chaining": {(2, 0): False}}, "t0"),
     **fields("Plan", "ignored inputs options planned planner_version rejected source show size tables"),
     "Plan.nodes": lambda given: [counted(given.plan.nodes(layer)) for layer in list(penstock.Layer)[:4]],
     "Plan.edges": lambda given: [counted(given.plan.edges(layer)) for layer in list(penstock.Layer)[:4]],
@@ -194,7 +201,7 @@ CALLS: dict[str, Callable[[Given], Any]] = {
     "Tables.values": lambda given: [table.columns for table in given.plan.tables.values()],
     **fields("Graph", "edges to_igraph to_networkx vertices"),
     **fields("PlanMetrics", "edges plans show summary vertices"),
-    "PlanMetrics.after": lambda given: given.measured.after({"chaining": {(2, 0): False}}, "t0").after({}),
+    "PlanMetrics.after": lambda given: given.planmetrics.after({"chaining": {(2, 0): False}}, "t0").after({}),
     "PlanMetrics.release": lambda given: given.plan.metrics().release(),
     **fields("Explained", "edges operators show slots topology whole"),
     **fields("ClusterSize", "cluster_per_job jobs session_cluster show source task_managers"),
