@@ -85,18 +85,18 @@ def test_a_script_is_run_and_its_jobs_show_themselves_shortly(spark, tmp_path, c
 
 def test_what_is_said_of_frames_that_are_not_topologies(spark):
     mixed = [spark.range(1), pl.DataFrame({"a": [1]})]
-    for given, said in ((spark.range(1), "got id"), (mixed, "beside")):
+    for given, said in ((spark.range(1), "got id"), (mixed, "frames of one library")):
         with pytest.raises(penstock.InputError, match=said):
             penstock.plan(given)
     schema = "name string, transformations array<struct<id int, kind string>>, team string"
     team = spark.createDataFrame([("a", [(1, "source")], "t")], schema)
-    with pytest.raises(penstock.SchemaError, match="no topology has: 'team'"):
+    with pytest.raises(penstock.SchemaError, match="got 'team'"):
         penstock.plan(team)
     wrong_columns: list[Any] = ["team", ["name"], [1]]
     for wrong in wrong_columns:
         with pytest.raises(penstock.ConfigurationError, match="ignore"):
             penstock.plan(team, ignore=wrong)
-    with pytest.raises(penstock.InputError, match="no column 'cost'"):
+    with pytest.raises(penstock.InputError, match="column 'cost' is missing"):
         penstock.plan(team, ignore=["cost"])
     with pytest.raises(penstock.ConfigurationError, match="plans in this process"):
         penstock.plan(EVERY_KEY, spark=spark, planner="flink")
@@ -116,11 +116,11 @@ def test_names_of_columns_and_fields_are_found_as_spark_finds_them(spark):
         "transformations",
         F.expr("transform(transformations, t -> named_struct('id', t.id, 'kind', t.kind, 'team', 'x'))"),
     )
-    with pytest.raises(penstock.SchemaError, match="no transformation has: 'team'"):
+    with pytest.raises(penstock.SchemaError, match="names, got 'team'"):
         penstock.plan(other)
     spark.conf.set("spark.sql.caseSensitive", "true")
     try:
-        with pytest.raises(penstock.InputError, match="the columns NAME"):
+        with pytest.raises(penstock.InputError, match="got NAME"):
             penstock.plan(given)
     finally:
         spark.conf.unset("spark.sql.caseSensitive")

@@ -264,7 +264,7 @@ def test_a_file_that_may_not_be_read_is_no_damage(sound: Path, monkeypatch: pyte
 def test_remote_stores_are_checked_by_their_logs(
     spark: SparkSession, spark_store: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    for module in ("plan_versions", "find_damage"):
+    for module in ("plan_versions", "damage"):
         monkeypatch.setattr(f"penstock.engine.store.{module}.is_local", lambda _: False)
     assert spark_write(spark, spark_store, "2") == 2
     (file,) = find_version(DeltaRsTables(str(spark_store)), None).files or ()

@@ -79,13 +79,13 @@ def test_options_of_java_that_are_set_stay():
     [
         ([], "no program to capture"),
         (["job.zip"], "job.zip must be a program for Flink (.jar, .sql, .py)"),
-        (["job.jar"], "job.jar: no such file"),
+        (["job.jar"], "job.jar does not exist"),
         (["script.sql", "argument"], "a SQL script takes neither arguments nor a main class"),
         (["--", "no-such-command"], "no-such-command: no such command"),
         (["-p", "2", "--", "true"], "got a command after --"),
         (["--verify", "--observe", "job.jar"], "planning changes the graph"),
         (["--append", "job.jar"], "--append needs -o FILE"),
-        (["--flink", ".", "job.jar"], "found 0 jars named flink-dist-*.jar"),
+        (["--flink", ".", "job.jar"], "must contain 1 jar named flink-dist-*.jar, got 0"),
         (["-o", "no/jobs.jsonl", "--", "touch", "ran"], "/no does not exist"),
         (["-o", ".", "--", "touch", "ran"], "it is a directory"),
     ],
@@ -142,7 +142,7 @@ def test_a_file_that_is_no_json_is_not_added_to(capture, tmp_path):
     (tmp_path / "jobs.jsonl").write_text("no json\n")
     run, _ = capture("--append", "-o", "jobs.jsonl", "--", "true")
     assert run.exit_code == 3
-    assert "line 1 is no JSON" in run.stderr
+    assert "line 1 is not JSON" in run.stderr
     assert (tmp_path / "jobs.jsonl").read_text() == "no json\n"
 
 
@@ -193,7 +193,7 @@ def test_the_programs_own_file_is_not_replaced(capture, tmp_path):
         ("2.3.0", {"flink-conf.yaml": "a: 1"}, "bin/migrate-config-file.sh"),
         ("1.20.5", {}, "config.yaml does not exist, and Flink 1.20.5 does not start without it"),
         ("2.3.0", {"config.yaml": "a: [1"}, "config.yaml:1: it is not YAML"),
-        ("2.3.0", {"config.yaml": None}, "config.yaml: is not a file that can be read"),
+        ("2.3.0", {"config.yaml": None}, "config.yaml must be a readable file"),
         ("2.3.0", {"config.yaml": "a: 1"}, None),
         ("1.20.5", {"flink-conf.yaml": "a: 1"}, None),
     ],
@@ -215,6 +215,6 @@ def test_a_home_of_flink_without_its_configuration_is_told_before_anything_runs(
     (tmp_path / "home" / "lib").symlink_to(flink_jars())
     (tmp_path / "job.jar").touch()
     run, _ = capture("--flink", "home", "-o", "jobs.jsonl", "job.jar")
-    assert (run.exit_code, "home/conf/config.yaml: no such file" in run.stderr) == (2, True)
+    assert (run.exit_code, "home/conf/config.yaml does not exist" in run.stderr) == (2, True)
     run, _ = capture("--flink", "nowhere", "job.jar")
-    assert (run.exit_code, "nowhere is not a folder" in run.stderr) == (2, True)
+    assert (run.exit_code, "folder nowhere does not exist" in run.stderr) == (2, True)

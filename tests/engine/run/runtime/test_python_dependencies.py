@@ -211,8 +211,8 @@ def test_requirements_are_installed_for_functions(env, script_folder):
     ("path", "target", "message"),
     [
         ("missing.zip", None, "python archive missing.zip does not exist"),
-        ("text.zip", None, "python archive text.zip is no zip file"),
-        ("text.tgz", None, "python archive text.tgz is no tar file"),
+        ("text.zip", None, "python archive text.zip is not a zip file"),
+        ("text.tgz", None, "python archive text.tgz is not a tar file"),
         (".", "data", r"python archive \. is a folder"),
         ("good.zip", "../out", "lies outside"),
         ("good.zip", "/out", "lies outside"),

@@ -44,7 +44,7 @@ def test_workers_run_on_the_interpreter_of_the_job(env: StreamExecutionEnvironme
         ("#!/bin/sh\necho '[[3, 8], []]'\n", r"is Python 3\.8, and this process runs on 3\.\d+"),
         (
             f"#!/bin/sh\necho '[[{sys.version_info[0]}, {sys.version_info[1]}], [\"penstock.operators\"]]'\n",
-            "has no penstock.operators: install Penstock",
+            "lacks penstock.operators: install Penstock",
         ),
     ],
 )
