@@ -49,9 +49,9 @@ def test_running_session_is_used_and_settings_are_applied(spark):
 
 
 def test_what_a_running_session_cannot_change_is_an_error(spark):
-    with pytest.raises(ConfigurationError, match=r"spark\.master: .* 'local\[2\]', asked for 'local\[7\]'"):
+    with pytest.raises(ConfigurationError, match=r"spark\.master must be 'local\[2\]', .* got 'local\[7\]'"):
         get_session(master="local[7]")
-    with pytest.raises(ConfigurationError, match=r"spark\.driver\.memory: .* '2g', asked for '5g'"):
+    with pytest.raises(ConfigurationError, match=r"spark\.driver\.memory must be '2g', .* got '5g'"):
         get_session(conf={"spark.driver.memory": "5g"})
 
 

@@ -109,7 +109,7 @@ def test_paths_that_only_spark_could_read_are_named(path: str):
 
 @pytest.mark.parametrize("glob", ["e/[", "e/{1,2", "e/[]", "e/1\\", "e/[[1]"])
 def test_a_broken_glob_is_an_error(spark: SparkSession, tree: Path, glob: str):
-    assert "it is no glob" in _error(lambda: read_topologies(f"{tree}/{glob}"))
+    assert "it is not a glob" in _error(lambda: read_topologies(f"{tree}/{glob}"))
     _error(lambda: read_with_spark(spark, f"{tree}/{glob}"))
 
 
