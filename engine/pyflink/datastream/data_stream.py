@@ -456,17 +456,10 @@ def _check(func: Any, kind: type, other: type, stream: str) -> None:
 
 
 __all__ = [
-    "AllWindowedStream",
-    "BroadcastConnectedStream",
-    "BroadcastStream",
-    "CachedDataStream",
-    "CloseableIterator",
-    "ConnectedStreams",
-    "DataStream",
-    "DataStreamSink",
-    "KeyedStream",
-    "WindowedStream",
-]
+    "AllWindowedStream", "BroadcastConnectedStream", "BroadcastStream", "CachedDataStream",
+    "CloseableIterator", "ConnectedStreams", "DataStream", "DataStreamSink", "KeyedStream",
+    "WindowedStream"
+]  # fmt: skip
 
 
 class DataStream(StreamOutputs, Partitioning):
