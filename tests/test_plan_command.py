@@ -206,7 +206,7 @@ def test_until_stops_behind_the_stream_graph(inputs, store, tmp_path):
         (("{plain}", "--planner", "flink", "--master", "local[1]"), 2, "settings for Spark were given"),
         (("s3://bucket/plans.jsonl", "--planner", "flink"), 2, "is not a local path"),
         (("{plain}", "--until", "somewhere"), 2, "stream_graph"),
-        (("{plain}", "--slots-per-task-manager", "0"), 2, "allowed 1 to"),
+        (("{plain}", "--slots-per-task-manager", "0"), 2, "must be 1 to"),
         (("{plain}", "--task-manager-memory", "100m"), 2, "taskmanager.memory.process.size"),
         (("{plain}", "--task-manager-memory", "much"), 2, "much"),
         ((), 2, "Missing argument"),

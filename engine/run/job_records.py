@@ -304,6 +304,9 @@ def find_job(prefix: str) -> JobRecord:
     wanted = prefix.strip().lower()
     matching = [record for record in list_jobs() if record.job_id.startswith(wanted)] if wanted else []
     if not matching:
+        for error in jobs_of_other_formats():
+            if wanted and error.message.startswith(f"job {wanted}"):
+                raise error
         raise InputError(f"there is no job {prefix!r}", "`penstock list` shows the jobs and their ids")
     if len(matching) > 1:
         ids = ", ".join(record.job_id for record in matching[:5])

@@ -71,16 +71,15 @@ def test_a_session_is_refused_by_its_name(state, monkeypatch, capsys):
     assert f"session 'a later one' is recorded in {LATER}" in capsys.readouterr().err
 
 
-def test_a_job_is_refused_by_its_id(state, monkeypatch, capsys):
+def test_a_job_is_refused_by_its_id(state, monkeypatch):
     job = job_records.SubmittedJob(job_id="a" * 32, name="later", owner=this_process())
     runs = pa.table({"run_id": [job.job_id]})
     with monkeypatch.context() as later:
         later.setattr(job_records, "JOB_FORMAT", 2)
         job_records.make_job_folder(job, {}, {"runs": runs}, None)
     assert job_records.list_jobs() == []
-    with pytest.raises(InputError, match="there is no job 'aaaa'"):
+    with pytest.raises(InputError, match=f"job {'a' * 32} is recorded in {LATER}"):
         job_records.find_job("aaaa")
-    assert capsys.readouterr().err.count(f"job {'a' * 32} is recorded in {LATER}") == 2
 
 
 def test_results_of_sweeps_are_refused_by_their_folder(tmp_path, monkeypatch):

@@ -115,7 +115,7 @@ def test_a_plan_that_is_exported_alone_and_in_pieces_is_its_line_among_all(golde
     given, store = tmp_path / "in.jsonl", tmp_path / "store"
     given.write_text("".join(json.dumps(topology) + "\n" for topology in topologies))
     assert run("plan", given, "--out", store)[0] == 0
-    monkeypatch.setattr(json_text, "_ROWS_OF_A_PIECE", 2)
+    monkeypatch.setattr(json_text, "_ROWS_PER_PIECE", 2)
     monkeypatch.setattr(json_text, "_VALUES_AT_ONCE", 3)
     for form in export.ExportFormat:
         whole = run("export", store, "--format", form)[1].splitlines()

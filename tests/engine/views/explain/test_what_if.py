@@ -125,7 +125,7 @@ def test_an_explicit_partitioner_is_not_fused(tmp_path, capfd):
     [
         (("--what-if", "UNION_INPUT"), "no setting causes it"),
         (("--what-if", "NONSENSE"), "unknown reason"),
-        (("--what-if", "DIFFERENT_PARALLELISM", "--topology", "a"), "goes with"),
+        (("--what-if", "DIFFERENT_PARALLELISM", "--topology", "a"), "can be combined only with"),
     ],
 )
 def test_what_cannot_be_asked_is_said(arguments, said, tmp_path, capsys):
