@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -29,6 +29,7 @@ from pyspark.sql.types import (
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
+from penstock.engine.run.runtime.run_context import RunContext
 from penstock.engine.run.runtime.run_environment import cached_files_on_spark, run_session, ship_python
 from penstock.engine.run.runtime.run_job import required_slots
 from penstock.engine.run.runtime.run_on_spark import source_dataframes, workers_python
@@ -125,7 +126,9 @@ def _as_months(data_type: DataType) -> DataType:
     return data_type
 
 
-def dataframe_of_job(job: Job, sink: Transformation, observation: Observation | None = None) -> DataFrame:
+def dataframe_of_job(
+    job: Job, sink: Transformation, context: RunContext, observation: Observation | None = None
+) -> DataFrame:
     """Return the records that reach `sink`, the only sink of `job`; nothing runs until the DataFrame does.
 
     It has one column for each field of a row or tuple, else one column `value`; pickled if it has no declared
@@ -135,16 +138,19 @@ def dataframe_of_job(job: Job, sink: Transformation, observation: Observation | 
     schema = _schema(job, sink)
     rows = rows_schema(schema.carried)
     if observation is None:
-        frames, _ = _frames(job, {sink.created: schema}, rows)
+        frames, _ = _frames(job, context, {sink.created: schema}, rows)
         return _as_given(frames.result(), schema)
     require_observation(observation)
     reports = reports_column(rows.names)
-    frames, _ = _frames(job, {sink.created: schema}, rows, reports)
+    frames, _ = _frames(job, context, {sink.created: schema}, rows, reports)
     return _as_given(observe_rows(frames.result(), reports, observation), schema)
 
 
 def dataframes_of_job(
-    job: Job, sinks: Mapping[str, Transformation], observation: Observation | None = None
+    job: Job,
+    sinks: Mapping[str, Transformation],
+    context: RunContext,
+    observation: Observation | None = None,
 ) -> DataFrames:
     """Return the records that reach each of `sinks` as DataFrames of one run of `job`, which is stored at its
     first use.
@@ -154,7 +160,7 @@ def dataframes_of_job(
     schemas = {ending.created: _schema(job, ending) for ending in sinks.values()}
     if observation is not None:
         require_observation(observation)
-    frames, compiled = _frames(job, schemas, None, None if observation is None else "")
+    frames, compiled = _frames(job, context, schemas, None, None if observation is None else "")
     edges = {terminal.transformation.created: terminal.edge for terminal in compiled.terminals}
     checkpointed = together = frames.checkpointed_terminal()
     if observation is not None:
@@ -227,7 +233,11 @@ def _schema(job: Job, sink: Transformation) -> GivenSchema:
 
 
 def _frames(
-    job: Job, schemas: Mapping[int, GivenSchema], result_schema: Any, reports: str | None = None
+    job: Job,
+    context: RunContext,
+    schemas: Mapping[int, GivenSchema],
+    result_schema: Any,
+    reports: str | None = None,
 ) -> tuple[JobFrames, CompiledJob]:
     """Compile `job` so that its sinks, by `created`, yield batches of the given schemas: as rows of
     `result_schema`, or if it is None, as blocks in exchange rows.
@@ -243,7 +253,7 @@ def _frames(
         edge = terminal.edge if result_schema is None else None
         last = kind(terminal.transformation.inputs[0].output_type, _arrow(schema), edge, reports)
         compiled = _ending_in(compiled, terminal.node, last)
-    spark = _session(job, compiled, required_slots(tables))
+    spark = run_session(required_slots(tables), context, source_dataframes(job.name, compiled))
     dependencies = ship_python(spark, job)
     files = cached_files_on_spark(spark, job.cached_files)
     settings = task_settings(job, uuid.uuid4().hex, None, files)
@@ -262,10 +272,6 @@ def _refusing_types(job: Job) -> Iterator[None]:
         yield
     except Py4JJavaError as error:
         raise JobCompileError(f"job {job.name!r}: {describe_spark_error(error)}") from None
-
-
-def _session(job: Job, compiled: CompiledJob, slots: int) -> SparkSession:
-    return run_session(slots, source_dataframes(job.name, compiled))
 
 
 def _arrow(schema: GivenSchema) -> Any:

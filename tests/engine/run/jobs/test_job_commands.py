@@ -42,8 +42,12 @@ def wait(value):
     return value
 
 from penstock.engine.run.runtime import run_job
-from penstock.engine.run.runtime.run_control import submit_listeners
-submit_listeners.append(lambda result, control: setattr(run_job, "stop", control.cancel_requested))
+from penstock.engine.run.runtime.run_context import current_context
+
+def submitted(result, control):
+    run_job.stop = control.cancel_requested
+
+current_context().submit_listeners.append(submitted)
 print("script says", *sys.argv[2:], flush=True)
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
