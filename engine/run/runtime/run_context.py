@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.engine.configuration.find_configuration import find_configuration
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from penstock.engine.run.clusters.session_folder import Session
     from penstock.engine.run.commits.journal import JournalRun
     from penstock.engine.run.runtime.job_monitor import JobResult
-    from penstock.engine.run.runtime.list_jobs_of_script import RunningJob
     from penstock.engine.run.runtime.recover_jobs import ScriptRecovery
     from penstock.engine.run.runtime.run_control import RunControl
     from penstock.engine.run.runtime.transformations import Job
@@ -65,6 +64,19 @@ class SessionSettings:
     session: Session | None = None
 
 
+class BackgroundJob(Protocol):
+    """A job of execute_async, which runs in a thread."""
+
+    def cancel(self) -> None:
+        """Request its cancellation."""
+
+    def join(self, seconds: float) -> None:
+        """Wait for its end, up to `seconds`."""
+
+    def raise_unreported(self) -> None:
+        """Wait for its end; raise its error, unless the script has seen it."""
+
+
 @dataclass(eq=False, kw_only=True)
 class RunContext:
     """What the jobs of one script share.
@@ -87,8 +99,8 @@ class RunContext:
     #: Journals of published runs that are retained until the script goes on.
     unacknowledged: list[JournalRun] = field(default_factory=list)
     #: Jobs of execute_async that have not ended, and those that have failed.
-    running: set[RunningJob] = field(default_factory=set)
-    failed: list[RunningJob] = field(default_factory=list)
+    running: set[BackgroundJob] = field(default_factory=set)
+    failed: list[BackgroundJob] = field(default_factory=list)
 
     def environment_settings(self) -> EnvironmentSettings:
         """Return the settings of new environments. Raises ConfigurationError for wrong files."""

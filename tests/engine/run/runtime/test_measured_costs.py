@@ -14,7 +14,7 @@ from penstock.engine.library.run_script import run_script
 from penstock.engine.planning.chosen_costs import chosen_costs
 from penstock.engine.pyflink_names import uninstall
 from penstock.engine.run.runtime.job_monitor import JobResult, tables_of_run, write_run
-from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext, current_context
+from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext
 from penstock.engine.store.open_plan import open_plan
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
@@ -38,12 +38,13 @@ def run_of(monkeypatch: pytest.MonkeyPatch, *job: str) -> JobResult:
     """The run of a bundled job, with two subtasks per vertex."""
     run_jobs_in_process(monkeypatch)
     ended: list[JobResult] = []
-    monkeypatch.setattr(current_context(), "run_listeners", [ended.append])
     name, *arguments = job
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             run_script(
-                str(EXAMPLES / name), arguments, RunContext(settings=EnvironmentSettings(parallelism=2))
+                str(EXAMPLES / name),
+                arguments,
+                RunContext(settings=EnvironmentSettings(parallelism=2), run_listeners=[ended.append]),
             )
     finally:
         uninstall()
