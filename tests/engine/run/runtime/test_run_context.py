@@ -7,6 +7,7 @@ import pytest
 
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.run.runtime.errors import JobExecutionError
+from penstock.engine.run.runtime.job_monitor import JobResult
 from penstock.engine.run.runtime.list_jobs_of_script import running_script
 from penstock.engine.run.runtime.run_context import (
     EnvironmentSettings,
@@ -26,7 +27,7 @@ def test_two_scripts_at_a_time_share_nothing(spark):
     both_run = threading.Barrier(2, timeout=60)
 
     def script(name, parallelism, fails):
-        ended = []
+        ended: list[JobResult] = []
         with running_script(context(name, parallelism, ended)):
             env = StreamExecutionEnvironment.get_execution_environment()
             env.from_collection([1, 2], Types.LONG()).map(lambda n: n + 1, Types.LONG()).print()
