@@ -1,0 +1,215 @@
+"""Planning on several machines: the tables of one process, whatever is lost or done twice on the way.
+
+A cluster's two executors are processes of their own, on addresses of their own, in other folders than the
+driver, and without its environment. A process of its own plans all cases in one session of given settings,
+and prints for each the tables that are not equal, and which kinds of trouble came to pass.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.engine.output.progress import Report
+from penstock.engine.planning import plan_in_workers, plan_topologies
+from penstock.engine.planning.choose_planner import Choice, Planner
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.plan_in_workers import Size
+from penstock.engine.planning.plan_into_store import WorkOnSpark, plan_into_store_on_spark
+from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.spark.session import get_session
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.open_plan import read_plan
+from penstock.plans.blocks import run_blocks
+from penstock.plans.blocks.messages import Inbox, Message
+from penstock.plans.blocks.stages import Step
+from penstock.plans.vocabulary import Layer
+from tests.engine.run.runtime.spark_cluster import spark_cluster
+from tests.plans.blocks.test_giants_on_spark import wide, written_as_tables
+from tests.plans.planners.table_contents import rows_of
+from tests.reference.random_topologies import random_topology
+
+GIANT = wide("giant", 9_000)  # three blocks
+OTHERS = [wide("refused", 80, uid=""), *(random_topology(seed, 12) for seed in range(30))]
+WITHOUT = ("source_file", "source_line")
+
+TWICE, WORKER, EXECUTOR = "twice", "worker", "executor"
+"""A task that is slow once it is done, so that it is done twice; a Python worker or an executor that ends
+with all that its task has done."""
+
+SETTINGS = {
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+STRICT = {
+    "spark.task.maxFailures": "1",
+    "spark.driver.maxResultSize": "64m",
+    "spark.python.worker.reuse": "false",
+    "spark.io.encryption.enabled": "true",
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "1",
+    "spark.dynamicAllocation.maxExecutors": "2",
+    "spark.dynamicAllocation.executorIdleTimeout": "1s",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "50ms",
+    "spark.speculation.quantile": "0.3",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.minTaskRuntime": "200ms",
+}
+SESSIONS = {
+    "strict": (STRICT, {"make_edges": TWICE, "finish": TWICE, "fleet": TWICE}),
+    "losses": (
+        {"spark.speculation": "false"},
+        {
+            "read": EXECUTOR,
+            "make_nodes": WORKER,
+            "walk_graph": EXECUTOR,
+            "make_vertices": EXECUTOR,
+            "walk_vertices": WORKER,
+            "finish": EXECUTOR,
+            "fleet": EXECUTOR,
+        },
+    ),
+}
+
+
+def with_trouble(folder: Path, how: str, name: str) -> Callable[[], None]:
+    """What a task calls when it has done its work: the first to come gets into trouble, once for each name."""
+
+    def trouble() -> None:
+        (folder / f"{name} {uuid.uuid4().hex}").touch()
+        try:
+            os.close(os.open(folder / f"{how} {name}", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        if how == TWICE:
+            time.sleep(4)
+        elif how == WORKER:
+            os.kill(os.getpid(), signal.SIGKILL)
+        else:
+            (parent,) = (
+                line.split()[1]
+                for line in Path(f"/proc/{os.getppid()}/status").read_text().splitlines()
+                if line.startswith("PPid:")
+            )
+            os.kill(int(parent), signal.SIGKILL)  # of Python's daemon
+
+    return trouble
+
+
+def make_trouble(folder: Path, kinds: dict[str, str]) -> None:
+    """Planning gets into this trouble from now on, in the stages of these names, and in fleets."""
+    staged, planned = run_blocks._staged, plan_in_workers.planned_by_flinks_rules
+
+    def staged_with_trouble(frame: Any, step: Step) -> Any:
+        if step.name not in kinds:
+            return staged(frame, step)
+        trouble, stage = with_trouble(folder, kinds[step.name], step.name), step.stage
+
+        def run(to: int, inbox: Inbox) -> Iterator[Message]:
+            yield from stage(to, inbox)
+            trouble()
+
+        return staged(frame, step._replace(stage=run))
+
+    def planned_with_trouble(*arguments: Any) -> Any:
+        trouble, plan = with_trouble(folder, kinds["fleet"], "fleet"), planned(*arguments)
+
+        def run(frames: Any) -> Any:
+            made = plan(frames)
+            trouble()
+            return made
+
+        return run
+
+    run_blocks._staged = staged_with_trouble
+    if "fleet" in kinds:
+        plan_in_workers.planned_by_flinks_rules = planned_with_trouble
+
+
+def found_of(tables: dict[str, Any], expected: Any) -> list[str]:
+    """The tables that are not as expected."""
+    assert tables.keys() == expected.keys()
+    return [name for name, rows in expected.items() if rows_of(tables[name], WITHOUT) != rows_of(rows, WITHOUT)]
+
+
+def into_store(spark: SparkSession, folder: Path, topologies: list[dict[str, Any]], planner: Planner) -> Any:
+    """From a Delta folder into a store."""
+    given, store = written_as_tables(folder / "given", topologies), folder / "store"
+    choice = Choice(planner, "as asked", on_spark=True)
+    work = WorkOnSpark((str(given),), str(store), plan_options(Layer.SLOTS), choice, {}, 1 << 20)
+    plan_into_store_on_spark(work, lambda: spark, Report())
+    return found_of(read_plan(DeltaRsTables(str(store))), plan_in_process(str(given)).tables)
+
+
+def giant_into_store(spark: SparkSession, folder: Path) -> Any:
+    return into_store(spark, folder, [GIANT], Planner.JOINS)
+
+
+def fleet_into_store(spark: SparkSession, folder: Path) -> Any:
+    return into_store(spark, folder, OTHERS[1:], Planner.COLUMNAR)
+
+
+def frames(spark: SparkSession, folder: Path) -> Any:
+    """From DataFrames to DataFrames, and into a store."""
+    given = plan_in_process([GIANT, *OTHERS], until=Layer.TOPOLOGY).tables
+    tables = given["topologies"], given["transformations"]
+    topologies, transformations = (spark.createDataFrame(table).repartition(3) for table in tables)
+    planned = penstock.plan((topologies, transformations), planner="joins")
+    expected = plan_in_process(tables).tables
+    found = {name: frame.toArrow() for name, frame in planned.tables.items()}
+    planned.write(str(folder / "store"))
+    stored = read_plan(DeltaRsTables(str(folder / "store")))
+    planned.release()
+    return found_of(found, expected) + found_of(stored, expected)
+
+
+def main(master: str, session: str, folder: Path) -> None:
+    settings, kinds = SESSIONS[session]
+    spark = get_session(master=master, conf=SETTINGS | settings)
+    spark.sparkContext.setLogLevel(os.environ.get("LL", "FATAL"))
+    os.environ["POLARS_MAX_THREADS"] = "no number"  # of this process alone
+    plan_topologies.OF_GIANTS = Size(60, 2**40)
+    plan_topologies.partitions_for = lambda spark, rows: 4
+    staged, planned = run_blocks._staged, plan_in_workers.planned_by_flinks_rules
+    for case in (giant_into_store, fleet_into_store, frames):
+        own = folder / session / case.__name__
+        (own / "trouble").mkdir(parents=True)
+        run_blocks._staged, plan_in_workers.planned_by_flinks_rules = staged, planned
+        make_trouble(own / "trouble", kinds)
+        began = time.monotonic()
+        unequal = case(spark, own)
+        came = sorted(path.name for path in (own / "trouble").iterdir())
+        print(json.dumps({case.__name__: {"unequal": unequal, "came": came}}), flush=True)
+        print(f"{case.__name__}: {time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
+    spark.stop()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("session", SESSIONS)
+def test_tables_are_those_of_one_process(session: str, tmp_path: Path) -> None:
+    environment = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
+    with spark_cluster(tmp_path, workers=2, cores=1, environment=environment) as cluster:
+        command = [sys.executable, "-m", __name__, cluster.url, session, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-3_000:]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
