@@ -168,7 +168,7 @@ def keep_with_lineage(rows: DataFrame) -> DataFrame:
 
 
 def is_local(context: Any) -> bool:
-    """Return whether a SparkContext runs tasks in its own JVM: on `local[2]`, not on `local-cluster[2,1,1024]`."""
+    """Return whether a SparkContext runs tasks in its own JVM: not on `local-cluster[2,1,1024]`."""
     return re.match(r"local(\[|$)", str(context.master)) is not None
 
 
