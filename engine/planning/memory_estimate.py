@@ -155,7 +155,9 @@ def memory_of_workers(spark: "SparkSession") -> Available:
 
 def is_local(context: Any) -> bool:
     """Return whether Spark is one JVM on this machine."""
-    return str(context.master).startswith("local")
+    from penstock.plans.frames import spark_schemas
+
+    return spark_schemas.is_local(context)
 
 
 def _growth_of_the_jvm(context: Any) -> int:

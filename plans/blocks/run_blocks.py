@@ -39,7 +39,7 @@ from penstock.plans.blocks.stages import (
     steps,
 )
 from penstock.plans.frames.spark_frames import with_null_lists, without_null_lists
-from penstock.plans.frames.spark_schemas import conform, free, keep
+from penstock.plans.frames.spark_schemas import conform, free, keep_with_lineage
 from penstock.plans.layers import LAYER_TABLES, layers_until
 from penstock.plans.tables import TABLES
 
@@ -78,7 +78,7 @@ def run_blocks(
     kept: list[DataFrame] = []
 
     def keep_rows(rows: DataFrame) -> DataFrame:
-        kept.append(keep(rows))
+        kept.append(keep_with_lineage(rows))
         return kept[-1]
 
     try:
@@ -92,7 +92,7 @@ def run_blocks(
             return PlannedInBlocks(outcome(giant, said)._replace(otherwise=found.otherwise), {}, kept)
         giant = giant._replace(traits=found.traits)
         report("plan blocks")
-        plans = [first_plan]  # `keep` wants its rows to be held until they are computed
+        plans = [first_plan]  # `keep_with_lineage` wants its rows to be held until they are computed
         with_tables = [first]
         frame = first.where((F.col("to") >= WALK) & (F.col("kind") != ROWS))
         chosen = steps(giant)
