@@ -43,11 +43,19 @@ class WindowOperationDescriptor:
         self.window_serializer = window_serializer
 
     def generate_op_name(self) -> str:
-        """The operator's name: that of the assigner's class."""
+        """Return the operator's name: the name of the assigner's class."""
         return type(self.assigner).__name__
 
     def generate_op_desc(self, windowed_stream_type: str, func_desc: str) -> str:
-        """The operator's description; `windowed_stream_type` is "Window" or "AllWindow"."""
+        """Return the operator's description in plans.
+
+        Args:
+            windowed_stream_type: "Window" or "AllWindow".
+            func_desc: Name of the window function.
+
+        Returns:
+            str: Such as `Window(TumblingEventTimeWindows(5000, 0), EventTimeTrigger, CountRecords)`.
+        """
         return f"{windowed_stream_type}({self.assigner}, {type(self.trigger).__name__}, {func_desc})"
 
 

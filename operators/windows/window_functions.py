@@ -65,11 +65,26 @@ class InternalWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
     @abstractmethod
     def process(self, key: KEY, window: W, context: InternalWindowContext, input_data: IN) -> Results:
-        """The results for a window's contents; None is no result."""
+        """Compute the results of a window that fires.
+
+        Args:
+            key: Key of the window's records.
+            window: The Window.
+            context: Times and state of the key and window.
+            input_data: The window's contents: the value in its state, or an iterable of its records.
+
+        Returns:
+            An iterable of results, or None.
+        """
 
     @abstractmethod
     def clear(self, window: W, context: InternalWindowContext) -> None:
-        """The window is over: forget its state."""
+        """Clear the function's state of a window that is over.
+
+        Args:
+            window: The Window.
+            context: Times and state of the key and window.
+        """
 
 
 class _WrappingFunction(InternalWindowFunction[Any, Any, Any, Any]):
@@ -87,33 +102,31 @@ class _WrappingFunction(InternalWindowFunction[Any, Any, Any, Any]):
             self._wrapped_function.close()
 
     def clear(self, window: Any, context: InternalWindowFunction.InternalWindowContext) -> None:
-        """Do nothing, since the function has no context."""
+        pass
 
 
 class InternalSingleValueWindowFunction(_WrappingFunction):
-    """A WindowFunction on one value."""
+    """Calls a WindowFunction with a list of the one value in state."""
 
     def process(
         self, key: Any, window: Any, context: InternalWindowFunction.InternalWindowContext, input_data: Any
     ) -> Results:
-        """The function's results for a list of the one value."""
         results: Results = self._wrapped_function.apply(key, window, [input_data])
         return results
 
 
 class InternalSingleValueAllWindowFunction(_WrappingFunction):
-    """An AllWindowFunction on one value."""
+    """Calls an AllWindowFunction with a list of the one value in state."""
 
     def process(
         self, key: Any, window: Any, context: InternalWindowFunction.InternalWindowContext, input_data: Any
     ) -> Results:
-        """The function's results for a list of the one value."""
         results: Results = self._wrapped_function.apply(window, [input_data])
         return results
 
 
 class InternalIterableWindowFunction(_WrappingFunction):
-    """A WindowFunction on all records of a window."""
+    """Calls a WindowFunction with all records of a window."""
 
     def process(
         self,
@@ -127,7 +140,7 @@ class InternalIterableWindowFunction(_WrappingFunction):
 
 
 class InternalIterableAllWindowFunction(_WrappingFunction):
-    """An AllWindowFunction on all records of a window."""
+    """Calls an AllWindowFunction with all records of a window."""
 
     def process(
         self,
@@ -206,12 +219,11 @@ class _ProcessingFunction(_WrappingFunction):
         return own_context
 
     def clear(self, window: Any, context: InternalWindowFunction.InternalWindowContext) -> None:
-        """Call the user's function to clear its state of the window."""
         self._wrapped_function.clear(self._context_of(window, context))
 
 
 class InternalSingleValueProcessWindowFunction(_ProcessingFunction):
-    """A ProcessWindowFunction on one value."""
+    """Calls a ProcessWindowFunction with a list of the one value in state."""
 
     def __init__(self, wrapped_function: ProcessWindowFunction[Any, Any, Any, Any]) -> None:
         super().__init__(wrapped_function)
@@ -220,7 +232,6 @@ class InternalSingleValueProcessWindowFunction(_ProcessingFunction):
     def process(
         self, key: Any, window: Any, context: InternalWindowFunction.InternalWindowContext, input_data: Any
     ) -> Results:
-        """The function's results for a list of the one value."""
         results: Results = self._wrapped_function.process(
             key, self._context_of(window, context), [input_data]
         )
@@ -228,7 +239,7 @@ class InternalSingleValueProcessWindowFunction(_ProcessingFunction):
 
 
 class InternalSingleValueProcessAllWindowFunction(_ProcessingFunction):
-    """A ProcessAllWindowFunction on one value."""
+    """Calls a ProcessAllWindowFunction with a list of the one value in state."""
 
     def __init__(self, wrapped_function: ProcessAllWindowFunction[Any, Any, Any]) -> None:
         super().__init__(wrapped_function)
@@ -237,13 +248,12 @@ class InternalSingleValueProcessAllWindowFunction(_ProcessingFunction):
     def process(
         self, key: Any, window: Any, context: InternalWindowFunction.InternalWindowContext, input_data: Any
     ) -> Results:
-        """The function's results for a list of the one value."""
         results: Results = self._wrapped_function.process(self._context_of(window, context), [input_data])
         return results
 
 
 class InternalIterableProcessWindowFunction(_ProcessingFunction):
-    """A ProcessWindowFunction on all records of a window."""
+    """Calls a ProcessWindowFunction with all records of a window."""
 
     def __init__(self, wrapped_function: ProcessWindowFunction[Any, Any, Any, Any]) -> None:
         super().__init__(wrapped_function)
@@ -261,7 +271,7 @@ class InternalIterableProcessWindowFunction(_ProcessingFunction):
 
 
 class InternalIterableProcessAllWindowFunction(_ProcessingFunction):
-    """A ProcessAllWindowFunction on all records of a window."""
+    """Calls a ProcessAllWindowFunction with all records of a window."""
 
     def __init__(self, wrapped_function: ProcessAllWindowFunction[Any, Any, Any]) -> None:
         super().__init__(wrapped_function)
