@@ -35,11 +35,23 @@ class TypeSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def serialize(self, element: T, stream: BytesIO) -> None:
-        """Write `element`."""
+        """Write a value.
+
+        Args:
+            element: A value of the serializer's type.
+            stream: Receives the bytes; it may hold other values before and after.
+        """
 
     @abstractmethod
     def deserialize(self, stream: BytesIO) -> T:
-        """Read what `serialize` wrote."""
+        """Read a value that `serialize` wrote.
+
+        Args:
+            stream: Is at the first byte of the value, and is left after its last.
+
+        Returns:
+            The value.
+        """
 
 
 class VoidNamespaceSerializer(TypeSerializer[bytes]):
@@ -61,11 +73,25 @@ class TypeInformation:
         return False
 
     def to_internal_type(self, obj: Any) -> Any:
-        """The value that PyFlink hands to Java for `obj`."""
+        """Convert a value to the form in which PyFlink hands it to Java.
+
+        Args:
+            obj: A value of this type, or None.
+
+        Returns:
+            The value itself, unless `need_conversion()` is true.
+        """
         return obj
 
     def from_internal_type(self, obj: Any) -> Any:
-        """The inverse of `to_internal_type`."""
+        """Convert a value back from the form of `to_internal_type`.
+
+        Args:
+            obj: A result of `to_internal_type`.
+
+        Returns:
+            The value of this type.
+        """
         return obj
 
     def get_java_type_info(self) -> NoReturn:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ConfigOption(Generic[T]):
-    """Key, class of the value, and default (None: no default) of an option."""
+    """Key, class of the values and default of an option; a default of None: it has none."""
 
     key: str
     value_type: type[T]
@@ -32,11 +32,25 @@ class ConfigOption(Generic[T]):
 
 
 class ConfigOptions:
-    """Makes options: `ConfigOptions.key("tmp.dir").string_type().default_value("/tmp")`."""
+    """Makes options from a key, a type and a default.
+
+    Examples:
+        >>> from penstock.common import ConfigOptions, Configuration
+        >>> folder = ConfigOptions.key("tmp.dir").string_type().default_value("/tmp")
+        >>> Configuration().get_string(folder.key, folder.default)
+        '/tmp'
+    """
 
     @staticmethod
     def key(key: str) -> ConfigOptions.OptionBuilder:
-        """An option of that key, still without type."""
+        """Start an option.
+
+        Args:
+            key: Its key, such as "tmp.dir".
+
+        Returns:
+            ConfigOptions.OptionBuilder: Next takes the type, such as `string_type()`.
+        """
         return ConfigOptions.OptionBuilder(key)
 
     class OptionBuilder:
@@ -77,7 +91,14 @@ class ConfigOptions:
             self._value_type = value_type
 
         def default_value(self, value: T) -> ConfigOption[T]:
-            """The option, with this default."""
+            """Return the option with a default.
+
+            Args:
+                value: The default, of the option's type.
+
+            Returns:
+                ConfigOption: The option.
+            """
             return ConfigOption(self._key, self._value_type, value)
 
         def no_default_value(self) -> ConfigOption[T]:

@@ -34,7 +34,16 @@ _COMPACTED = "compacted"
 
 @dataclass(frozen=True)
 class FileCompactStrategy:
-    """When enough files are there to be made one. Over bounded input there is one checkpoint, the end."""
+    """The condition under which files of a bucket are merged.
+
+    Files are merged at the job's only checkpoint, its end: into files of about `size_threshold` bytes or,
+    without a threshold, into one.
+
+    Examples:
+        >>> from penstock.connectors import FileCompactStrategy
+        >>> FileCompactStrategy.builder().set_size_threshold(1 << 20).build().size_threshold
+        1048576
+    """
 
     size_threshold: int = -1  #: bytes; -1: no limit
     num_checkpoints_before_compaction: int = -1
@@ -54,7 +63,17 @@ class FileCompactStrategy:
         def enable_compaction_on_checkpoint(
             self, num_checkpoints_before_compaction: int
         ) -> FileCompactStrategy.Builder:
-            """Compact after this many checkpoints. ValueError for a number that is not positive."""
+            """Merge files after a number of checkpoints; a bounded job has one, its end.
+
+            Args:
+                num_checkpoints_before_compaction: 1 or more.
+
+            Returns:
+                FileCompactStrategy.Builder: This builder.
+
+            Raises:
+                ValueError: Below 1.
+            """
             if num_checkpoints_before_compaction <= 0:
                 raise ValueError("the number of checkpoints before compaction must be above 0")
             self._strategy = replace(
@@ -63,12 +82,29 @@ class FileCompactStrategy:
             return self
 
         def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
-            """Compact when there are files of this many bytes."""
+            """Set the size at which a merged file ends.
+
+            Args:
+                size_threshold: Bytes, 0 or more: a merged file ends with the file that reaches this size.
+
+            Returns:
+                FileCompactStrategy.Builder: This builder.
+            """
             self._strategy = replace(self._strategy, size_threshold=size_threshold)
             return self
 
         def set_num_compact_threads(self, num_compact_threads: int) -> FileCompactStrategy.Builder:
-            """Accepted: the driver compacts file by file. ValueError for a number that is not positive."""
+            """Accept Flink's number of threads, without effect: the driver merges one file after the other.
+
+            Args:
+                num_compact_threads: 1 or more.
+
+            Returns:
+                FileCompactStrategy.Builder: This builder.
+
+            Raises:
+                ValueError: Below 1.
+            """
             if num_compact_threads <= 0:
                 raise ValueError("the number of compact threads must be above 0")
             self._strategy = replace(self._strategy, num_compact_threads=num_compact_threads)
@@ -112,7 +148,13 @@ class FileCompactor:
         return IdenticalFileCompactor()
 
     def compact(self, system: fs.FileSystem, inputs: list[str], output: str) -> None:
-        """Write `output` from `inputs`, paths in `system`."""
+        """Merge files into a new one.
+
+        Args:
+            system: A pyarrow FileSystem.
+            inputs: Paths of the files in `system`, in order.
+            output: Path of the new file in `system`.
+        """
         raise NotImplementedError
 
 
@@ -123,7 +165,6 @@ class ConcatFileCompactor(FileCompactor):
         self.file_delimiter = file_delimiter
 
     def compact(self, system: fs.FileSystem, inputs: list[str], output: str) -> None:
-        """Copy all files, with the delimiter between them."""
         with system.open_output_stream(output, compression=None) as target:
             for number, path in enumerate(inputs):
                 if number:
@@ -224,7 +265,14 @@ class BucketAssigner:
         return DateTimeBucketAssigner(format_str, timezone_id)
 
     def bucket(self, processing_time: int) -> str:
-        """The folder for records that come now (milliseconds since the epoch); "" is the base path."""
+        """Return the folder of records that arrive at a time.
+
+        Args:
+            processing_time: Milliseconds since the epoch.
+
+        Returns:
+            str: Path below the base path; "" is the base path.
+        """
         raise NotImplementedError
 
 
@@ -235,7 +283,6 @@ class BasePathBucketAssigner(BucketAssigner):
         pass
 
     def bucket(self, processing_time: int) -> str:
-        """Return the base path."""
         return ""
 
 
@@ -246,7 +293,6 @@ class DateTimeBucketAssigner(BucketAssigner):
         self._format = JavaDateFormat(format_str, timezone_id)
 
     def bucket(self, processing_time: int) -> str:
-        """Return the time in the assigner's format."""
         return self._format.text(processing_time)
 
 
@@ -345,12 +391,32 @@ class OutputFileConfig:
             self.part_prefix, self.part_suffix = "part", ""
 
         def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """The beginning of the names."""
+            """Set the beginning of the names of part files.
+
+            Args:
+                prefix: A string; default "part".
+
+            Returns:
+                OutputFileConfigBuilder: This builder.
+
+            Raises:
+                TypeError: Not a string.
+            """
             self.part_prefix = require_text(prefix, "prefix")
             return self
 
         def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """The end of the names."""
+            """Set the end of the names of part files.
+
+            Args:
+                suffix: A string such as ".csv"; default: none.
+
+            Returns:
+                OutputFileConfigBuilder: This builder.
+
+            Raises:
+                TypeError: Not a string.
+            """
             self.part_suffix = require_text(suffix, "suffix")
             return self
 

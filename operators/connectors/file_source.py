@@ -226,6 +226,8 @@ class FileSource(Source):
     """Reads the records of all files at and below some paths.
 
     A subtask reads its splits in order of path. Made by the methods below or by `text_source` and its like.
+    A path that does not exist raises FileNotFoundError when the job starts; an error while reading names its
+    file.
     """
 
     def __init__(self, file_format: FileFormat, paths: tuple[str, ...], *, splittable: bool = True) -> None:
@@ -275,12 +277,10 @@ class FileSource(Source):
             return None
 
     def splits(self, parallelism: int) -> list[list[Any]]:
-        """Files and pieces of files, by their bytes. FileNotFoundError if a path leads nowhere."""
         cut: Cut = self.file_format.cut if self.splittable else whole
         return split_files(find_files(self.paths), parallelism, cut)
 
     def read(self, split: FileSplit, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """The records of a split; errors name its file."""
         try:
             if self.columnar:
                 for batch in self.file_format.read_batches(split):
@@ -299,7 +299,14 @@ class FileSourceBuilder:
         self._source = FileSource(file_format, paths)
 
     def monitor_continuously(self, discovery_interval: Any) -> FileSourceBuilder:
-        """NotImplementedError: the stream of files would never end, and input here is bounded."""
+        """Refuse a source that looks for new files: it would never end, and input here is bounded.
+
+        Args:
+            discovery_interval: Not read.
+
+        Raises:
+            NotImplementedError: Always; `process_static_file_set` is supported.
+        """
         raise NotImplementedError(
             "FileSourceBuilder.monitor_continuously makes an unbounded source, and only bounded input is "
             "supported; supported is process_static_file_set"
@@ -326,7 +333,17 @@ class FileSourceBuilder:
         return self
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
-        """Accepted: splits are assigned by size."""
+        """Accept Flink's assigner, without effect: splits are assigned by size.
+
+        Args:
+            split_assigner: A FileSplitAssignerProvider.
+
+        Returns:
+            FileSourceBuilder: This builder.
+
+        Raises:
+            TypeError: Not a FileSplitAssignerProvider.
+        """
         if not isinstance(split_assigner, FileSplitAssignerProvider):
             raise TypeError(
                 f"split_assigner must be a FileSplitAssignerProvider, got {type(split_assigner).__name__}"

@@ -200,7 +200,6 @@ class DiscardSink(Sink):
     supports_concurrent_execution_attempts = True
 
     def writer(self, context: OperatorContext) -> SinkWriter:
-        """Return a writer that does nothing."""
         return _DiscardingWriter()
 
 
@@ -267,7 +266,14 @@ class StreamTransformer(ABC):
 
     @abstractmethod
     def apply(self, ds: Any) -> Any:
-        """The stream that the sink takes, of the DataStream `ds`."""
+        """Prepare a stream for the sink.
+
+        Args:
+            ds: The DataStream on which `sink_to` was called.
+
+        Returns:
+            DataStream: The stream that the sink receives.
+        """
 
 
 class SupportsPreprocessing(ABC):

@@ -161,7 +161,6 @@ class NumberSequenceSource(Source):
         return f"{self.start} {self.end}"
 
     def splits(self, parallelism: int) -> list[list[tuple[int, int]]]:
-        """One range (first, last) per subtask, none for those that would get no number; longer ones first."""
         share, longer = divmod(self.end - self.start + 1, parallelism)
         ranges, first = [], self.start
         for subtask in range(parallelism):
@@ -171,7 +170,6 @@ class NumberSequenceSource(Source):
         return ranges
 
     def read(self, split: tuple[int, int], context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """The numbers of a range."""
         first, last = split
         after = last + 1
         if not self.columnar:

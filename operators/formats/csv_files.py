@@ -197,16 +197,38 @@ class FileFormat:
     type_info: TypeInformation | None = None
 
     def cut(self, file: FileEntry, piece: int) -> list[FileSplit]:
-        """Return the file in splits of about `piece` bytes, in order; on the driver."""
+        """Cut a file into splits, on the driver.
+
+        Args:
+            file: Path and size (bytes) of the file.
+            piece: Bytes of a split, approximately.
+
+        Returns:
+            list[FileSplit]: In the file's order; one for a file that cannot be cut.
+        """
         return whole(file, piece)
 
     def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
-        """Yield the records of a split in order."""
+        """Read the records of a split as Python values.
+
+        Args:
+            split: One of `cut`.
+
+        Returns:
+            Chunks of records, none empty, in order.
+        """
         for batch in self.read_batches(split):
             yield from chunks_of(values_of_batch(batch, self.type_info))
 
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a split as non-empty batches with the columns of `type_info`."""
+        """Read the records of a split as record batches.
+
+        Args:
+            split: One of `cut`.
+
+        Returns:
+            pyarrow.RecordBatches with the columns of `type_info`, none empty, in order.
+        """
         raise NotImplementedError
 
 

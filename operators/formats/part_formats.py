@@ -322,7 +322,14 @@ class SerializationSchema:
         _refuse_java(type(self).__name__, j_serialization_schema)
 
     def serialize(self, element: Any) -> bytes:
-        """The bytes of one record. Penstock's own."""
+        """Convert a record to bytes. Penstock's own: PyFlink lacks it.
+
+        Args:
+            element: The record.
+
+        Returns:
+            bytes: Its serialized form.
+        """
         raise NotImplementedError
 
 
@@ -333,22 +340,41 @@ class DeserializationSchema:
         _refuse_java(type(self).__name__, j_deserialization_schema)
 
     def deserialize(self, message: bytes) -> Any:
-        """The record of one message. Penstock's own."""
+        """Convert bytes to a record. Penstock's own: PyFlink lacks it.
+
+        Args:
+            message: The bytes of one record.
+
+        Returns:
+            The record.
+        """
         raise NotImplementedError
 
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    """Strings in a charset. LookupError for one that Python does not know."""
+    """Converts strings to bytes of a charset, and back.
+
+    `?` replaces characters that the charset lacks, U+FFFD replaces malformed bytes.
+
+    Args:
+        charset: A charset of Python; default UTF-8.
+
+    Raises:
+        LookupError: Unknown charset.
+
+    Examples:
+        >>> from penstock.common import SimpleStringSchema
+        >>> SimpleStringSchema("ascii").serialize("naïve")
+        b'na?ve'
+    """
 
     def __init__(self, charset: str = "UTF-8") -> None:
         self.charset = python_charset(charset)
 
     def serialize(self, element: str) -> bytes:
-        """The string's bytes; `?` for what the charset lacks."""
         return element.encode(self.charset, "replace")
 
     def deserialize(self, message: bytes) -> str:
-        """The string; U+FFFD for malformed bytes."""
         return message.decode(self.charset, "replace")
 
 

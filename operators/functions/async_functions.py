@@ -24,15 +24,15 @@ ExceptionPredicate = Callable[[Exception], bool]
 
 
 class AsyncRetryPredicate(ABC, Generic[OUT]):
-    """Says which results and exceptions call for another attempt."""
+    """Decides which results and exceptions require another attempt."""
 
     @abstractmethod
     def result_predicate(self) -> ResultPredicate | None:
-        """Whether a result calls for another attempt; None: none does."""
+        """Return a function that is true for results (a list) that require another attempt, or None."""
 
     @abstractmethod
     def exception_predicate(self) -> ExceptionPredicate | None:
-        """Whether an exception calls for another attempt; None: none does."""
+        """Return a function that is true for exceptions that require another attempt, or None."""
 
 
 class AsyncRetryStrategy(ABC, Generic[OUT]):
@@ -40,15 +40,29 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether another attempt may follow after `current_attempts`."""
+        """Tell whether another attempt may follow.
+
+        Args:
+            current_attempts: Attempts so far, the first one included.
+
+        Returns:
+            bool: Whether it may.
+        """
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """The wait after `current_attempts` attempts, in milliseconds."""
+        """Return the wait before the next attempt.
+
+        Args:
+            current_attempts: Attempts so far, the first one included.
+
+        Returns:
+            int: Milliseconds.
+        """
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """The conditions for another attempt."""
+        """Return the conditions for another attempt."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy[Any]:

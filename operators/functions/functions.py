@@ -348,18 +348,16 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
 
 
 class PassThroughWindowFunction(WindowFunction[IN, IN, KEY, W]):
-    """The window's contents as they are."""
+    """Returns the window's contents unchanged."""
 
     def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[IN]:
-        """`inputs`, one by one."""
         yield from inputs
 
 
 class PassThroughAllWindowFunction(AllWindowFunction[IN, IN, W]):
-    """The window's contents as they are."""
+    """Returns the window's contents unchanged."""
 
     def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[IN]:
-        """`inputs`, one by one."""
         yield from inputs
 
 
@@ -460,7 +458,14 @@ class BaseBroadcastProcessFunction(Function):
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-            """The broadcast state of this name."""
+            """Return a broadcast state, to read and change.
+
+            Args:
+                state_descriptor: One of the MapStateDescriptors given to `broadcast`.
+
+            Returns:
+                BroadcastState: Every subtask must change it in the same way.
+            """
 
     class ReadOnlyContext(BaseContext):
         """The context of the other side."""
@@ -469,7 +474,14 @@ class BaseBroadcastProcessFunction(Function):
         def get_broadcast_state(
             self, state_descriptor: MapStateDescriptor
         ) -> ReadOnlyBroadcastState[Any, Any]:
-            """A view of the broadcast state of this name."""
+            """Return a broadcast state, to read.
+
+            Args:
+                state_descriptor: One of the MapStateDescriptors given to `broadcast`.
+
+            Returns:
+                ReadOnlyBroadcastState: The entries that the subtask has received so far.
+            """
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):

@@ -87,7 +87,6 @@ class ReduceFunctionWrapper(Reducer):
         self._func = func
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The callable's result for the two."""
         return self._func(value1, value2)
 
 
@@ -275,27 +274,41 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K) -> V:
-        """The value of `key`; None if there is none."""
+        """Return a value.
+
+        Args:
+            key: A key of the state.
+
+        Returns:
+            The value; None if there is none.
+        """
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether `key` has a value other than None."""
+        """Tell whether a key has a value other than None.
+
+        Args:
+            key: A key of the state.
+
+        Returns:
+            bool: Whether it has.
+        """
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
-        """All entries as they are now."""
+        """Return a copy of the entries."""
 
     @abstractmethod
     def keys(self) -> Iterable[K]:
-        """All keys as they are now."""
+        """Return a copy of the keys."""
 
     @abstractmethod
     def values(self) -> Iterable[V]:
-        """All values as they are now."""
+        """Return a copy of the values."""
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Tell whether there is no entry."""
 
     def __getitem__(self, key: K) -> V:
         return self.get(key)
@@ -312,15 +325,28 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
-        """Set the value of `key`."""
+        """Set a value.
+
+        Args:
+            key: A key of the declared type.
+            value: A value of the declared type.
+        """
 
     @abstractmethod
     def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Set the values of all keys in `dict_value`."""
+        """Set several values.
+
+        Args:
+            dict_value: A dict of keys and values of the declared types.
+        """
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Forget `key`, if it is there."""
+        """Remove a key, if it is there.
+
+        Args:
+            key: A key of the state.
+        """
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
@@ -416,7 +442,14 @@ class OperatorStateStore(ABC):
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[K, V]:
-        """The broadcast state of this name, made on first use."""
+        """Return a broadcast state, which is made on first use.
+
+        Args:
+            state_descriptor: Name and types; the same name is the same state.
+
+        Returns:
+            BroadcastState: The state of this subtask.
+        """
 
 
 # Access to keyed state. Source: pyflink.datastream.functions.KeyedStateStore
@@ -430,22 +463,57 @@ class KeyedStateStore(ABC):
 
     @abstractmethod
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """One value per key."""
+        """Return the state of one value per key.
+
+        Args:
+            state_descriptor: Name and type of the state.
+
+        Returns:
+            ValueState: Always of the current key.
+        """
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list per key."""
+        """Return the state of a list per key.
+
+        Args:
+            state_descriptor: Name and type of the state.
+
+        Returns:
+            ListState: Always of the current key.
+        """
 
     @abstractmethod
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """A dictionary per key."""
+        """Return the state of a dictionary per key.
+
+        Args:
+            state_descriptor: Name and type of the state.
+
+        Returns:
+            MapState: Always of the current key.
+        """
 
     @abstractmethod
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """One value per key, into which a reduce function folds what is added."""
+        """Return the state of one combined value per key.
+
+        Args:
+            state_descriptor: Name, type and reduce function of the state.
+
+        Returns:
+            ReducingState: Always of the current key.
+        """
 
     @abstractmethod
     def get_aggregating_state(
         self, state_descriptor: AggregatingStateDescriptor
     ) -> AggregatingState[Any, Any]:
-        """One accumulator per key, into which an aggregate function adds."""
+        """Return the state of one accumulator per key.
+
+        Args:
+            state_descriptor: Name, accumulator type and aggregate function of the state.
+
+        Returns:
+            AggregatingState: Always of the current key.
+        """

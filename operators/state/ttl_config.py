@@ -88,10 +88,17 @@ _CleanupStrategies = CleanupStrategies  # hidden by an attribute of the class be
 
 
 class StateTtlConfig:
-    """When what is kept for a key expires, by the clock: a time to live after the last write, or access.
+    """Lets the state of a key expire, by the clock: a time to live after the last write or access.
 
-    `Disabled` never expires. What has expired is dropped when it is next read. By default that read returns
-    nothing; with `ReturnExpiredIfNotCleanedUp` it still returns what it drops.
+    Expired values are dropped when they are next read. By default that read returns nothing; with
+    `ReturnExpiredIfNotCleanedUp` it still returns the value that it drops. `Disabled` never expires.
+
+    Examples:
+        >>> from penstock.common import Time, Types
+        >>> from penstock.datastream.state import StateTtlConfig, ValueStateDescriptor
+        >>> seen = ValueStateDescriptor("seen", Types.LONG())
+        >>> ttl = StateTtlConfig.new_builder(Time.hours(1)).update_ttl_on_read_and_write().build()
+        >>> seen.enable_time_to_live(ttl)
     """
 
     class UpdateType(Enum):
@@ -130,7 +137,16 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: Time) -> "StateTtlConfig.Builder":
-        """A builder with Flink's defaults: prolonged by writes, expired state never returned."""
+        """Start building, with Flink's defaults.
+
+        Writes renew the time to live, and expired values are never returned.
+
+        Args:
+            ttl: Time to live: a Time.
+
+        Returns:
+            StateTtlConfig.Builder: `build()` ends it.
+        """
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> UpdateType:
@@ -175,7 +191,14 @@ class StateTtlConfig:
             self._strategies: dict[CleanupStrategies.Strategies, CleanupStrategies.CleanupStrategy] = {}
 
         def set_update_type(self, update_type: "StateTtlConfig.UpdateType") -> "StateTtlConfig.Builder":
-            """Set what prolongs the life."""
+            """Set the accesses that renew the time to live.
+
+            Args:
+                update_type: A StateTtlConfig.UpdateType; `Disabled`: values never expire.
+
+            Returns:
+                StateTtlConfig.Builder: This builder.
+            """
             self._update_type = update_type
             return self
 
@@ -190,7 +213,14 @@ class StateTtlConfig:
         def set_state_visibility(
             self, state_visibility: "StateTtlConfig.StateVisibility"
         ) -> "StateTtlConfig.Builder":
-            """Set whether what has expired may be seen."""
+            """Set whether the read that drops an expired value returns it.
+
+            Args:
+                state_visibility: A StateTtlConfig.StateVisibility.
+
+            Returns:
+                StateTtlConfig.Builder: This builder.
+            """
             self._state_visibility = state_visibility
             return self
 
@@ -205,7 +235,14 @@ class StateTtlConfig:
         def set_ttl_time_characteristic(
             self, ttl_time_characteristic: "StateTtlConfig.TtlTimeCharacteristic"
         ) -> "StateTtlConfig.Builder":
-            """Set which time counts."""
+            """Set the clock by which values expire.
+
+            Args:
+                ttl_time_characteristic: `StateTtlConfig.TtlTimeCharacteristic.ProcessingTime`, the only one.
+
+            Returns:
+                StateTtlConfig.Builder: This builder.
+            """
             self._ttl_time_characteristic = ttl_time_characteristic
             return self
 
@@ -222,7 +259,15 @@ class StateTtlConfig:
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool
         ) -> "StateTtlConfig.Builder":
-            """Check `cleanup_size` keys for expiry at each access, or even at each record."""
+            """Set Flink's clean-up at each access, without effect here: the next read drops an expired value.
+
+            Args:
+                cleanup_size: Keys to check at once.
+                run_cleanup_for_every_record: Whether to check at each record as well.
+
+            Returns:
+                StateTtlConfig.Builder: This builder.
+            """
             strategies = CleanupStrategies.Strategies
             self._strategies[strategies.INCREMENTAL_CLEANUP] = CleanupStrategies.IncrementalCleanupStrategy(
                 cleanup_size, run_cleanup_for_every_record
@@ -232,7 +277,15 @@ class StateTtlConfig:
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: object = None
         ) -> "StateTtlConfig.Builder":
-            """Drop what has expired when RocksDB compacts its files."""
+            """Set Flink's clean-up by RocksDB, without effect here: the next read drops an expired value.
+
+            Args:
+                query_time_after_num_entries: Entries after which RocksDB reads the clock again.
+                periodic_compaction_time: Age at which RocksDB compacts any file: a Duration; default 30 days.
+
+            Returns:
+                StateTtlConfig.Builder: This builder.
+            """
             strategies = CleanupStrategies.Strategies
             self._strategies[strategies.ROCKSDB_COMPACTION_FILTER] = (
                 CleanupStrategies.RocksdbCompactFilterCleanupStrategy(
@@ -247,7 +300,14 @@ class StateTtlConfig:
             return self
 
         def set_ttl(self, ttl: Time) -> "StateTtlConfig.Builder":
-            """Set the time to live."""
+            """Set the time to live.
+
+            Args:
+                ttl: A Time.
+
+            Returns:
+                StateTtlConfig.Builder: This builder.
+            """
             self._ttl = ttl
             return self
 

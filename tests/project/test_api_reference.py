@@ -70,9 +70,10 @@ EXAMPLES = {path: member for path, member in DOCUMENTED.items() if ">>>" in (mem
 
 def docstring(path: str) -> str:
     """A name's docstring; for a method without one, the documented method that it implements."""
-    owner, member = OWNERS[path], DOCUMENTED[path]
-    inherited = inspect.getdoc(getattr(owner, path.rpartition(".")[2])) if owner else None
-    return member.__doc__ and inspect.cleandoc(member.__doc__) or inherited or ""
+    owner, own = OWNERS[path], DOCUMENTED[path].__doc__
+    if own or owner is None:
+        return inspect.cleandoc(own or "")
+    return inspect.getdoc(getattr(owner, path.rpartition(".")[2])) or ""
 
 
 def test_every_public_name_has_a_docstring():
