@@ -450,7 +450,6 @@ class DeltaSink(Sink):
         abort_delta(self.path, self.write_id, self.storage_options)
 
     def recovery(self) -> Recovery:
-        """By the transaction; storage options are left out."""
         return Recovery("delta", self.path, _json_of(self._write))
 
     @property

@@ -194,7 +194,6 @@ class BucketedFileSink(Sink):
         return started
 
     def begin(self) -> None:
-        """Create the folder in which subtasks stage files."""
         make_staging_folder(self.base_path, self.write_id)
 
     def writer(self, context: OperatorContext) -> SinkWriter:
@@ -210,7 +209,6 @@ class BucketedFileSink(Sink):
         commit_files(self.base_path, self.write_id, self._compacted(committables))
 
     def recovery(self) -> Recovery:
-        """Return a recovery by renaming."""
         return Recovery("files", self.base_path)
 
     def abort(self, committables: list[Committable] | None = None) -> None:
@@ -286,7 +284,6 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
     supports_concurrent_execution_attempts = True
 
     def get_transformer(self) -> StreamTransformer | None:
-        """None: records need no conversion before they are written."""
         return None
 
     class BaseBuilder(_Builder):
@@ -314,9 +311,12 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
             return self
 
         def disable_compact(self) -> Self:
-            """Leave files as they are, which is the default, unless `enable_compact` is called, too.
+            """Do not merge files, which is the default; `enable_compact` prevails.
 
-            The plan then has operators for what an earlier job has left to compact, as Flink's.
+            Plans then have the operators that would merge files of an earlier job, as in Flink.
+
+            Returns:
+                This builder.
             """
             self._sink.compaction_is_disabled = True
             return self
@@ -333,7 +333,7 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
             raise NotImplementedError
 
         def build(self) -> FileSink:
-            """The sink."""
+            """Return the sink."""
             return copy.copy(self._sink)
 
     class RowFormatBuilder(BaseBuilder):
@@ -434,7 +434,7 @@ class StreamingFileSink(BucketedFileSink):
             raise NotImplementedError
 
         def build(self) -> StreamingFileSink:
-            """The sink; DeprecationWarning."""
+            """Return the sink, with a DeprecationWarning: FileSink replaces it."""
             warnings.warn("StreamingFileSink is deprecated: use FileSink", DeprecationWarning, stacklevel=2)
             return copy.copy(self._sink)
 

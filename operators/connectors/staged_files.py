@@ -322,7 +322,6 @@ class PartFileSink(Sink):
         return started
 
     def begin(self) -> None:
-        """Create the folder in which subtasks stage files."""
         make_staging_folder(self.path, self.write_id)
 
     def writer(self, context: OperatorContext) -> SinkWriter:
@@ -337,7 +336,6 @@ class PartFileSink(Sink):
         commit_files(self.path, self.write_id, committables)
 
     def recovery(self) -> Recovery:
-        """Return a recovery by renaming."""
         return Recovery("files", self.path)
 
     def abort(self, committables: list[Committable] | None = None) -> None:

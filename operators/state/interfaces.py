@@ -195,9 +195,10 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def value(self) -> T:
-        """Return the value of the current key;
+        """Return the value of the current key.
 
-        None if there is none.
+        Returns:
+            The value; None if there is none.
         """
 
     @abstractmethod
@@ -230,24 +231,15 @@ class MergingState(AppendingState[IN, OUT]):
 
 
 class ReducingState(MergingState[T, T]):
-    """One combined value per key;
-
-    None before the first.
-    """
+    """One combined value per key; `get` returns None before the first."""
 
 
 class AggregatingState(MergingState[IN, OUT]):
-    """One accumulator per key;
-
-    `get` returns the function's result, None before the first value.
-    """
+    """One accumulator per key; `get` returns the function's result, None before the first value."""
 
 
 class ListState(MergingState[T, Iterable[T]]):
-    """A list per key;
-
-    `get` returns an iterable, empty without values.
-    """
+    """A list per key; `get` returns an iterable, empty without values."""
 
     @abstractmethod
     def update(self, values: list[T]) -> None:
