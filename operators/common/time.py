@@ -393,9 +393,14 @@ class TimestampAssigner(ABC):
 
     @abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        """Return the event time of `value` in milliseconds since the epoch.
+        """Return the event time of a record.
 
-        `record_timestamp` is its previous timestamp, -2^63 if none.
+        Args:
+            value: The record.
+            record_timestamp: Its previous timestamp in milliseconds; -2^63 if it has none.
+
+        Returns:
+            int: Milliseconds since the epoch.
         """
 
 

@@ -392,7 +392,16 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
 
 class RowFieldExtractorSchema(SerializationSchema):
-    """Writes one field of a row, which must be bytes. Raises ValueError for a negative index."""
+    """Writes one field of a row, which must be bytes; empty bytes for None.
+
+    Args:
+        field_index: Position of the field, 0 or more.
+
+    Raises:
+        ValueError: A negative position.
+        TypeError: When a row is written: the field is not bytes.
+        IndexError: When a row is written: the field is missing.
+    """
 
     def __init__(self, field_index: int) -> None:
         super().__init__()
@@ -401,10 +410,6 @@ class RowFieldExtractorSchema(SerializationSchema):
         self.field_index = field_index
 
     def serialize(self, element: Any) -> bytes:
-        """Return the field; empty bytes for None.
-
-        Raises TypeError if it is not bytes, IndexError if it is missing.
-        """
         if element is None or element[self.field_index] is None:
             return b""
         field = element[self.field_index]

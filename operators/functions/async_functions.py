@@ -147,7 +147,6 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         return False
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Return -1; it is never used."""
         return -1
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
@@ -168,7 +167,6 @@ class _LimitedStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         self._exception_predicate = exception_predicate
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether there were at most `max_attempts` attempts so far, the first one not counted."""
         return current_attempts <= self._max_attempts
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
@@ -194,7 +192,6 @@ class FixedDelayRetryStrategy(_LimitedStrategy[OUT], Generic[OUT]):
         self._backoff_time_millis = backoff_time_millis
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Return the constant wait in milliseconds."""
         return self._backoff_time_millis
 
 
@@ -226,7 +223,6 @@ class ExponentialBackoffDelayRetryStrategy(_LimitedStrategy[OUT], Generic[OUT]):
         self._last_retry_delay = initial_delay
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Return the next wait in milliseconds."""
         if current_attempts <= 1:
             self._last_retry_delay = self._initial_delay
         else:
@@ -247,19 +243,41 @@ def _require_positive(name: str, value: float) -> None:
 
 
 def empty_result_predicate(result: list[Any] | None) -> bool:
-    """Whether the result is empty."""
+    """Tell whether a call had no results.
+
+    Args:
+        result: The list of results, or None.
+
+    Returns:
+        bool: True for None and an empty list.
+    """
     return result is None or len(result) == 0
 
 
 def has_exception_predicate(error: BaseException | None) -> bool:
-    """Whether there was an exception."""
+    """Tell whether a call failed.
+
+    Args:
+        error: Its exception, or None.
+
+    Returns:
+        bool: Whether there is one.
+    """
     return error is not None
 
 
 def exception_type_predicate(
     error: BaseException | None, expected_error_type: type[BaseException] | tuple[type[BaseException], ...]
 ) -> bool:
-    """Whether the exception is of that type."""
+    """Tell whether a call failed with an exception of a class.
+
+    Args:
+        error: Its exception, or None.
+        expected_error_type: A class, or a tuple of classes.
+
+    Returns:
+        bool: Whether it did.
+    """
     return isinstance(error, expected_error_type)
 
 

@@ -4,13 +4,14 @@ import doctest
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 import penstock
+from penstock.engine.pyflink_names.modules import GATHERED
 
 ROOT = Path(__file__).parents[2]
 MODULES = (
@@ -38,26 +39,35 @@ def public_names(module: str) -> list[str]:
     return [name for name in names if not inspect.ismodule(getattr(loaded, name))]
 
 
-def documented() -> Iterator[tuple[str, Any, type | None]]:
-    """Every public function, class and method of a public class, once: its name, itself, its class."""
-    seen: set[int] = set()
-    for module in MODULES:
-        for name in public_names(module):
-            public = getattr(importlib.import_module(module), name)
-            for path, member, owner in [(f"{module}.{name}", public, None), *members(module, public)]:
-                if id(member) not in seen and hasattr(member, "__doc__"):
-                    seen.add(id(member))
-                    yield path, member, owner
+class Documented(NamedTuple):
+    member: Any
+    owner: type | None = None
+
+    def docstring(self) -> str:
+        """Its own, or the docstring of the method that it implements."""
+        if self.member.__doc__ or self.owner is None:
+            return inspect.cleandoc(self.member.__doc__ or "")
+        return inspect.getdoc(getattr(self.owner, self.member.__name__)) or ""
 
 
-def members(module: str, owner: Any) -> Iterator[tuple[str, Any, type]]:
+def documented(names: Iterable[tuple[str, str, Any]]) -> dict[str, Documented]:
+    """Each public function, class and member of a class once; `names`: module, name there, the thing."""
+    found: dict[int, tuple[str, Documented]] = {}
+    for module, name, public in names:
+        for path, each in [(f"{module}.{name}", Documented(public)), *members(module, public)]:
+            if hasattr(each.member, "__doc__"):
+                found.setdefault(id(each.member), (path, each))
+    return dict(found.values())
+
+
+def members(module: str, owner: Any) -> Iterator[tuple[str, Documented]]:
     """Public methods and nested classes of a class and of its bases, each under its own class's name."""
     for base in inspect.getmro(owner) if inspect.isclass(owner) else ():
         for key, value in vars(base).items() if base.__module__.startswith("penstock") else ():
             member = unwrapped(value)
             if key.startswith("_") or not callable(member):
                 continue
-            yield f"{module}.{base.__qualname__}.{key}", member, owner
+            yield f"{module}.{base.__qualname__}.{key}", Documented(member, owner)
             if inspect.isclass(member) and member.__qualname__ == f"{base.__qualname__}.{key}":
                 yield from members(module, member)
 
@@ -68,22 +78,26 @@ def unwrapped(member: Any) -> Any:
     return member.fget if isinstance(member, property) else member
 
 
-OWNERS = {path: owner for path, _, owner in documented()}
-DOCUMENTED = {path: member for path, member, _ in documented()}
-EXAMPLES = {path: member for path, member in DOCUMENTED.items() if ">>>" in (member.__doc__ or "")}
+def names_of_pyflink() -> Iterator[tuple[str, str, Any]]:
+    """Names that scripts import from PyFlink's modules, and that the pages leave out in part."""
+    for module, sources in GATHERED.items():
+        for source, names in sources.items():
+            loaded = importlib.import_module(f"penstock.{source}")
+            yield from ((module, name, getattr(loaded, name)) for name in names.split())
 
 
-def docstring(path: str) -> str:
-    """A name's docstring; for a method without one, the documented method that it implements."""
-    owner, own = OWNERS[path], DOCUMENTED[path].__doc__
-    if own or owner is None:
-        return inspect.cleandoc(own or "")
-    return inspect.getdoc(getattr(owner, path.rpartition(".")[2])) or ""
+DOCUMENTED = documented(
+    (module, name, getattr(importlib.import_module(module), name))
+    for module in MODULES
+    for name in public_names(module)
+)
+EVERYTHING = documented(names_of_pyflink()) | DOCUMENTED
+EXAMPLES = {path: each.member for path, each in DOCUMENTED.items() if ">>>" in (each.member.__doc__ or "")}
 
 
 def test_every_public_name_has_a_docstring():
-    assert [path for path in DOCUMENTED if not docstring(path)] == []
-    assert len(DOCUMENTED) > 700
+    assert [path for path, each in EVERYTHING.items() if not each.docstring()] == []
+    assert len(DOCUMENTED) > 1000
 
 
 def test_pages_have_every_public_name():
@@ -98,7 +112,8 @@ def test_pages_show_every_documented_method():
     shown: set[int] = set()
     for public, inherited in on_pages():
         shown |= {id(public), *shown_members(public, inherited)}
-    missing = [path for path, member in DOCUMENTED.items() if member.__doc__ and id(member) not in shown]
+    own = {path: id(each.member) for path, each in DOCUMENTED.items() if each.member.__doc__}
+    missing = [path for path in own if own[path] not in shown]
     assert [path for path in missing if ".UnsettableStream." not in path] == []
 
 
@@ -128,12 +143,13 @@ def resolve(path: str) -> Any:
 def test_sections_name_the_arguments_of_the_code():
     """Functions and methods list all arguments; classes may leave theirs to functions such as `of`."""
     wrong = []
-    for path, member in DOCUMENTED.items():
-        section = re.search(r"\nArgs:\n((?:    .*\n?|\n)+)", docstring(path))
+    for path, each in EVERYTHING.items():
+        section = re.search(r"\nArgs:\n((?:    .*\n?|\n)+)", each.docstring())
         named = re.findall(r"^    (\*{0,2}\w+):", section[1], re.MULTILINE) if section else []
-        if section is None and (inspect.isclass(member) or member.__module__ in WITHOUT_SECTIONS):
+        own_module = inspect.unwrap(each.member).__module__
+        if section is None and (not inspect.isroutine(each.member) or own_module in WITHOUT_SECTIONS):
             continue
-        signature = inspect.signature(member).parameters.values()
+        signature = inspect.signature(each.member).parameters.values()
         stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
         actual = [f"{stars.get(p.kind, '')}{p.name}" for p in signature if p.name not in ("self", "cls")]
         if named != actual:
