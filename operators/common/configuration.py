@@ -166,6 +166,9 @@ class Configuration:
     Values that were set as text are read as numbers if they are numbers. Configurations are equal if keys and
     values are; a number differs from its text.
 
+    Args:
+        other: A Configuration whose options are copied; default: no options.
+
     Examples:
         >>> from penstock.common import Configuration
         >>> configuration = Configuration().set_integer("parallelism.default", 4)

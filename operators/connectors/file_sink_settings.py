@@ -118,7 +118,14 @@ class FileCompactStrategy:
 
 
 class FileCompactor:
-    """Makes one file out of several."""
+    """The way to merge several files of a bucket into one.
+
+    Args:
+        *java: Must be empty: classes of Java are refused; use the functions below.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, *java: Any) -> None:
         raise NoJavaError(
@@ -232,7 +239,14 @@ def _refuse_java(name: str, supported: str) -> NoReturn:
 
 
 class BucketAssigner:
-    """The folder, below the base path, of records."""
+    """Chooses the folder, below the base path, of records.
+
+    Args:
+        *java: Must be empty: classes of Java are refused; use the functions below.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, *java: Any) -> None:
         _refuse_java("BucketAssigner", "base_path_bucket_assigner, date_time_bucket_assigner")
@@ -297,7 +311,14 @@ class DateTimeBucketAssigner(BucketAssigner):
 
 
 class RollingPolicy:
-    """The size or age at which a part file ends."""
+    """The size or age at which a part file ends.
+
+    Args:
+        *java: Must be empty: classes of Java are refused; use the functions below.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     part_size: int | None = None  #: bytes; None: no limit
     rollover_interval: int | None = None  #: milliseconds a file may stay open
@@ -338,7 +359,17 @@ class RollingPolicy:
 
 
 class DefaultRollingPolicy(RollingPolicy):
-    """By size and time."""
+    """Ends files by size and age.
+
+    Args:
+        part_size: Bytes, above 0; default 128 MiB.
+        rollover_interval: Milliseconds since the first record, above 0; default one minute.
+        inactivity_interval: Milliseconds since the last record, above 0; default one minute.
+
+    Raises:
+        TypeError: Not ints.
+        ValueError: Not above 0.
+    """
 
     def __init__(
         self,
@@ -355,14 +386,24 @@ class DefaultRollingPolicy(RollingPolicy):
 
 
 class OnCheckpointRollingPolicy(RollingPolicy):
-    """Only at the end."""
+    """Ends files at checkpoints: over bounded input, at its end."""
 
     def __init__(self) -> None:
         pass
 
 
 class OutputFileConfig:
-    """Prefix and suffix of part files."""
+    """Prefix and suffix of the names of part files.
+
+    Args:
+        part_prefix: Beginning of the names.
+        part_suffix: End of the names.
+
+    Examples:
+        >>> from penstock.connectors import OutputFileConfig
+        >>> OutputFileConfig.builder().with_part_suffix(".csv").build().get_part_prefix()
+        'part'
+    """
 
     def __init__(self, part_prefix: str, part_suffix: str) -> None:
         self._part_prefix, self._part_suffix = part_prefix, part_suffix
@@ -377,11 +418,11 @@ class OutputFileConfig:
         return OutputFileConfig.OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
-        """The beginning of the names."""
+        """Return the beginning of the names."""
         return self._part_prefix
 
     def get_part_suffix(self) -> str:
-        """The end of the names."""
+        """Return the end of the names."""
         return self._part_suffix
 
     class OutputFileConfigBuilder:
@@ -421,7 +462,7 @@ class OutputFileConfig:
             return self
 
         def build(self) -> OutputFileConfig:
-            """The configuration."""
+            """Return the configuration."""
             return OutputFileConfig(self.part_prefix, self.part_suffix)
 
 

@@ -195,19 +195,23 @@ def _compressed_blocks(path: str) -> Iterator[bytes]:
 
 
 class FileEnumeratorProvider:
-    """Says whether files may be cut; folders are always searched, hidden files always left out."""
+    """Chooses whether large files are split; folders are always searched, hidden files always left out.
+
+    Args:
+        splittable: Whether they are.
+    """
 
     def __init__(self, splittable: bool) -> None:
         self.splittable = splittable
 
     @staticmethod
     def default_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Big files are cut where their format allows it; the default."""
+        """Return the default: large files are split where their format allows it."""
         return FileEnumeratorProvider(True)
 
     @staticmethod
     def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """One split per file."""
+        """Return the other choice: one split per file."""
         return FileEnumeratorProvider(False)
 
 

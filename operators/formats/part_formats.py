@@ -316,7 +316,14 @@ __all__ = [
 
 
 class SerializationSchema:
-    """Makes bytes from a record."""
+    """Base of schemas that convert a record to bytes.
+
+    Args:
+        j_serialization_schema: Must be None: objects of Java are refused.
+
+    Raises:
+        NoJavaError: Another argument.
+    """
 
     def __init__(self, j_serialization_schema: Any = None) -> None:
         _refuse_java(type(self).__name__, j_serialization_schema)
@@ -334,7 +341,14 @@ class SerializationSchema:
 
 
 class DeserializationSchema:
-    """Makes a record from bytes."""
+    """Base of schemas that convert bytes to a record.
+
+    Args:
+        j_deserialization_schema: Must be None: objects of Java are refused.
+
+    Raises:
+        NoJavaError: Another argument.
+    """
 
     def __init__(self, j_deserialization_schema: Any = None) -> None:
         _refuse_java(type(self).__name__, j_deserialization_schema)

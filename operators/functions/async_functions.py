@@ -317,7 +317,15 @@ class AsyncFunction(Function, Generic[IN, OUT]):
 
 
 class AsyncFunctionDescriptor:
-    """An asynchronous function and how it is to be called."""
+    """An asynchronous function with the settings of its calls.
+
+    Args:
+        async_function: An AsyncFunction.
+        timeout: Time that all attempts of a record may take: a Time or Duration.
+        capacity: Records that a subtask may have under way at once, 1 or more.
+        async_retry_strategy: An AsyncRetryStrategy.
+        output_mode: An AsyncFunctionDescriptor.OutputMode.
+    """
 
     class OutputMode(Enum):
         """Whether results keep the order of their records."""

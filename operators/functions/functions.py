@@ -25,7 +25,14 @@ from penstock.operators.state.interfaces import (
 
 
 class JavaFunctionWrapper:
-    """A function written in Java, which Penstock refuses: making one raises NoJavaError."""
+    """Refuses a function written in Java.
+
+    Args:
+        j_function: Named in the error.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, j_function: Any) -> None:
         no_java(f"{type(self).__name__}({j_function!r})")
@@ -36,14 +43,28 @@ class JavaFunctionWrapper:
 
 
 class SourceFunction(JavaFunctionWrapper):
-    """A source written in Java. Raises NoJavaError when made."""
+    """Refuses a source written in Java.
+
+    Args:
+        source_func: Named in the error.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, source_func: Any) -> None:
         super().__init__(source_func)
 
 
 class SinkFunction(JavaFunctionWrapper):
-    """A sink written in Java. Raises NoJavaError when made."""
+    """Refuses a sink written in Java.
+
+    Args:
+        sink_func: Named in the error.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, sink_func: Any) -> None:
         super().__init__(sink_func)
@@ -207,7 +228,11 @@ class Partitioner(Function):
 
 
 class FunctionWrapper(Function):
-    """A plain callable as a Function."""
+    """Makes a plain function a Function.
+
+    Args:
+        func: The function.
+    """
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self._func = func

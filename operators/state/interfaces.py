@@ -81,7 +81,11 @@ class Aggregator(ABC):
 
 
 class ReduceFunctionWrapper(Reducer):
-    """A callable of two values as a Reducer."""
+    """Makes a function of two values an object with `reduce`.
+
+    Args:
+        func: The function.
+    """
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self._func = func
@@ -94,9 +98,15 @@ class ReduceFunctionWrapper(Reducer):
 
 
 class StateDescriptor:
-    """Name and type of a state; the same name is the same state.
+    """Base of the descriptors of a state: its name, type and time to live.
 
-    Types may be Spark's, too.
+    Args:
+        name: Name of the state: a string; the same name is the same state.
+        type_info: Type of the state: of Types, or of Spark as a DataType or DDL text.
+
+    Raises:
+        TypeError: A name that is not a string, or a type that streams cannot have.
+        ValueError: DDL text that is not a type.
     """
 
     def __init__(self, name: str, type_info: Any) -> None:
@@ -118,14 +128,38 @@ class StateDescriptor:
 
 
 class ValueStateDescriptor(StateDescriptor):
-    """Describes a ValueState."""
+    """Describes a ValueState.
+
+    Args:
+        name: Name of the state: a string; the same name is the same state.
+        value_type_info: Type of the value: of Types, or of Spark as a DataType or DDL text.
+
+    Raises:
+        TypeError: A name that is not a string, or a type that streams cannot have.
+        ValueError: DDL text that is not a type.
+
+    Examples:
+        >>> from penstock.common import Types
+        >>> from penstock.datastream.state import ValueStateDescriptor
+        >>> ValueStateDescriptor("total", Types.LONG()).get_name()
+        'total'
+    """
 
     def __init__(self, name: str, value_type_info: Any) -> None:
         super().__init__(name, value_type_info)
 
 
 class ListStateDescriptor(StateDescriptor):
-    """Describes a ListState by its elements' type."""
+    """Describes a ListState.
+
+    Args:
+        name: Name of the state: a string; the same name is the same state.
+        elem_type_info: Type of the elements: of Types, or of Spark as a DataType or DDL text.
+
+    Raises:
+        TypeError: A name that is not a string, or a type that streams cannot have.
+        ValueError: DDL text that is not a type.
+    """
 
     def __init__(self, name: str, elem_type_info: Any) -> None:
         super().__init__(
@@ -134,7 +168,17 @@ class ListStateDescriptor(StateDescriptor):
 
 
 class MapStateDescriptor(StateDescriptor):
-    """Describes a MapState or a broadcast state."""
+    """Describes a MapState or a broadcast state.
+
+    Args:
+        name: Name of the state: a string; the same name is the same state.
+        key_type_info: Type of the keys: of Types, or of Spark as a DataType or DDL text.
+        value_type_info: Type of the values: of Types, or of Spark as a DataType or DDL text.
+
+    Raises:
+        TypeError: A name that is not a string, or a type that streams cannot have.
+        ValueError: DDL text that is not a type.
+    """
 
     def __init__(self, name: str, key_type_info: Any, value_type_info: Any) -> None:
         key_type = declared_type(key_type_info, f"type of the keys of the state {name!r}")
@@ -143,7 +187,17 @@ class MapStateDescriptor(StateDescriptor):
 
 
 class ReducingStateDescriptor(StateDescriptor):
-    """Describes a ReducingState. Raises TypeError: neither a ReduceFunction nor callable."""
+    """Describes a ReducingState.
+
+    Args:
+        name: Name of the state: a string; the same name is the same state.
+        reduce_function: A ReduceFunction, or a function of two values.
+        type_info: Type of the values: of Types, or of Spark as a DataType or DDL text.
+
+    Raises:
+        TypeError: Another kind of function, a name that is not a string, or a type that streams cannot have.
+        ValueError: DDL text that is not a type.
+    """
 
     def __init__(self, name: str, reduce_function: Any, type_info: Any) -> None:
         super().__init__(name, type_info)
@@ -154,14 +208,21 @@ class ReducingStateDescriptor(StateDescriptor):
         self._reduce_function = reduce_function
 
     def get_reduce_function(self) -> Any:
-        """The function, as an object with `reduce`."""
+        """Return the function, as an object with `reduce`."""
         return self._reduce_function
 
 
 class AggregatingStateDescriptor(StateDescriptor):
-    """Describes an AggregatingState by its function and the accumulator's type.
+    """Describes an AggregatingState.
 
-    Raises TypeError: not an AggregateFunction.
+    Args:
+        name: Name of the state: a string; the same name is the same state.
+        agg_function: An AggregateFunction.
+        state_type_info: Type of the accumulator: of Types, or of Spark as a DataType or DDL text.
+
+    Raises:
+        TypeError: Another kind of function, a name that is not a string, or a type that streams cannot have.
+        ValueError: DDL text that is not a type.
     """
 
     def __init__(self, name: str, agg_function: Aggregator, state_type_info: Any) -> None:
@@ -171,7 +232,7 @@ class AggregatingStateDescriptor(StateDescriptor):
         self._agg_function = agg_function
 
     def get_agg_function(self) -> Aggregator:
-        """The function."""
+        """Return the AggregateFunction."""
         return self._agg_function
 
 

@@ -49,7 +49,11 @@ T = TypeVar("T")
 
 
 class CountTrigger(Trigger[T, CountWindow]):
-    """Fires when a window has a number of records, and starts counting again."""
+    """Fires when a window has a number of records, and starts counting again.
+
+    Args:
+        window_size: Number of records, 1 or more.
+    """
 
     def __init__(self, window_size: int) -> None:
         self._window_size = window_size
@@ -96,7 +100,11 @@ class CountTrigger(Trigger[T, CountWindow]):
 
 
 class PurgingTrigger(Trigger[T, Window]):
-    """Fires as another trigger, and drops the window's contents when it fires."""
+    """Fires as another trigger, and drops the window's contents when it fires.
+
+    Args:
+        nested_trigger: The other trigger.
+    """
 
     def __init__(self, nested_trigger: Trigger[T, Any]) -> None:
         self.nested_trigger = nested_trigger
@@ -168,6 +176,9 @@ class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
     """Windows of a number of records of a key that do not overlap.
 
     The key's state counts the records. The default trigger fires at a window's last record.
+
+    Args:
+        window_size: Records in a window, 1 or more.
     """
 
     def __init__(self, window_size: int) -> None:
@@ -210,6 +221,10 @@ class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
     Window i starts at record i * `window_slide`; unlike in Java's API, no window starts before the first
     record. The key's state counts the records. The default trigger fires each time a window has received
     `window_size` records.
+
+    Args:
+        window_size: Records in a window, 1 or more.
+        window_slide: Records from one start to the next, 1 or more.
     """
 
     def __init__(self, window_size: int, window_slide: int) -> None:
@@ -421,6 +436,12 @@ class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigne
     """Sessions by the clock, which end once a key has had no record for a fixed gap.
 
     A record opens a window from the current time to one gap later; windows that overlap or touch merge.
+
+    Args:
+        session_gap: Milliseconds, above 0.
+
+    Raises:
+        Exception: Not above 0.
     """
 
     def __init__(self, session_gap: int) -> None:
@@ -471,6 +492,12 @@ class EventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
     """Sessions by the records' timestamps, which end once a key has had no record for a fixed gap.
 
     A record opens a window from its timestamp to one gap later; windows that overlap or touch merge.
+
+    Args:
+        session_gap: Milliseconds, above 0.
+
+    Raises:
+        Exception: Not above 0.
 
     Examples:
         >>> from penstock.common import Time
@@ -524,6 +551,9 @@ class DynamicProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTime
     """Sessions by the clock, with a gap of each record's own.
 
     A record whose gap is not above 0 fails the job.
+
+    Args:
+        session_window_time_gap_extractor: A SessionWindowTimeGapExtractor.
     """
 
     def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
@@ -559,6 +589,9 @@ class DynamicEventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T
     """Sessions by the records' timestamps, with a gap of each record's own.
 
     A record whose gap is not above 0 fails the job.
+
+    Args:
+        session_window_time_gap_extractor: A SessionWindowTimeGapExtractor.
     """
 
     def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
@@ -608,7 +641,15 @@ def _positive(gap: int) -> int:
 
 
 class TumblingProcessingTimeWindows(ProcessingTimeAssigner[T]):
-    """Windows of one size that do not overlap, by the clock."""
+    """Windows of one size that do not overlap, by the clock.
+
+    Args:
+        size: Length of a window in milliseconds, above 0.
+        offset: Shift of the starts in milliseconds; its absolute value is below `size`.
+
+    Raises:
+        Exception: Out of range.
+    """
 
     def __init__(self, size: int, offset: int) -> None:
         if abs(offset) >= size:
@@ -647,6 +688,13 @@ class TumblingEventTimeWindows(EventTimeAssigner[T]):
     """Windows of one size that do not overlap, by the records' timestamps.
 
     A record without a timestamp fails the job.
+
+    Args:
+        size: Length of a window in milliseconds, above 0.
+        offset: Shift of the starts in milliseconds; its absolute value is below `size`.
+
+    Raises:
+        Exception: Out of range.
 
     Examples:
         >>> from penstock.common import Time
@@ -690,7 +738,16 @@ class TumblingEventTimeWindows(EventTimeAssigner[T]):
 
 
 class SlidingProcessingTimeWindows(ProcessingTimeAssigner[T]):
-    """Windows of one size that start at regular intervals, by the clock."""
+    """Windows of one size that start at regular intervals, by the clock.
+
+    Args:
+        size: Length of a window in milliseconds, above 0.
+        slide: Milliseconds from one start to the next, above 0.
+        offset: Shift of the starts in milliseconds; its absolute value is below `slide`.
+
+    Raises:
+        Exception: Out of range.
+    """
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         if abs(offset) >= slide or size <= 0:
@@ -733,6 +790,14 @@ class SlidingEventTimeWindows(EventTimeAssigner[T]):
     """Windows of one size that start at regular intervals, by the records' timestamps.
 
     A record without a timestamp fails the job.
+
+    Args:
+        size: Length of a window in milliseconds, above 0.
+        slide: Milliseconds from one start to the next, above 0.
+        offset: Shift of the starts in milliseconds; its absolute value is below `slide`.
+
+    Raises:
+        Exception: Out of range.
 
     Examples:
         >>> from penstock.common import Time

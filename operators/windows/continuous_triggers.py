@@ -26,6 +26,9 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
 
     A record that arrives after the window's end fires at once. A merged window waits for the earliest of the
     times that its parts waited for.
+
+    Args:
+        interval: Milliseconds, 1 or more.
     """
 
     def __init__(self, interval: int) -> None:
@@ -106,6 +109,9 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
     """Fires when the clock passes a multiple of an interval, and at the window's end.
 
     A merged window waits for the earliest of the times that its parts waited for.
+
+    Args:
+        interval: Milliseconds, 1 or more.
     """
 
     def __init__(self, interval: int) -> None:

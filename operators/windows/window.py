@@ -64,7 +64,11 @@ class Window(ABC):
 
 
 class TimeWindow(Window):
-    """The span from `start` (inclusive) to `end` (exclusive), milliseconds since the epoch.
+    """A span of time.
+
+    Args:
+        start: First millisecond since the epoch.
+        end: Millisecond since the epoch after the last one.
 
     Examples:
         >>> from penstock.datastream.window import TimeWindow
@@ -166,7 +170,11 @@ class TimeWindow(Window):
 
 
 class CountWindow(Window):
-    """The window with this number among those of a key."""
+    """A window of a number of records of a key.
+
+    Args:
+        id: Its number among the windows of the key, from 0.
+    """
 
     __slots__ = ("id",)
 
@@ -174,7 +182,7 @@ class CountWindow(Window):
         self.id = id
 
     def max_timestamp(self) -> int:
-        """The end of time."""
+        """Return the largest watermark: the window does not end by time."""
         return MAX_WATERMARK
 
     def __hash__(self) -> int:
@@ -188,17 +196,17 @@ class CountWindow(Window):
 
 
 class GlobalWindow(Window):
-    """The window of everything."""
+    """The only window of GlobalWindows, which holds all records of a key."""
 
     __slots__ = ()
 
     @staticmethod
     def get() -> "GlobalWindow":
-        """A global window; all of them are equal."""
+        """Return a global window; all are equal."""
         return GlobalWindow()
 
     def max_timestamp(self) -> int:
-        """The end of time."""
+        """Return the largest watermark: the window does not end by time."""
         return MAX_WATERMARK
 
     def __hash__(self) -> int:

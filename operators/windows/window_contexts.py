@@ -22,7 +22,17 @@ from penstock.operators.windows.window_functions import InternalWindowFunction
 
 
 class WindowOperationDescriptor:
-    """The parts of a windowed operation."""
+    """The parts of a windowed operation.
+
+    Args:
+        assigner: A WindowAssigner.
+        trigger: A Trigger.
+        allowed_lateness: Milliseconds, 0 or more.
+        late_data_output_tag: OutputTag of late records; None: they are dropped.
+        window_state_descriptor: Describes the state of a window's contents.
+        window_serializer: TypeSerializer of the windows.
+        internal_window_function: An InternalWindowFunction.
+    """
 
     def __init__(
         self,

@@ -59,7 +59,11 @@ class CompletableFuture:
 
 
 class JobID:
-    """Id of a job: 32 hex digits."""
+    """Id of a job.
+
+    Args:
+        job_id: 32 hex digits.
+    """
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
@@ -78,7 +82,13 @@ class JobID:
 
 
 class JobExecutionResult:
-    """Id, runtime and metrics of a job that has ended."""
+    """Id, runtime and metrics of a job that has ended.
+
+    Args:
+        job_id: 32 hex digits.
+        net_runtime: Milliseconds.
+        accumulators: Values of accumulators by name; default: none.
+    """
 
     def __init__(self, job_id: str, net_runtime: int, accumulators: Mapping[str, Any] | None = None) -> None:
         self._job_id = JobID(job_id)
@@ -129,7 +139,7 @@ def _accumulator_line(entry: tuple[str, Any]) -> str:
 
 
 class JobStatus(Enum):
-    """The state a job is in."""
+    """State of a job."""
 
     CREATED = 0
     RUNNING = 1
