@@ -68,7 +68,7 @@ class TypeInformation:
     """Type of the values of a stream, a key or a state; equal if it describes the same type."""
 
     def need_conversion(self) -> bool:
-        """Whether `to_internal_type` changes values."""
+        """Tell whether `to_internal_type` changes values."""
         return False
 
     def to_internal_type(self, obj: Any) -> Any:

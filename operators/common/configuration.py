@@ -54,37 +54,37 @@ class ConfigOptions:
         return ConfigOptions.OptionBuilder(key)
 
     class OptionBuilder:
-        """An option without type."""
+        """An option without a type; its methods set one."""
 
         def __init__(self, key: str) -> None:
             self._key = key
 
         def boolean_type(self) -> ConfigOptions.TypedConfigOptionBuilder[bool]:
-            """Its value is a bool."""
+            """Set the type to bool."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, bool)
 
         def int_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """Its value is an int of 32 bits."""
+            """Set the type to int, of 32 bits."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, int)
 
         def long_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """Its value is an int of 64 bits."""
+            """Set the type to int, of 64 bits."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, int)
 
         def float_type(self) -> ConfigOptions.TypedConfigOptionBuilder[float]:
-            """Its value is a float of 32 bits."""
+            """Set the type to float, of 32 bits."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, float)
 
         def double_type(self) -> ConfigOptions.TypedConfigOptionBuilder[float]:
-            """Its value is a float."""
+            """Set the type to float."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, float)
 
         def string_type(self) -> ConfigOptions.TypedConfigOptionBuilder[str]:
-            """Its value is a str."""
+            """Set the type to str."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, str)
 
     class TypedConfigOptionBuilder(Generic[T]):
-        """An option without default."""
+        """An option with a type; its methods return the ConfigOption."""
 
         def __init__(self, key: str, value_type: type[T]) -> None:
             self._key = key
@@ -102,7 +102,7 @@ class ConfigOptions:
             return ConfigOption(self._key, self._value_type, value)
 
         def no_default_value(self) -> ConfigOption[T]:
-            """The option, without default."""
+            """Return the option without a default."""
             return ConfigOption(self._key, self._value_type)
 
 

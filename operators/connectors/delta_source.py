@@ -91,7 +91,7 @@ class DeltaSource(Source):
         self.type_info: RowTypeInfo = as_row_type(type_info_of_arrow(self.schema))
 
     def fingerprint(self) -> str:
-        """The table, its version and its data files: a table that replaces it at the same path differs."""
+        """Return a text that differs for another table, version or list of data files."""
         table = self._table()
         files = sorted(pa.table(table.get_add_actions()).column("path").to_pylist())
         return identify_value([str(table.metadata().id), self.path, self.version, files])

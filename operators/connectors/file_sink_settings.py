@@ -51,7 +51,7 @@ class FileCompactStrategy:
 
     @staticmethod
     def builder() -> FileCompactStrategy.Builder:
-        """A builder without any condition."""
+        """Return a builder without conditions."""
         return FileCompactStrategy.Builder()
 
     class Builder:
@@ -111,7 +111,14 @@ class FileCompactStrategy:
             return self
 
         def build(self) -> FileCompactStrategy:
-            """The strategy. ValueError without any condition."""
+            """Return the strategy.
+
+            Returns:
+                FileCompactStrategy: For `enable_compact`.
+
+            Raises:
+                ValueError: Neither a size nor a number of checkpoints is set.
+            """
             if self._strategy.size_threshold < 0 and self._strategy.num_checkpoints_before_compaction < 0:
                 raise ValueError("a compaction strategy needs a size threshold or a number of checkpoints")
             return self._strategy

@@ -273,7 +273,11 @@ class FileSource(Source):
         return FileSourceBuilder(bulk_format, paths)
 
     def fingerprint(self) -> str | None:
-        """Its files as they are now (`identify_files`), and its format; None if these cannot be told."""
+        """Return a text that differs whenever the files or their format do.
+
+        Returns:
+            str | None: None if the files or the format cannot be identified.
+        """
         files = identify_files(self.paths)
         try:
             return None if files is None else f"{files} {identify_value(self.file_format)}"

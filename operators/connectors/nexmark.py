@@ -314,7 +314,6 @@ class NexmarkSource(Source):
         self.type_info: RowTypeInfo = TYPES[kind]
 
     def fingerprint(self) -> str:
-        """Its settings, on which every event depends."""
         return f"{self.kind} {self.events} {self.seed} {self.base_time} {self.events_per_second}"
 
     def splits(self, parallelism: int) -> list[list[tuple[int, int]]]:

@@ -157,7 +157,6 @@ class NumberSequenceSource(Source):
         self.type_info = Types.LONG()
 
     def fingerprint(self) -> str:
-        """Its first and its last number."""
         return f"{self.start} {self.end}"
 
     def splits(self, parallelism: int) -> list[list[tuple[int, int]]]:

@@ -291,23 +291,23 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
         @abstractmethod
         def window(self) -> W2:
-            """The window."""
+            """Return the window."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """The clock, milliseconds since the epoch."""
+            """Return the time of the clock in milliseconds since the epoch."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """The event time reached, milliseconds."""
+            """Return the watermark in milliseconds; the least 64-bit integer before the first one."""
 
         @abstractmethod
         def window_state(self) -> KeyedStateStore:
-            """State of the key and this window; `clear` has to clear it."""
+            """Return the state of the key and this window, which `clear` must clear."""
 
         @abstractmethod
         def global_state(self) -> KeyedStateStore:
-            """State of the key, shared by its windows."""
+            """Return the state of the key, which its windows share."""
 
     @abstractmethod
     def process(
@@ -340,15 +340,15 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
 
         @abstractmethod
         def window(self) -> W2:
-            """The window."""
+            """Return the window."""
 
         @abstractmethod
         def window_state(self) -> KeyedStateStore:
-            """State of this window; `clear` has to clear it."""
+            """Return the state of this window, which `clear` must clear."""
 
         @abstractmethod
         def global_state(self) -> KeyedStateStore:
-            """State shared by all windows."""
+            """Return the state that all windows share."""
 
     @abstractmethod
     def process(
@@ -468,15 +468,15 @@ class BaseBroadcastProcessFunction(Function):
 
         @abstractmethod
         def timestamp(self) -> int:
-            """The record's or timer's timestamp (milliseconds); the least 64-bit integer if it has none."""
+            """Return the timestamp (milliseconds) of record or timer; the least 64-bit integer if none."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """The clock, milliseconds since the epoch."""
+            """Return the time of the clock in milliseconds since the epoch."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """The event time reached, milliseconds."""
+            """Return the watermark in milliseconds; the least 64-bit integer before the first one."""
 
     class Context(BaseContext):
         """The context of the broadcast side, which may change the state."""
@@ -564,14 +564,14 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
 
         @abstractmethod
         def get_current_key(self) -> Any:
-            """The record's key."""
+            """Return the key of the record."""
 
     class OnTimerContext(ReadOnlyContext, ABC):
         """The context of `on_timer`."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """The kind of the timer."""
+            """Return the time domain of the timer."""
 
     @abstractmethod
     def process_element(

@@ -102,20 +102,20 @@ class StateTtlConfig:
     """
 
     class UpdateType(Enum):
-        """The accesses that prolong the life of a value."""
+        """The accesses that renew the time to live."""
 
         Disabled = 0
         OnCreateAndWrite = 1
         OnReadAndWrite = 2
 
     class StateVisibility(Enum):
-        """Whether what has expired may be seen."""
+        """Whether the read that drops an expired value returns it."""
 
         ReturnExpiredIfNotCleanedUp = 0
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(Enum):
-        """The clock that counts."""
+        """The clock by which values expire."""
 
         ProcessingTime = 0
 
@@ -150,27 +150,27 @@ class StateTtlConfig:
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> UpdateType:
-        """The accesses that prolong the life of a value."""
+        """Return the accesses that renew the time to live."""
         return self._update_type
 
     def get_state_visibility(self) -> StateVisibility:
-        """Whether what has expired may be seen."""
+        """Return whether the read that drops an expired value returns it."""
         return self._state_visibility
 
     def get_ttl(self) -> Time:
-        """The time to live."""
+        """Return the time to live."""
         return self._ttl
 
     def get_ttl_time_characteristic(self) -> TtlTimeCharacteristic:
-        """The clock that counts; always processing time."""
+        """Return the clock by which values expire: always processing time."""
         return self._ttl_time_characteristic
 
     def is_enabled(self) -> bool:
-        """Whether anything expires."""
+        """Tell whether values expire."""
         return self._update_type != StateTtlConfig.UpdateType.Disabled
 
     def get_cleanup_strategies(self) -> _CleanupStrategies:
-        """The clean-up of expired values; of no effect here, where the first read drops them."""
+        """Return the clean-up settings, which have no effect here: the next read drops an expired value."""
         return self._cleanup_strategies
 
     def __repr__(self) -> str:
@@ -180,7 +180,7 @@ class StateTtlConfig:
         )
 
     class Builder:
-        """Puts a StateTtlConfig together; every setter returns the builder."""
+        """Builds a StateTtlConfig; every setter returns the builder."""
 
         def __init__(self, ttl: Time) -> None:
             self._ttl = ttl
@@ -203,11 +203,11 @@ class StateTtlConfig:
             return self
 
         def update_ttl_on_create_and_write(self) -> "StateTtlConfig.Builder":
-            """Only writing prolongs the life."""
+            """Let writes renew the time to live; the default."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
 
         def update_ttl_on_read_and_write(self) -> "StateTtlConfig.Builder":
-            """Reading prolongs the life as well."""
+            """Let reads and writes renew the time to live."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
 
         def set_state_visibility(
@@ -225,11 +225,11 @@ class StateTtlConfig:
             return self
 
         def return_expired_if_not_cleaned_up(self) -> "StateTtlConfig.Builder":
-            """The read that drops what has expired still returns it."""
+            """Let the read that drops an expired value return it."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp)
 
         def never_return_expired(self) -> "StateTtlConfig.Builder":
-            """Never return expired values."""
+            """Never return expired values; the default."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
 
         def set_ttl_time_characteristic(
@@ -247,11 +247,11 @@ class StateTtlConfig:
             return self
 
         def use_processing_time(self) -> "StateTtlConfig.Builder":
-            """Count by the clock."""
+            """Let values expire by processing time, the only choice."""
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
 
         def cleanup_full_snapshot(self) -> "StateTtlConfig.Builder":
-            """Leave what has expired out of full snapshots."""
+            """Set Flink's clean-up in full snapshots, without effect here."""
             strategies = CleanupStrategies.Strategies
             self._strategies[strategies.FULL_STATE_SCAN_SNAPSHOT] = CleanupStrategies.EMPTY_STRATEGY
             return self
@@ -295,7 +295,7 @@ class StateTtlConfig:
             return self
 
         def disable_cleanup_in_background(self) -> "StateTtlConfig.Builder":
-            """No clean-up but what is asked for."""
+            """Disable Flink's clean-up in the background, without effect here."""
             self._is_cleanup_in_background = False
             return self
 
@@ -312,7 +312,7 @@ class StateTtlConfig:
             return self
 
         def build(self) -> "StateTtlConfig":
-            """The configuration."""
+            """Return the configuration."""
             return StateTtlConfig(
                 self._update_type,
                 self._state_visibility,

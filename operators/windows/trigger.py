@@ -65,15 +65,15 @@ class Trigger(ABC, Generic[T, W]):
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """Milliseconds since the epoch."""
+            """Return the time of the clock in milliseconds since the epoch."""
 
         @abstractmethod
         def get_metric_group(self) -> MetricGroup:
-            """The operator's metrics."""
+            """Return the operator's metrics."""
 
         @abstractmethod
         def get_current_watermark(self) -> int:
-            """Milliseconds; the least 64-bit integer before the first watermark."""
+            """Return the watermark in milliseconds; the least 64-bit integer before the first one."""
 
         @abstractmethod
         def register_processing_time_timer(self, time: int) -> None:
@@ -214,11 +214,11 @@ class WindowAssigner(ABC, Generic[T, W]):
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """Milliseconds since the epoch."""
+            """Return the time of the clock in milliseconds since the epoch."""
 
         @abstractmethod
         def get_runtime_context(self) -> RuntimeContext:
-            """The operator's runtime context, with the state of the record's key."""
+            """Return the operator's runtime context, with the state of the record's key."""
 
     @abstractmethod
     def assign_windows(

@@ -49,19 +49,19 @@ class InternalWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """Milliseconds since the epoch."""
+            """Return the time of the clock in milliseconds since the epoch."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """Milliseconds; the least 64-bit integer before the first watermark."""
+            """Return the watermark in milliseconds; the least 64-bit integer before the first one."""
 
         @abstractmethod
         def window_state(self) -> KeyedStateStore:
-            """State of the current key and window."""
+            """Return the state of the current key and window."""
 
         @abstractmethod
         def global_state(self) -> KeyedStateStore:
-            """State of the current key over all windows."""
+            """Return the state of the current key over all windows."""
 
     @abstractmethod
     def process(self, key: KEY, window: W, context: InternalWindowContext, input_data: IN) -> Results:
@@ -154,55 +154,53 @@ class InternalIterableAllWindowFunction(_WrappingFunction):
 
 
 class InternalProcessWindowContext(ProcessWindowFunction.Context[Any]):
-    """The context of a ProcessWindowFunction: that of the operator, and the window."""
+    """The context of a ProcessWindowFunction: the operator's context with the window.
+
+    Windows that merge have no window state: the store of `window_state()` refuses it.
+    """
 
     def __init__(self) -> None:
         self._underlying: Any = None
         self._window: Any = None
 
     def window(self) -> Any:
-        """The window being worked out or cleared."""
         return self._window
 
     def current_processing_time(self) -> int:
-        """Milliseconds since the epoch."""
         now: int = self._underlying.current_processing_time()
         return now
 
     def current_watermark(self) -> int:
-        """Milliseconds; the least 64-bit integer before the first watermark."""
         watermark: int = self._underlying.current_watermark()
         return watermark
 
     def window_state(self) -> KeyedStateStore:
-        """State of the current key and window. Handing it out fails for windows that merge."""
         store: KeyedStateStore = self._underlying.window_state()
         return store
 
     def global_state(self) -> KeyedStateStore:
-        """State of the current key over all windows."""
         store: KeyedStateStore = self._underlying.global_state()
         return store
 
 
 class InternalProcessAllWindowContext(ProcessAllWindowFunction.Context[Any]):
-    """The context of a ProcessAllWindowFunction: that of the operator, and the window."""
+    """The context of a ProcessAllWindowFunction: the operator's context with the window.
+
+    Windows that merge have no window state: the store of `window_state()` refuses it.
+    """
 
     def __init__(self) -> None:
         self._underlying: Any = None
         self._window: Any = None
 
     def window(self) -> Any:
-        """The window being worked out or cleared."""
         return self._window
 
     def window_state(self) -> KeyedStateStore:
-        """State of the current window. Handing it out fails for windows that merge."""
         store: KeyedStateStore = self._underlying.window_state()
         return store
 
     def global_state(self) -> KeyedStateStore:
-        """State over all windows."""
         store: KeyedStateStore = self._underlying.global_state()
         return store
 

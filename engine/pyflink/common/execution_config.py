@@ -267,12 +267,12 @@ class ExecutionConfig:
         self._configuration = Configuration() if configuration is None else configuration
 
     def enable_closure_cleaner(self) -> ExecutionConfig:
-        """Without effect: Python functions have no Java closures."""
+        """Turn on Flink's closure cleaner, without effect here: Python functions have no Java closures."""
         self._configuration.set_string(_CLOSURE_CLEANER, "RECURSIVE")
         return self
 
     def disable_closure_cleaner(self) -> ExecutionConfig:
-        """Without effect: Python functions have no Java closures."""
+        """Turn off Flink's closure cleaner, without effect here: Python functions have no Java closures."""
         self._configuration.set_string(_CLOSURE_CLEANER, "NONE")
         return self
 
@@ -405,27 +405,27 @@ class ExecutionConfig:
         return self
 
     def enable_force_kryo(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("enable_force_kryo")
 
     def disable_force_kryo(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("disable_force_kryo")
 
     def is_force_kryo_enabled(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("is_force_kryo_enabled")
 
     def enable_generic_types(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("enable_generic_types")
 
     def disable_generic_types(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("disable_generic_types")
 
     def has_generic_types_disabled(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("has_generic_types_disabled")
 
     def enable_auto_generated_uids(self) -> ExecutionConfig:
@@ -443,24 +443,24 @@ class ExecutionConfig:
         return self._configuration.get_boolean(_AUTO_UIDS, True)
 
     def enable_force_avro(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("enable_force_avro")
 
     def disable_force_avro(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("disable_force_avro")
 
     def is_force_avro_enabled(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("is_force_avro_enabled")
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Without effect: chained Python functions hand on objects in any case."""
+        """Turn on object reuse, without effect here."""
         self._configuration.set_boolean(_OBJECT_REUSE, True)
         return self
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Without effect: chained Python functions hand on objects in any case."""
+        """Turn off object reuse, without effect here."""
         self._configuration.set_boolean(_OBJECT_REUSE, False)
         return self
 
@@ -486,15 +486,15 @@ class ExecutionConfig:
         return self
 
     def get_default_kryo_serializer_classes(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("get_default_kryo_serializer_classes")
 
     def get_registered_kryo_types(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("get_registered_kryo_types")
 
     def get_registered_pojo_types(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("get_registered_pojo_types")
 
     def is_use_snapshot_compression(self) -> bool:

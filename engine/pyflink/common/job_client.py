@@ -153,11 +153,11 @@ class JobStatus(Enum):
     RECONCILING = 9
 
     def is_globally_terminal_state(self) -> bool:
-        """Whether the job is over for good."""
+        """Tell whether the job has ended and cannot be recovered."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
-        """Whether the job is over where it ran."""
+        """Tell whether the job has ended, or was suspended."""
         return self.is_globally_terminal_state() or self is JobStatus.SUSPENDED
 
 
