@@ -261,7 +261,10 @@ def numbers_in_order(rows: pl.DataFrame) -> tuple[pl.DataFrame, Numbers]:
     inputs = rows["inputs"].gather(order[without_id:]).list.drop_nulls()
     read: Ids = inputs.explode(empty_as_null=False).to_numpy()
     starts = np.append(0, np.cumsum(inputs.list.len().to_numpy(), dtype=np.int64))
-    return rows[order], Numbers(without_id, ids, starts, read)
+    ordered = (
+        rows if len(rows) == 1 else rows[order]
+    )
+    return ordered, Numbers(without_id, ids, starts, read)
 
 
 def wrong_by_number(numbers: Numbers) -> Flags:
@@ -283,8 +286,9 @@ def position_in(numbers: Numbers) -> PositionOf:
 
 def texts_of_wrong_rows(ordered: pl.DataFrame, wrong: Flags, before: int) -> Iterator[tuple[int, bytes]]:
     """Yield position and JSON of the rows that are flagged or suspicious; `before` rows precede them."""
-    places = np.flatnonzero(wrong | _suspicious(ordered))
-    return zip((places + before + 1).tolist(), _texts(ordered[places]), strict=True)
+    chosen = wrong | _suspicious(ordered)
+    positions = np.flatnonzero(chosen) + before + 1
+    return zip(positions.tolist(), _texts(ordered.filter(pl.Series(values=chosen))), strict=True)
 
 
 def errors_of_rows(rows: pl.DataFrame, size: int) -> list[TopologyError]:

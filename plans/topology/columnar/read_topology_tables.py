@@ -553,7 +553,10 @@ def _derive_settings(
 
 
 def _at(rows: pl.DataFrame, positions: pl.Series) -> pl.DataFrame:
-    """Return the rows at ascending `positions`."""
+    """Return the rows at ascending `positions`.
+
+    polars loses repeated keys of maps if it gathers from a single row.
+    """
     return rows if len(positions) == len(rows) else rows[positions]
 
 
@@ -565,7 +568,7 @@ def _validate_as_lines(
     """
     refused = _errors_of_large(topology_rows, rows, suspicious)
     rest = [position for position in suspicious if position not in refused]
-    suspects = topology_rows[rest]
+    suspects = _at(topology_rows, pl.Series(rest, dtype=pl.get_index_type()))
     suspect_rows = rows.filter(pl.col(TOPOLOGY).is_in(suspects[TOPOLOGY].implode()))
     lines = lines_of_tables(
         to_nullable_arrow(suspects, "topologies"), to_nullable_arrow(suspect_rows, "transformations")
@@ -596,7 +599,8 @@ def _errors_of_large(
     large_ids = set(sizes[TOPOLOGY])
     ids = topology_rows[TOPOLOGY].to_list()
     large = [position for position in suspicious if ids[position] in large_ids]
-    texts = topologies_without_rows(to_nullable_arrow(topology_rows[large], "topologies"))
+    large_rows = _at(topology_rows, pl.Series(large, dtype=pl.get_index_type()))
+    texts = topologies_without_rows(to_nullable_arrow(large_rows, "topologies"))
     for position, text in zip(large, texts, strict=True):
         refusal = wrong_rows_of_large(text, rows.filter(pl.col(TOPOLOGY) == ids[position]))
         if refusal is not None:
