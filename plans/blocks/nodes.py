@@ -71,7 +71,7 @@ def export(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
 
     To each asking block: kinds_of (of the ids that it named). To WALK: exported (rows of virtual
     transformations that it named, and of those that these read in this block), asked (their ids by asking
-    block), and sinks (those that are named, here or by an exported row).
+    block), and sinks (ids of the block's sinks that other blocks or its exported rows name).
     """
     asked = inbox.frames("named")
     kinds, virtual = inbox.one("kinds")["kind"].to_numpy(), inbox.one("virtual")
@@ -83,19 +83,19 @@ def export(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     named = pl.concat([frame.with_columns(asker=pl.lit(asker, pl.Int32)) for asker, frame in asked])
     of_named = kinds[named["id"].to_numpy() - first]
     to_virtual = named.filter(pl.Series(values=of_named >= FIRST_VIRTUAL))
-    if to_virtual.is_empty():
-        return
     ids = virtual["id"].to_numpy()
     needed = np.isin(ids, to_virtual["id"].to_numpy())
     exported = virtual.filter(pl.Series(values=_with_read(ids, virtual["inputs"], needed)))
     inputs = exported["inputs"].explode(empty_as_null=False).to_numpy()
     own = inputs[inputs >= first]
-    sinks = np.concatenate(
-        [own[kinds[own - first] == _SINK], named["id"].to_numpy()[of_named == _SINK]]
-    ).astype(np.int32)
-    yield Message(WALK, "exported", exported)
-    yield Message(WALK, "asked", to_virtual)
-    yield Message(WALK, "sinks", pl.DataFrame({"id": np.unique(sinks)}))
+    sinks = np.unique(
+        np.concatenate([own[kinds[own - first] == _SINK], named["id"].to_numpy()[of_named == _SINK]])
+    )
+    if len(sinks):
+        yield Message(WALK, "sinks", pl.DataFrame({"id": sinks.astype(np.int32)}))
+    if len(to_virtual):
+        yield Message(WALK, "exported", exported)
+        yield Message(WALK, "asked", to_virtual)
 
 
 def send_virtual(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
@@ -105,10 +105,9 @@ def send_virtual(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
     exported = inbox.together("exported")
     if exported is None:
         return
-    asked = inbox.together("asked")
-    sinks = inbox.together("sinks")
-    assert asked is not None
-    assert sinks is not None
+    asked, sinks = inbox.one("asked"), inbox.together("sinks")
+    if sinks is None:
+        sinks = pl.DataFrame(schema={"id": pl.Int32})
     exported = exported.unique("id").sort("id")
     ids = exported["id"].to_numpy()
     for asker in asked["asker"].unique().sort():

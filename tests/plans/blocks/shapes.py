@@ -6,7 +6,7 @@ from typing import Any
 from tests.plans.topology.builders import stream_edge, stream_graph, stream_node
 
 
-def graph_with_gaps(nodes: int, **keys: Any) -> dict[str, Any]:
+def graph_with_gaps(nodes: int, parallelism: int = 2, **settings: Any) -> dict[str, Any]:
     """A stream graph whose ids have gaps, and whose nodes and edges are in no order.
 
     Each node reads one or two earlier ones; some edges are chained, some nodes have uids.
@@ -38,6 +38,7 @@ def graph_with_gaps(nodes: int, **keys: Any) -> dict[str, Any]:
         stream_node(
             number,
             source=not place,
+            parallelism=parallelism,
             uid=f"u{number}" if rng.random() < 0.3 else None,
             in_edges=in_edges[number],
             out_edges=out_edges[number],
@@ -45,8 +46,8 @@ def graph_with_gaps(nodes: int, **keys: Any) -> dict[str, Any]:
         )
         for place, number in enumerate(ids)
     ]
-    topology = stream_graph(f"graph of {nodes}", **keys)
-    topology["stream_graph"] |= {
+    topology = stream_graph(f"graph of {nodes}")
+    topology["stream_graph"] |= settings | {
         "sources": ids[:1],
         "nodes": rng.sample(rows, nodes),
         "edges": rng.sample(edges, len(edges)),
