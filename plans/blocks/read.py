@@ -64,7 +64,7 @@ def read(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
         "sound": sound,
         "digests": digests,
         "kinds": np.bincount(kinds, minlength=len(KINDS)).tolist(),
-        "named_groups": rows["slot_sharing_group"].null_count() < len(rows),
+        "named_groups": rows["slot_sharing_group"].null_count() < len(rows) or _steps_name_groups(rows),
         "expands_sinks": rows["sink_topology"].null_count() < len(rows),
     }
     yield Message(DRIVER, SUMMARY, pl.DataFrame([summary], _SUMMARY))
@@ -92,6 +92,11 @@ _SUMMARY: dict[str, pl.DataType | type[pl.DataType]] = {
     "named_groups": pl.Boolean,
     "expands_sinks": pl.Boolean,
 }
+
+
+def _steps_name_groups(rows: pl.DataFrame) -> bool:
+    """Whether the steps of a sink may name a slot sharing group."""
+    return bool(rows["sink_topology"].drop_nulls().str.contains("slot_sharing_group", literal=True).any())
 
 
 def kinds_of(rows: pl.DataFrame) -> Ints:

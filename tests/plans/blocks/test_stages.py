@@ -142,7 +142,7 @@ READ_SINK = operators(
     ("source", []), ("sink", [1], {"name": "k"}), ("union", [2, 1]), ("one_input", [3]), ("one_input", [2])
 )
 SINKS = operators(
-    ("source", [], {"slot_sharing_group": "a"}),
+    ("source", []),
     ("legacy_source", []),
     *[
         step
@@ -159,7 +159,10 @@ SINKS = operators(
                 {
                     "name": f"g{first}",
                     "writer": {},
-                    "pre_write": [{"kind": "partition", "partitioner": "rebalance"}],
+                    "pre_write": [
+                        {"kind": "partition", "partitioner": "rebalance"},
+                        {"kind": "one_input", "name": "s", "slot_sharing_group": "b"},
+                    ],
                     "committer": {},
                     "global_committer": True,
                 },
