@@ -11,7 +11,12 @@ import pyarrow as pa
 from penstock.plans.frames.arrays import Ints, runs
 from penstock.plans.frames.compiled import run_loop
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import FIRST_VIRTUAL, KINDS, input_rows
+from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
+    FIRST_VIRTUAL,
+    KINDS,
+    InputRows,
+    input_rows,
+)
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.tables.column_types import BOOL, INT, STR, TOPOLOGY
 from penstock.plans.topology.columnar.canonical_texts import RESOURCES_OF_ZERO
@@ -213,29 +218,101 @@ def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
       4   partition  [3]     ""                -
       5   committer  [4]     Files: Committer  Sink Committer: out
     """
-    plain = transformations.with_columns(
-        position=pl.col("id"), transformation=pl.col("id"), concurrent_attempts=pl.lit(value=True)
-    ).select(EXPANDED.names)
     is_sink = pl.col("sink_topology").is_not_null()
     with_sinks = transformations.filter(is_sink)[TOPOLOGY].unique().implode()
     if not with_sinks.list.len().item():
-        return plain
+        return _plain(transformations)
     has_sinks = pl.col(TOPOLOGY).is_in(with_sinks)
     ordered = transformations.filter(has_sinks).sort(TOPOLOGY, "id")
+    links = input_rows(ordered.select(TOPOLOGY, "id", "inputs", "kind"))
+    numbers = number_sinks(ordered[TOPOLOGY].to_numpy(), links, sizes_of_sinks(ordered))
+    expanded = expand_numbered_sinks(ordered, numbers)
+    return pl.concat([_plain(transformations.filter(~has_sinks)), expanded])
+
+
+def _plain(transformations: pl.DataFrame) -> pl.DataFrame:
+    return transformations.with_columns(
+        position=pl.col("id"), transformation=pl.col("id"), concurrent_attempts=pl.lit(value=True)
+    ).select(EXPANDED.names)
+
+
+def sizes_of_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
+    """Return row, parts, ids and ids_of_ways of each row that is a sink to expand.
+
+    A sink takes a fixed number of ids, and ids_of_ways for each way into it.
+    """
+    texts = transformations["sink_topology"]
+    rows = texts.is_not_null().arg_true()
+    _, sizes = _parts(texts.drop_nulls().unique())
+    sinks = pl.DataFrame({"row": rows.cast(pl.Int64), "sink_topology": texts.gather(rows)})
+    return sinks.join(sizes, on="sink_topology", how="left", maintain_order="left").drop("sink_topology")
+
+
+def number_sinks(topologies: Ints, links: InputRows, sizes: pl.DataFrame) -> pl.DataFrame:
+    """Return last_id, after which the ids of a sink's parts begin, and `ways`, the ways into it.
+
+    In: the topology of each row and the links between rows, by topology and id; `sizes` (see sizes_of_sinks)
+    of their sinks, which are the rows of the result.
+    """
+    node_counts, drawn = (np.zeros(len(topologies), np.int64) for _ in range(2))
+    virtual = links.kinds >= FIRST_VIRTUAL
+    run_loop(
+        _count_ways,
+        len(topologies),
+        (links.bounds, links.rows, virtual, links.kinds == _SINK),
+        (node_counts,),
+    )
+    if _HAS_NODE[links.kinds].any():
+        first = np.full(len(topologies), _NONE, np.int64)
+        run_loop(
+            _count_drawn,
+            len(topologies),
+            (
+                links.bounds,
+                links.rows,
+                virtual,
+                _IS_SOURCE[links.kinds],
+                _HAS_NODE[links.kinds],
+                node_counts,
+            ),
+            (drawn, first),
+        )
+    of_topologies = runs(topologies)
+    counts = np.diff(np.append(of_topologies.starts, len(topologies)))
+    sinks = sizes["row"].to_numpy()
+    of_sinks = of_topologies.of_row[sinks]
+    before = np.append(0, np.cumsum(drawn))
+    drawn_until = before[sinks + 1] - before[of_topologies.starts[of_sinks]]
+    ways = node_counts[links.rows[links.bounds[sinks]]]
+    taken = sizes["ids"].to_numpy() + sizes["ids_of_ways"].to_numpy() * ways
+    taken_before = np.cumsum(taken) - taken
+    first_sinks = np.searchsorted(of_sinks, of_sinks)
+    last_id = counts[of_sinks] + drawn_until + taken_before - taken_before[first_sinks]
+    return pl.DataFrame({"last_id": last_id, "ways": ways})
+
+
+def expand_numbered_sinks(ordered: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
+    """Expand the sinks of transformations in order of topology and id, all of which have sinks.
+
+    In: `numbers` (see number_sinks) of the sinks. Out: EXPANDED, the given rows first.
+    """
+    is_sink = pl.col("sink_topology").is_not_null()
     parts, sizes = _parts(ordered["sink_topology"].drop_nulls().unique())
-    sinks = _sinks_with_ids(ordered, sizes)
-    sink_parts = sinks.join(parts, on="sink_topology", maintain_order="left_right")
     placed = _with_positions(ordered, sizes)
+    schema = _plain(ordered.clear()).schema
     replaced = placed.with_columns(
-        pl.when(is_sink).then(pl.lit(value, plain.schema[name])).otherwise(name).alias(name)
+        pl.when(is_sink).then(pl.lit(value, schema[name])).otherwise(name).alias(name)
         for name, value in _SINK_ITSELF.items()
     )
-    first = placed.filter(is_sink).select(
-        pl.int_ranges(pl.col("position") + 1, pl.col("position") + 1 + pl.col("parts"))
+    sinks = placed.filter(is_sink)
+    first = sinks.select(pl.int_ranges(pl.col("position") + 1, pl.col("position") + 1 + pl.col("parts")))
+    sink_parts = (
+        sinks.drop("position", "transformation", "concurrent_attempts", "parts")
+        .hstack(numbers)
+        .join(parts, on="sink_topology", maintain_order="left_right")
     )
     expanded = _as_transformations(sink_parts).with_columns(position=first.to_series().explode())
-    tables = (plain.filter(~has_sinks), replaced, expanded)
-    return pl.concat(table.select(plain.columns).cast(plain.schema) for table in tables)
+    return pl.concat(table.select(schema.names()).cast(schema) for table in (replaced, expanded))
 
 
 def _parts(sink_topologies: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -258,57 +335,13 @@ def _parts(sink_topologies: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
 def _with_positions(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
     """Return transformations sorted by id, with `parts`, the number of their parts, and their positions."""
     parts = pl.col("parts").fill_null(0)
-    return ordered.join(sizes, on="sink_topology", how="left", maintain_order="left").with_columns(
-        parts=parts,
-        position=pl.col("id") + parts.cum_sum().over(TOPOLOGY) - parts,
-        transformation=pl.col("id"),
-        concurrent_attempts=pl.lit(value=True),
-    )
-
-
-def _sinks_with_ids(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
-    """Return the sinks with last_id, after which their parts' ids begin, and `ways`, the ways into the sink.
-
-    In: all transformations of topologies with sinks, by topology and id; sizes as returned by _parts.
-    """
-    input_arrays = input_rows(ordered.select(TOPOLOGY, "id", "inputs", "kind"))
-    node_counts, drawn = (np.zeros(len(ordered), np.int64) for _ in range(2))
-    virtual = input_arrays.kinds >= FIRST_VIRTUAL
-    run_loop(
-        _count_ways,
-        len(ordered),
-        (input_arrays.bounds, input_arrays.rows, virtual, input_arrays.kinds == _SINK),
-        (node_counts,),
-    )
-    if _HAS_NODE[input_arrays.kinds].any():
-        first = np.full(len(ordered), _NONE, np.int64)
-        run_loop(
-            _count_drawn,
-            len(ordered),
-            (
-                input_arrays.bounds,
-                input_arrays.rows,
-                virtual,
-                _IS_SOURCE[input_arrays.kinds],
-                _HAS_NODE[input_arrays.kinds],
-                node_counts,
-            ),
-            (drawn, first),
-        )
-    of_topologies = runs(ordered[TOPOLOGY].to_numpy())
-    transformations = np.diff(np.append(of_topologies.starts, len(ordered)))[of_topologies.of_row]
-    input = input_arrays.rows[np.minimum(input_arrays.bounds[:-1], max(len(input_arrays.rows) - 1, 0))]
     return (
-        ordered.with_columns(drawn=drawn, transformations=transformations, ways=node_counts[input])
-        .with_columns(pl.col("drawn").cum_sum().over(TOPOLOGY))
-        .filter(pl.col("sink_topology").is_not_null())
-        .join(sizes, on="sink_topology", how="left", maintain_order="left")
-        .with_columns(taken=pl.col("ids") + pl.col("ids_of_ways") * pl.col("ways"))
+        ordered.join(sizes.drop("ids", "ids_of_ways"), on="sink_topology", how="left", maintain_order="left")
+        .with_columns(parts=parts)
         .with_columns(
-            last_id=pl.col("transformations")
-            + pl.col("drawn")
-            + pl.col("taken").cum_sum().over(TOPOLOGY)
-            - pl.col("taken")
+            position=pl.col("id") + pl.col("parts").cum_sum().over(TOPOLOGY) - pl.col("parts"),
+            transformation=pl.col("id"),
+            concurrent_attempts=pl.lit(value=True),
         )
     )
 
