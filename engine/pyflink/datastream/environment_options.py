@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, Self
 
 from penstock.engine.configuration.find_configuration import find_configuration
-from penstock.engine.machine.available_memory import cores
+from penstock.engine.machine.operating_system import cores
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
 from penstock.engine.pyflink.common.execution_config import ExecutionConfig
 from penstock.engine.pyflink.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
