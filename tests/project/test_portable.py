@@ -21,7 +21,7 @@ from tests.processes import is_alive
 from tests.project.test_session import ROOT
 
 ONLY_LINUX = re.compile(
-    r"""/proc\b|/sys/fs|/dev/shm|prctl|sched_[gs]etaffinity|memfd_|O_TMPFILE|O_PATH\b|renameat|pidfd|inotify"""
+    r"""/proc\b|/sys/fs|/dev/shm|prctl|sched_[gs]etaffinity|memfd_|O_TMPFILE|\bO_PATH\b|renameat|pidfd|inotify"""
     r"""|signalfd|eventfd|epoll|copy_file_range|posix_fallocate|sendfile|SO_PEERCRED|F_[A-Z]*SEAL|ru_maxrss"""
     r"""|platform\.startswith|CDLL"""
 )
