@@ -11,21 +11,21 @@ import psutil
 def command_line(pid: int) -> list[str]:
     """The words of a process's command line; empty if it has ended."""
     with suppress(psutil.Error, OSError):
-        return psutil.Process(pid).cmdline()
+        return list(psutil.Process(pid).cmdline())
     return []
 
 
 def environment(pid: int) -> dict[str, str]:
     """A process's environment when it began; empty if it has ended."""
     with suppress(psutil.Error, OSError):
-        return psutil.Process(pid).environ()
+        return dict(psutil.Process(pid).environ())
     return {}
 
 
 def is_alive(pid: int) -> bool:
     """Whether a process has not ended, even if nobody has waited for it."""
     with suppress(psutil.Error, OSError):
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     return False
 
 

@@ -195,7 +195,11 @@ def main() -> None:
     adopt_orphans()
     name_standard_output()
     remember_secret_arguments(sys.argv)
-    mask_arguments()
+    if not mask_arguments():
+        print_error(
+            "penstock: other users can read the secrets of this command line while it runs\n"
+            "  hint: put them into a file, and name it with --properties-file"
+        )
     warnings.showwarning = _warn
     had_jvm = _has_jvm()
     try:

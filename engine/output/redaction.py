@@ -5,6 +5,7 @@ spark.redaction.string.regex; GlobalConfiguration.isSensitive of Flink.
 """
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 
 from penstock.engine.machine.operating_system import overwrite_own_arguments, own_arguments
@@ -104,15 +105,19 @@ def _compiled(regex: str) -> re.Pattern[str]:
 # Secrets on Penstock's own command line, which every user of a machine can read while it runs.
 
 
-def mask_arguments() -> None:
-    """Overwrite the secret values of this process's arguments in `ps` and /proc with asterisks.
+def mask_arguments() -> bool:
+    """Overwrite the secret values of this process's arguments, as `ps` shows them, with asterisks.
 
-    `sys.argv` is unchanged. Works on Linux only; until the call, the values are visible. Values in
-    `--properties-file` are never visible.
+    `sys.argv` is unchanged. Until the call, the values are visible. Values in `--properties-file` are never
+    visible. Returns False if there are secrets that the system cannot hide: only Linux can.
     """
+    arguments = own_arguments()
+    if not arguments:
+        return not any(map(secret_part, sys.argv[1:]))
     masked = []
-    for argument in own_arguments():
+    for argument in arguments:
         secret = secret_part(argument.decode(errors="surrogateescape"))
         size = len(secret.encode(errors="surrogateescape")) if secret else 0
         masked.append(argument[: len(argument) - size] + b"*" * size)
     overwrite_own_arguments(masked)
+    return True

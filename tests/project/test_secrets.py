@@ -13,6 +13,7 @@ from penstock.engine.commands import capture
 from penstock.engine.commands.key_values import given_settings
 from penstock.engine.commands.main import app
 from penstock.engine.flink.capture.run_capture import CaptureResult
+from penstock.engine.machine.operating_system import WITHOUT_LINUX, is_linux
 from penstock.engine.output import redaction
 from penstock.engine.output.redaction import (
     REDACTED,
@@ -210,6 +211,7 @@ def test_a_setting_that_is_none_is_not_repeated_if_it_looks_secret(capsys, comma
     assert "hunter" not in said
 
 
+@pytest.mark.skipif(not is_linux(), reason="only Linux can hide them")
 def test_the_command_line_shows_no_secrets():
     code = (
         "import psutil, sys\n"
@@ -223,6 +225,21 @@ def test_the_command_line_shows_no_secrets():
     )
     shown = ["--conf", f"my.secret={'*' * 10}", "--conf=my.token=*******", "-Dmy.password=*", "my.name=y"]
     assert done.stdout.splitlines() == [repr(shown), repr(given)]
+
+
+@pytest.mark.parametrize(("given", "lines"), [("spark.my.secret=hunter", 2), ("spark.my.name=hunter", 0)])
+def test_a_system_that_cannot_hide_secrets_of_the_command_line(given, lines):
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "plan", "--conf", given, "--help"],
+        cwd=ROOT,
+        env={**os.environ, WITHOUT_LINUX: "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, lines)
+    assert "hint: put them into a file" in done.stderr or lines == 0
+    assert "hunter" not in done.stderr
 
 
 def test_settings_come_from_a_file_too(tmp_path):
