@@ -23,12 +23,13 @@ class BuildHook(BuildHookInterface[Any]):
         if version == "editable":
             return
         self._add_agent(build_data)
-        self._add_loops(build_data)
+        self._loops = tempfile.TemporaryDirectory()
+        self._add_loops(Path(self._loops.name), build_data)
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove the loops, which are in the wheel now."""
-        for folder in self._folders:
-            folder.cleanup()
+        if version != "editable":
+            self._loops.cleanup()
 
     def _add_agent(self, build_data: dict[str, Any]) -> None:
         """Build the jar, unless the one that is there was built from these sources."""
@@ -43,7 +44,7 @@ class BuildHook(BuildHookInterface[Any]):
             build_agent.build_agent(Path(str(flink.locate_file("pyflink/lib"))), jar)
         build_data["artifacts"].append(f"penstock/engine/flink/{build_agent.JAR_NAME}")
 
-    def _add_loops(self, build_data: dict[str, Any]) -> None:
+    def _add_loops(self, folder: Path, build_data: dict[str, Any]) -> None:
         """Compile the loops where what Penstock needs is installed, as for a release.
 
         An isolated build (`pip install .`) leaves them out: its installation compiles them with the first
@@ -51,9 +52,6 @@ class BuildHook(BuildHookInterface[Any]):
         """
         if not all(map(find_spec, ("numba", "polars", "pyarrow", "deltalake", "orjson", "mmh3", "xxhash"))):
             return
-        self._folders.append(tempfile.TemporaryDirectory())
-        folder = Path(self._folders[-1].name)
-        folder.chmod(0o700)
         loops = folder / "compiled_loops.pickle"
         environment = {**os.environ, "PYTHONPATH": self.root, "NUMBA_CACHE_DIR": str(folder / "cache")}
         command = [sys.executable, "-m", "penstock.engine.planning.compile_loops", str(loops)]
@@ -65,5 +63,3 @@ class BuildHook(BuildHookInterface[Any]):
             return
         loops.chmod(0o644)
         build_data["force_include"][str(loops)] = "penstock/plans/frames/compiled_loops.pickle"
-
-    _folders: list[tempfile.TemporaryDirectory[str]] = []  # noqa: RUF012 - of the only hook of a build

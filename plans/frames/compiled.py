@@ -223,7 +223,7 @@ def _key_of(loop: Callable[..., Any]) -> str:
 def _shipped() -> dict[str, Any]:
     try:
         shipped: dict[str, Any] = pickle.loads(SHIPPED.read_bytes())
-    except FileNotFoundError:
+    except OSError:  # not a wheel, or an archive of it
         return {}
     return shipped if shipped.pop("key") == shipped_key() else {}
 

@@ -134,7 +134,7 @@ def test_loops_that_were_compiled_ahead_are_not_compiled_by_a_fleet(tmp_path):
     assert python("ahead", "-c", PLAN_A_FLEET, "none") == ""
     # as out of a wheel, in a new installation; what is loaded is cached for later processes
     assert python("new", "-c", PLAN_A_FLEET, shipped) == ""
-    assert len(list((tmp_path / "new").rglob("*.nbc"))) > 20
+    assert len(list((tmp_path / "new").rglob("*.nbc"))) > 10
     assert python("new", "-c", PLAN_A_FLEET, "none") == ""
 
 
