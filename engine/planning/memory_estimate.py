@@ -21,11 +21,10 @@ import pyarrow as pa
 from penstock.engine.machine.available_memory import (
     Available,
     available_memory,
-    cores,
     require_memory,
-    resident_bytes,
     shown_bytes,
 )
+from penstock.engine.machine.operating_system import cores, resident_bytes
 from penstock.engine.spark.spark_memory_estimate import (
     BYTES_BESIDE_A_HEAP,
     heap_bytes,

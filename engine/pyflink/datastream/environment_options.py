@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Self
 
-from penstock.engine.machine.available_memory import cores
+from penstock.engine.machine.operating_system import cores
 from penstock.engine.pyflink.common.execution_config import ExecutionConfig
 from penstock.engine.pyflink.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from penstock.engine.pyflink.datastream.operator_settings import check_buffer_timeout, check_max_parallelism

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.machine.available_memory import cores
+from penstock.engine.machine.operating_system import cores
 from penstock.engine.pyflink.datastream import (
     CheckpointingMode,
     MemorySize,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.engine.machine.available_memory import cores
+from penstock.engine.machine.operating_system import cores
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.environment_options import (
     default_local_parallelism,

@@ -181,7 +181,7 @@ def test_an_attached_job_is_listed_and_fails_as_it_does(folder, here):
 
 @pytest.mark.slow
 def test_a_list_that_cannot_be_written_stops_no_job(folder, monkeypatch, here):
-    monkeypatch.setenv(STATE_DIR, "/proc/none")
+    monkeypatch.setenv(STATE_DIR, "/dev/null/none")
     (folder / "go").touch()
     done = penstock("run", "script.py", folder, "a")
     assert done.returncode == 0, done.stderr

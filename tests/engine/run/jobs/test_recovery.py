@@ -144,7 +144,7 @@ def test_kept_runs_are_found_by_the_ids_of_their_jobs_and_cleaned(tmp_path, caps
     assert scripts_in(str(tmp_path / "kept")) == []
     assert f"removed {script.folder}" in capsys.readouterr().out
     with pytest.raises(ConfigurationError, match="--checkpoint-dir"):
-        new_script("/proc/none")
+        new_script("/dev/null/none")
 
 
 def test_rows_are_read_as_they_were_written(tmp_path):
