@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -41,7 +41,7 @@ from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import needs_commit
 from penstock.operators.connectors.sink import CollectSink, Committable, PrintSink
 from penstock.operators.exchange.blocks import decode, values_of_batch
-from penstock.operators.task.report import ResultsAddress
+from penstock.operators.task.report import ResultsAddress, StreamSettings
 from penstock.plans.frames.spark_schemas import has_ended
 from penstock.plans.vocabulary import ExecutionState
 
@@ -177,9 +177,12 @@ def run_on_spark(
     compiled: CompiledJob,
     monitor: JobMonitor,
     address: ResultsAddress | None,
+    stream: StreamSettings | None = None,
+    read: Callable[[JobFrames], pa.Table] = lambda frames: frames.terminal().toArrow(),
 ) -> Rows:
     """Run `compiled`, and return the rows of its terminal vertices; `monitor` listens to its tasks.
 
+    `stream`: the job is a batch of a stream. `read` runs the job, and returns the terminal rows.
     Raises JobCancelledError, and JobExecutionError with the place and cause of the failure.
     """
     if not is_remote(spark):
@@ -187,7 +190,7 @@ def run_on_spark(
     dependencies = ship_python(spark, job)
     files = cached_files_on_spark(spark, job.cached_files)
     settings = task_settings(job, control.job_id, monitor.address, files, address)
-    settings = replace(settings, first_attempts=monitor.first_attempts)
+    settings = replace(settings, first_attempts=monitor.first_attempts, stream=stream)
     try:
         with (
             job_group(spark, control.job_id, f"Penstock: {job.name}"),
@@ -207,7 +210,7 @@ def run_on_spark(
             frames = JobFrames(spark, compiled, settings, dependencies, saved=saved)
             if saved is None:
                 submit()
-            table = frames.terminal().toArrow()
+            table = read(frames)
         monitor.ended(finished=True)
         if address is not None and address.here is not None and _only_to_driver(compiled, address):
             monitor.count_here(address.here, address.vertices)
