@@ -14,7 +14,6 @@ from penstock.plans.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from penstock.engine.pyflink.datastream.data_stream import DataStream
     from penstock.operators.common.time import Duration
 
 #: The function that Spark calls with each micro-batch and its number.
@@ -82,23 +81,32 @@ def foreach_batch(
     folder = path("state", state)
     lock = threading.Lock()
 
+    given: dict[str, Any] = {"event_time": event_time, "watermark": watermark, "key": key}
+    given = {argument: value for argument, value in given.items() if value is not None}
+
     def run_one_batch(df: DataFrame, batch_id: int) -> None:
-        from penstock.engine.run.streams.run_batch import StateOptions
+        from penstock.engine.run.runtime.spark_application import is_remote
+        from penstock.engine.run.streams.run_batch import Batch, StateOptions
         from penstock.engine.run.streams.stream_of_batches import run_stream_batch
 
+        if is_remote(df.sparkSession):
+            raise ConfigurationError(
+                "foreach_batch needs a classic session, got one of Spark Connect",
+                "start the query in the driver of a classic session",
+            )
         options = StateOptions(
             folder=folder,
             keep=keep,
             new_query=new_query,
             allow_non_restored_state=allow_non_restored_state,
         )
+        query = df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         with lock:
             run_stream_batch(
-                df,
-                batch_id,
+                Batch(batch_id=batch_id, query=query),
+                lambda env: env.from_dataframe(df, **given),
                 build,
                 options,
-                source={"event_time": event_time, "watermark": watermark, "key": key},
                 parallelism=parallelism,
                 into=into,
                 name=name,

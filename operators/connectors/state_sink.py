@@ -4,7 +4,7 @@ A store of state is a folder:
 
 | path | content |
 |---|---|
-| `versions/<n>.json` | the manifest of version n: the state and watermarks after batch n, and the segments that hold it |
+| `versions/<n>.json` | the manifest of version n: its segments and watermarks |
 | `segments/<n>-<digest>.arrow` | rows that version n has added |
 | `key` | authenticates segments with pickles; only its user can read it |
 

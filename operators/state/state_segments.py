@@ -29,7 +29,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -181,7 +181,8 @@ def _decode_namespaces(column: pa.Array) -> list[Any]:
 # Files of segments
 
 
-class SegmentRecord(NamedTuple):
+@dataclass(frozen=True)
+class SegmentRecord:
     """A segment as a manifest names it."""
 
     file: str  #: in the folder `segments`

@@ -376,7 +376,7 @@ class StoredTimers:
     def remaining_records(self) -> list[SegmentRecord]:
         """Return the segments that may have timers left, oldest first."""
         return [
-            part.record._replace(cleared=self._gone(part))
+            replace(part.record, cleared=self._gone(part))
             for part in self._stored
             if self._start(part) < part.record.rows
         ]

@@ -43,9 +43,7 @@ class OperatorSpec:
     side_output_types: Mapping[str, TypeInformation | None] = field(default_factory=dict)
     source: bool = False
     splits: tuple[tuple[Any, ...], ...] = ()  #: the splits of a source by subtask
-    operator_ids: tuple[
-        str, ...
-    ] = ()  #: Flink's OperatorIDs: the one given by `uid_hash`, and the generated one
+    operator_ids: tuple[str, ...] = ()  #: OperatorIDs: given by `uid_hash`, if any; generated
     uid: str | None = None
 
 

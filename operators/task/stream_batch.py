@@ -2,11 +2,11 @@
 
 The end of a batch is not the end of the input: operators only emit what they hold back, and the watermark is
 the smallest one of the channels. Each subtask announces to its readers the watermark with which it ends. They
-read it before the first record, and do not go beyond it, however far other channels have come. Channels without
-records in the batch do not count.
+read it before the first record, and do not go beyond it, however far other channels have come. Channels
+without records in the batch do not count.
 
-A subtask sends a report of its state along its first output, and its readers pass it on to the driver, so that
-the driver gets the report of the attempt whose records count.
+A subtask sends a report of its state along its first output, and its readers pass it on, so that the driver
+gets the report of the attempt whose records count.
 
 Source: org.apache.flink.streaming.runtime.watermarkstatus.StatusWatermarkValve, for idle channels;
 org.apache.flink.runtime.checkpoint.TaskStateSnapshot, for the report.

@@ -161,11 +161,8 @@ def dataframes_of_job(
         together = observe_blocks(checkpointed, observation)
     results = {}
     for name, sink in sinks.items():
-        schema = schemas[sink.created]
-        rows = together.where(together["edge"] == edges[sink.created]).select("payload")
-        function = WorkerFunction(partial(result_batches, schema=_arrow(schema)))
         with _refusing_types(job):
-            results[name] = _as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
+            results[name] = dataframe_of_blocks(together, edges[sink.created], schemas[sink.created])
 
     def release() -> None:
         # a server of Spark Connect frees it when it has no reader; a run that has not begun is not stored
@@ -176,6 +173,28 @@ def dataframes_of_job(
                 free(checkpointed)
 
     return DataFrames(results, release)
+
+
+def ending_in_blocks(
+    job: Job, sink: Transformation, compiled: CompiledJob
+) -> tuple[CompiledJob, int, GivenSchema]:
+    """Return `compiled` with blocks of a DataFrame's rows in place of `sink`, their edge, and their columns.
+
+    Raises JobCompileError if the stream has no columns.
+    """
+    schema = _schema(job, sink)
+    (terminal,) = (end for end in compiled.terminals if end.transformation.created == sink.created)
+    pickled = is_pickled(sink.inputs[0].output_type)
+    kind = PickledDataFrameOperator if pickled else DataFrameOperator
+    last = kind(sink.inputs[0].output_type, _arrow(schema), terminal.edge)
+    return _ending_in(compiled, terminal.node, last), terminal.edge, schema
+
+
+def dataframe_of_blocks(rows: DataFrame, edge: int, schema: GivenSchema) -> DataFrame:
+    """Return the DataFrame whose rows are in the blocks of an edge among exchange rows."""
+    blocks = rows.where(rows["edge"] == edge).select("payload")
+    function = WorkerFunction(partial(result_batches, schema=_arrow(schema)))
+    return _as_given(blocks.mapInArrow(function, rows_schema(schema.carried)), schema)
 
 
 class DataFrames(Mapping[str, DataFrame]):
@@ -280,7 +299,7 @@ def _ending_in(compiled: CompiledJob, node: int, last: DataFrameOperator) -> Com
         )
         return replace(vertex, chain=replace(vertex.chain, operators=operators))
 
-    return CompiledJob(tuple(map(ended, compiled.vertices)), compiled.terminals)
+    return replace(compiled, vertices=tuple(map(ended, compiled.vertices)))
 
 
 # Metrics of a stream's functions in a Spark Observation.

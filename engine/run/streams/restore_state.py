@@ -35,6 +35,8 @@ def require_streamable(name: str, compiled: CompiledJob, *, batch: bool) -> None
     for vertex in compiled.vertices:
         for spec in vertex.chain.operators:
             why = _problem_of(spec, compiled.classes.get(spec.node, object))
+            if why is None and not vertex.chain.gates and _is_keyed(compiled, spec):
+                why = "is keyed without an exchange before it; key the stream by key_by"
             if why is not None:
                 problems.append(f"operator {spec.name!r} {why}")
     for terminal in compiled.terminals:
@@ -65,8 +67,12 @@ def keyed_operators(compiled: CompiledJob) -> Iterator[tuple[CompiledVertex, Ope
     """Yield the operators with keyed state, each after its vertex."""
     for vertex in compiled.vertices:
         for spec in vertex.chain.operators:
-            if issubclass(compiled.classes.get(spec.node, object), KeyedOperator):
+            if _is_keyed(compiled, spec):
                 yield vertex, spec
+
+
+def _is_keyed(compiled: CompiledJob, spec: OperatorSpec) -> bool:
+    return issubclass(compiled.classes.get(spec.node, object), KeyedOperator)
 
 
 def watermark_keys(compiled: CompiledJob) -> dict[int, str]:
@@ -140,8 +146,9 @@ def _operator_record(
     if entry is not None and entry["max_parallelism"] != most:
         raise JobCompileError(
             f"operator {spec.name!r} (IllegalStateException): The maximum parallelism "
-            f"({entry['max_parallelism']}) with which the latest checkpoint of the execution job vertex has been "
-            f"taken and the current maximum parallelism ({most}) changed. This is currently not supported.",
+            f"({entry['max_parallelism']}) with which the latest checkpoint of the execution job vertex "
+            f"has been taken and the current maximum parallelism ({most}) changed. This is "
+            "currently not supported.",
             f"set the max parallelism of the operator to {entry['max_parallelism']}",
         )
     return OperatorRecord(
@@ -191,7 +198,8 @@ def manifest_of_batch(
     by_subtask: dict[tuple[int, int], Mapping[str, Any]] = {}
     for report in reports:
         place = report["vertex"], report["subtask"]
-        if by_subtask.setdefault(place, report) != report:
+        # a subtask that reads no row of a DataFrame may report by the number of another one; it has no state
+        if report["operators"] and by_subtask.setdefault(place, report) != report:
             raise RuntimeError(f"subtask {place} has reported its state twice, differently")
     operators = []
     for vertex, spec in keyed_operators(compiled):
@@ -217,7 +225,7 @@ def manifest_of_batch(
         )
     return {
         "operators": operators,
-        "watermarks": _watermarks(compiled, by_subtask.values(), before),
+        "watermarks": _watermarks(compiled, reports, before),
     }
 
 

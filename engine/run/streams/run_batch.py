@@ -2,8 +2,7 @@
 
 One micro-batch is one checkpoint. The state is one more sink of the batch: the decision in the journal of the
 batch's commit covers the new version and all rows. A batch whose version exists is skipped, because Spark
-repeats the last batch after a failure. If a driver was killed, the next batch finishes or undoes the commit of
-the one before.
+repeats the last batch after a failure. If a driver was killed, the next batch finishes or undoes its commit.
 
 Source: org.apache.flink.runtime.checkpoint.CheckpointCoordinator, and the two phases of
 org.apache.flink.streaming.api.functions.sink.TwoPhaseCommitSinkFunction.
@@ -12,13 +11,12 @@ org.apache.flink.streaming.api.functions.sink.TwoPhaseCommitSinkFunction.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.run.commits import journal
@@ -79,6 +77,19 @@ class Batch:
     query: str | None
 
 
+class Ending:
+    """The rows of a job that reach the driver: here only those of its own sinks."""
+
+    def compiled(self, job: Job, compiled: CompiledJob) -> CompiledJob:
+        """Return the job as it runs."""
+        return compiled
+
+    def read(self, frames: JobFrames) -> pa.Table:
+        """Run the job, and return its terminal rows."""
+        table: pa.Table = frames.terminal().toArrow()
+        return table
+
+
 @dataclass(frozen=True, kw_only=True)
 class StateOptions:
     """Where the state of a stream is, and how it is restored."""
@@ -100,8 +111,8 @@ def last_manifest(folder: str) -> Manifest | None:
     manifest = read_manifest(folder, versions[-1])
     if manifest.get("format") != FORMAT:
         raise ConfigurationError(
-            f"state {folder}: version {versions[-1]} has format {manifest.get('format')!r}, and this Penstock "
-            f"reads format {FORMAT}"
+            f"state {folder}: its format must be {FORMAT}, got {manifest.get('format')!r}",
+            "a later version of Penstock has written it",
         )
     return manifest
 
@@ -135,19 +146,18 @@ def is_done(manifest: Manifest | None, batch: Batch, options: StateOptions) -> b
     )
 
 
-def run_batch(
-    job: Job, batch: Batch, options: StateOptions, read: Callable[[CompiledJob, JobFrames], pa.Table]
-) -> Manifest | None:
+def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> Manifest | None:
     """Run `job` over the rows of `batch`, and commit its sinks and its state as one.
 
-    Return the manifest of the new version; None if the batch was done before. `read` runs the job. Raises
-    JobCompileError, JobExecutionError, CommitError, and ConfigurationError as `is_done` does.
+    Return the manifest of the new version; None if the batch was done before. Raises JobCompileError,
+    JobExecutionError, CommitError, and ConfigurationError as `is_done` does.
     """
     remember_secrets(job.config)
     folder = options.folder
     tables = plan_to_run(job)
     compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
     require_streamable(job.name, compiled, batch=job.batch)
+    compiled = ending.compiled(job, compiled)
     spark = run_session(required_slots(tables), source_dataframes(job.name, compiled))
     control = RunControl(spark=spark)
     make_store(folder)
@@ -172,7 +182,7 @@ def run_batch(
             allow_non_restored_state=options.allow_non_restored_state,
         )
         started_at = time.time()
-        rows = _run(job, control, compiled, settings, read)
+        rows = _run(job, control, compiled, settings, ending)
         reports = [parsed_report(payload) for edge, _, _, payload in rows if edge == STATE_EDGE]
         manifest = {
             "format": FORMAT,
@@ -198,15 +208,13 @@ def _run(
     control: RunControl,
     compiled: CompiledJob,
     settings: StreamSettings,
-    read: Callable[[CompiledJob, JobFrames], pa.Table],
+    ending: Ending,
 ) -> Rows:
     spark: Any = control.spark
     parallelism = {vertex.chain.vertex: vertex.chain.parallelism for vertex in compiled.vertices}
     with JobMonitor(parallelism, driver_host(spark)) as monitor:
         control.monitor = monitor
-        return run_on_spark(
-            spark, job, control, compiled, monitor, None, settings, lambda frames: read(compiled, frames)
-        )
+        return run_on_spark(spark, job, control, compiled, monitor, None, settings, ending.read)
 
 
 @contextmanager
@@ -227,8 +235,8 @@ def _undone_on_failure(opened: OpenRun) -> Iterator[None]:
 def finish_other_runs(folder: str, run_id: str, options: Options) -> None:
     """Publish the batches of a store that were decided to be published, and undo the others.
 
-    A batch that another driver still runs is undone, too: it can no longer be decided, and so of two drivers of
-    a stream only one makes a version. Raises CommitError if a batch cannot be published.
+    A batch that another driver still runs is undone, too: it can no longer be decided, so that of two drivers
+    only one makes a version. Raises CommitError if a batch cannot be published.
     """
     runs, _ = journal.runs_of(journal.parts_in(folder)[0])
     for run in runs:
@@ -254,10 +262,3 @@ def _storage_options(compiled: CompiledJob) -> Options:
         if recovery is not None:
             found[recovery.folder] = storage_options
     return found
-
-
-def read_rows(compiled: CompiledJob, frames: JobFrames) -> pa.Table:
-    """Run a job whose rows all go to its own sinks."""
-    rows: DataFrame = frames.terminal()
-    table: pa.Table = rows.toArrow()
-    return table
