@@ -40,6 +40,7 @@ from pyarrow import fs
 from xxhash import xxh3_128
 
 from penstock.operators.common.arrow_columns import from_arrow, to_arrow
+from penstock.operators.common.arrow_types import field_names
 from penstock.operators.common.basic_types import BasicType, TypeInformation
 from penstock.operators.common.java_hash import key_hashes, pickled_key_hashes
 from penstock.operators.common.key_groups import murmur_hash
@@ -70,7 +71,7 @@ class EntryForm:
     @property
     def text(self) -> str:
         """The type, in words that stay the same from run to run."""
-        return _PICKLED if is_pickled(self.type_info) else str(self.type_info)
+        return type_text(self.type_info)
 
     @property
     def pickled(self) -> bool:
@@ -84,6 +85,18 @@ class EntryForm:
     def decode(self, column: pa.Array) -> list[Any]:
         """Return the entries of a column that `encode` made."""
         return from_arrow(column, None if is_pickled(self.type_info) else self.type_info)
+
+
+def type_text(type_info: Any) -> str:
+    """Return a text for a type that is equal for equal types, in every run: fields always have names."""
+    if is_pickled(type_info):
+        return _PICKLED
+    kind = type(type_info).__name__.removesuffix("TypeInfo")
+    if hasattr(type_info, "get_field_types"):
+        types = map(type_text, type_info.get_field_types())
+        return f"{kind}({', '.join(map(': '.join, zip(field_names(type_info), types, strict=True)))})"
+    parts = [getattr(type_info, name) for name in _PARTS if getattr(type_info, name, None) is not None]
+    return f"{kind}({', '.join(map(type_text, parts))})" if parts else str(type_info)
 
 
 PICKLES = EntryForm("internal", None)
@@ -130,7 +143,7 @@ class KeyForm:
     def __init__(self, type_info: TypeInformation | None, max_parallelism: int) -> None:
         self.type_info = None if is_pickled(type_info) else type_info
         self.max_parallelism = max_parallelism
-        self.text = _PICKLED if self.type_info is None else str(self.type_info)
+        self.text = type_text(self.type_info)
 
     def hashes(self, keys: Sequence[Any]) -> Numbers:
         """Return the hash of each dictionary key."""

@@ -10,12 +10,16 @@ import pyarrow as pa
 import pytest
 
 from penstock.common import Types
+from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.data_stream import DataStream
 from penstock.engine.pyflink.datastream.stream_settings import schema_of_type
-from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
+from penstock.engine.run.commits import journal
+from penstock.engine.run.commits.commit_run import NamedSink, begin_run, commit_run
+from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from penstock.engine.run.runtime.exchange_on_spark import reads_dataframe
-from penstock.engine.run.runtime.run_on_spark import Rows
-from penstock.engine.run.runtime.run_settings import task_settings
+from penstock.engine.run.runtime.run_control import RunControl
+from penstock.engine.run.runtime.run_on_spark import Rows, committables
+from penstock.engine.run.runtime.run_settings import plan_to_run, task_settings
 from penstock.engine.run.runtime.transformations import Call, Job
 from penstock.engine.run.streams import run_batch as runner
 from penstock.engine.run.streams.run_batch import Batch, Manifest, StateOptions
@@ -126,3 +130,24 @@ def lines(folder: Path) -> list[Any]:
     """The JSON lines of all visible files of a folder, sorted."""
     found = [json.loads(line) for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
     return sorted(found, key=json.dumps)
+
+
+def bounded_rows(
+    build: Callable[[Any], Any], rows: Sequence[Any], parallelism: int = 2, lag: int = 0
+) -> None:
+    """Run the same job once over all rows, as a bounded job, into its sinks."""
+    schema = schema_of_type(CLICK)
+    table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(2)
+    reader = DataFrameSource(table, CLICK, schema, EventTime(2, "at", 0))
+    stream: Any = env._source("source", "DataFrame", reader, CLICK, Call.SOURCE)
+    build(stream.key_by(lambda row: row.user, Types.STRING()))
+    job = env._registered_job_to_run(None)
+    compiled = compile_job(job.lowered.to_run, plan_to_run(job), batch=False)
+    named = [NamedSink(terminal.name, terminal.sink) for terminal in compiled.terminals]
+    control = RunControl()
+    with begin_run(control.job_id, job.name, "", named) as opened:
+        found = _run(None, job, control, compiled, None, None, None, None)
+        commit_run(opened, committables(found, compiled.terminals))
+    journal.forget(opened.run)
