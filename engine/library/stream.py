@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 #: The function that Spark calls with each micro-batch and its number.
 BatchFunction = Callable[["DataFrame", int], None]
 
-_QUERY_ID = "sql.streaming.queryId"
-
 
 def foreach_batch(
     build: Callable[[Any], Any],
@@ -85,6 +83,7 @@ def foreach_batch(
     given = {argument: value for argument, value in given.items() if value is not None}
 
     def run_one_batch(df: DataFrame, batch_id: int) -> None:
+        from penstock.engine.run.runtime.run_on_spark import QUERY_ID
         from penstock.engine.run.runtime.spark_application import is_remote
         from penstock.engine.run.streams.run_batch import Batch, StateOptions
         from penstock.engine.run.streams.stream_of_batches import run_stream_batch
@@ -100,7 +99,7 @@ def foreach_batch(
             new_query=new_query,
             allow_non_restored_state=allow_non_restored_state,
         )
-        query = df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        query = df.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         with lock:
             run_stream_batch(
                 Batch(batch_id=batch_id, query=query),

@@ -31,7 +31,11 @@ from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
 from penstock.engine.run.runtime.run_environment import cached_files_on_spark, run_session, ship_python
 from penstock.engine.run.runtime.run_job import required_slots
-from penstock.engine.run.runtime.run_on_spark import source_dataframes, workers_python
+from penstock.engine.run.runtime.run_on_spark import (
+    require_bounded_state,
+    source_dataframes,
+    workers_python,
+)
 from penstock.engine.run.runtime.run_settings import plan_to_run, spark_settings_for_runs, task_settings
 from penstock.engine.run.runtime.transformations import Job, Transformation
 from penstock.engine.spark.describe_spark_error import WorkerFunction, describe_spark_error
@@ -255,6 +259,7 @@ def _frames(
     """
     tables = plan_to_run(job)
     compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
+    require_bounded_state(job, compiled)
     for terminal in compiled.terminals:
         schema = schemas[terminal.transformation.created]
         pickled = is_pickled(terminal.transformation.inputs[0].output_type)

@@ -9,7 +9,9 @@ from pyspark.errors import StreamingQueryException
 import penstock
 from penstock.common import Row, Types
 from penstock.connectors import DeltaSink
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.run.commits import journal
+from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.streams import run_batch
 from tests.engine.run.streams.batches_in_process import lines
 from tests.engine.run.streams.test_batches_of_streams import (
@@ -79,6 +81,26 @@ def test_a_query_that_fails_within_a_commit_goes_on(spark, tmp_path, monkeypatch
     (tmp_path / "checkpoint").rename(tmp_path / "lost")
     with pytest.raises(StreamingQueryException, match="may read the same rows again"):
         run(build)
+
+
+def test_keyed_state_of_one_batch_is_refused(spark, tmp_path):
+    def streamed(clicks):
+        return clicks.process(Count(), COUNT)
+
+    clicks = spark.createDataFrame(CLICKS, SCHEMA)
+    spark.sparkContext.setLocalProperty("sql.streaming.queryId", "q")
+    try:
+        with pytest.raises(JobCompileError, match="'KEYED PROCESS' has keyed state"):
+            penstock.transform(clicks, streamed, key="user")
+        env = StreamExecutionEnvironment.get_execution_environment()
+        streamed(env.from_dataframe(clicks, key="user")).print()
+        with pytest.raises(JobCompileError, match="state=PATH"):
+            env.execute()
+        penstock.transform(clicks, streamed, key="user", mode="BATCH")
+    finally:
+        spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)
+    with pytest.raises(TypeError, match="foreach_batch"):
+        penstock.transform(spark.readStream.format("rate").load(), streamed)
 
 
 def test_rows_go_into_a_table_and_a_dataframe(spark, tmp_path):
