@@ -32,7 +32,11 @@ from penstock.engine.run.runtime.exchange_on_spark import JobFrames
 from penstock.engine.run.runtime.run_context import RunContext
 from penstock.engine.run.runtime.run_environment import cached_files_on_spark, run_session, ship_python
 from penstock.engine.run.runtime.run_job import required_slots
-from penstock.engine.run.runtime.run_on_spark import source_dataframes, workers_python
+from penstock.engine.run.runtime.run_on_spark import (
+    require_bounded_state,
+    source_dataframes,
+    workers_python,
+)
 from penstock.engine.run.runtime.run_settings import plan_to_run, spark_settings_for_runs, task_settings
 from penstock.engine.run.runtime.transformations import Job, Transformation
 from penstock.engine.spark.describe_spark_error import WorkerFunction, describe_spark_error
@@ -167,11 +171,8 @@ def dataframes_of_job(
         together = observe_blocks(checkpointed, observation)
     results = {}
     for name, sink in sinks.items():
-        schema = schemas[sink.created]
-        rows = together.where(together["edge"] == edges[sink.created]).select("payload")
-        function = WorkerFunction(partial(result_batches, schema=_arrow(schema)))
         with _refusing_types(job):
-            results[name] = _as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
+            results[name] = dataframe_of_blocks(together, edges[sink.created], schemas[sink.created])
 
     def release() -> None:
         # a server of Spark Connect frees it when it has no reader; a run that has not begun is not stored
@@ -182,6 +183,28 @@ def dataframes_of_job(
                 free(checkpointed)
 
     return DataFrames(results, release)
+
+
+def ending_in_blocks(
+    job: Job, sink: Transformation, compiled: CompiledJob
+) -> tuple[CompiledJob, int, GivenSchema]:
+    """Return `compiled` with blocks of a DataFrame's rows in place of `sink`, their edge, and their columns.
+
+    Raises JobCompileError if the stream has no columns.
+    """
+    schema = _schema(job, sink)
+    (terminal,) = (end for end in compiled.terminals if end.transformation.created == sink.created)
+    pickled = is_pickled(sink.inputs[0].output_type)
+    kind = PickledDataFrameOperator if pickled else DataFrameOperator
+    last = kind(sink.inputs[0].output_type, _arrow(schema), terminal.edge)
+    return _ending_in(compiled, terminal.node, last), terminal.edge, schema
+
+
+def dataframe_of_blocks(rows: DataFrame, edge: int, schema: GivenSchema) -> DataFrame:
+    """Return the DataFrame whose rows are in the blocks of an edge among exchange rows."""
+    blocks = rows.where(rows["edge"] == edge).select("payload")
+    function = WorkerFunction(partial(result_batches, schema=_arrow(schema)))
+    return _as_given(blocks.mapInArrow(function, rows_schema(schema.carried)), schema)
 
 
 class DataFrames(Mapping[str, DataFrame]):
@@ -246,6 +269,7 @@ def _frames(
     """
     tables = plan_to_run(job)
     compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
+    require_bounded_state(job, compiled)
     for terminal in compiled.terminals:
         schema = schemas[terminal.transformation.created]
         pickled = is_pickled(terminal.transformation.inputs[0].output_type)
@@ -286,7 +310,7 @@ def _ending_in(compiled: CompiledJob, node: int, last: DataFrameOperator) -> Com
         )
         return replace(vertex, chain=replace(vertex.chain, operators=operators))
 
-    return CompiledJob(tuple(map(ended, compiled.vertices)), compiled.terminals)
+    return replace(compiled, vertices=tuple(map(ended, compiled.vertices)))
 
 
 # Metrics of a stream's functions in a Spark Observation.

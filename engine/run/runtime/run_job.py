@@ -58,6 +58,7 @@ from penstock.engine.run.runtime.run_on_spark import (
     Rows,
     committables,
     deliver,
+    require_bounded_state,
     run_on_spark,
     source_dataframes,
 )
@@ -340,6 +341,7 @@ def begin_job(job: Job, context: RunContext, control: RunControl) -> BegunRun | 
         context.published[job.name] += any(needs_commit(sink.sink) for sink in following.sinks)
         return job_done_before(job, context, control, tables, "the resumed run has finished it")
     compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
+    require_bounded_state(job, compiled)
     result = JobResult(
         control.job_id,
         job.name,
