@@ -35,6 +35,11 @@ def print_error(message: str) -> None:
         sys.stderr.write(encodable(printable_lines(redact(message)), sys.stderr) + "\n")
 
 
+def print_message(message: str) -> None:
+    """Print a message of a running job on standard error, without control characters and secrets."""
+    print_error(f"penstock: {message}")
+
+
 def _print(stream: TextIO, pieces: Sequence[Piece]) -> None:
     if may_be_terminal(stream):
         from penstock.engine.output.people import print_on_terminal

@@ -19,7 +19,7 @@ from typing import Literal, Self
 
 from penstock.engine.machine.folders import liveness, this_process
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
-from penstock.engine.output.print_line import print_error
+from penstock.engine.output.print_line import print_message
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.journal import (
     JournalPart,
@@ -486,11 +486,6 @@ def following_sinks(following: NextRun) -> OwnSink:
         return alike[before].sink.start(wanted.write_id, alike[before].type_info)
 
     return own_sink
-
-
-def print_message(message: str) -> None:
-    """Print a line on standard error, without control characters and secrets."""
-    print_error(f"penstock: {message}")
 
 
 def _earlier_runs(following: NextRun) -> Iterable[JournalRun]:

@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.engine.machine.folders import this_process
+from penstock.engine.output.print_line import print_message
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.commits.commit_run import acknowledge_runs, print_message
+from penstock.engine.run.commits.commit_run import acknowledge_runs
 from penstock.engine.run.job_records import (
     CANCEL,
     JOB,

@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.run.commits.commit_run import print_message
+from penstock.engine.output.print_line import print_message
 from penstock.engine.run.runtime.errors import (
     JobCancelledError,
     JobCompileError,

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.engine.run.commits.commit_run import print_message
+from penstock.engine.output.print_line import print_message
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.run.runtime.kept_script import KeptJob, KeptScript
 from penstock.engine.run.runtime.transformations import Job

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
 from penstock.engine.machine.folders import describe_owner, liveness
+from penstock.engine.output.print_line import print_message
 from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.run.clusters.session_folder import Session, live_session
 from penstock.engine.run.clusters.slot_request import (
@@ -41,7 +42,6 @@ from penstock.engine.run.commits.commit_run import (
     begin_run,
     commit_run,
     finish_earlier_runs,
-    print_message,
     run_is_published,
     undo_run,
 )

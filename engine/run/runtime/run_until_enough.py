@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.configuration import run_options as options
 from penstock.engine.configuration.cluster_options import Option
-from penstock.engine.run.commits.commit_run import print_message
+from penstock.engine.output.print_line import print_message
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.run.runtime.errors import (
     JobCancelledError,

@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.engine.output.print_line import print_message
 from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import (
@@ -26,7 +27,6 @@ from penstock.engine.run.commits.commit_run import (
     Options,
     begin_run,
     commit_run,
-    print_message,
     publish_rest,
     undo,
     undo_run,
@@ -34,6 +34,7 @@ from penstock.engine.run.commits.commit_run import (
 from penstock.engine.run.runtime.compile_job import CompiledJob, compile_job
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
 from penstock.engine.run.runtime.job_monitor import JobMonitor
+from penstock.engine.run.runtime.run_context import current_context
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_environment import run_session
 from penstock.engine.run.runtime.run_job import required_slots
@@ -158,7 +159,7 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
     compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
     require_streamable(job.name, compiled, batch=job.batch)
     compiled = ending.compiled(job, compiled)
-    spark = run_session(required_slots(tables), source_dataframes(job.name, compiled))
+    spark = run_session(required_slots(tables), current_context(), source_dataframes(job.name, compiled))
     control = RunControl(spark=spark)
     make_store(folder)
     state_sink = StateSink(folder, 0).start()
