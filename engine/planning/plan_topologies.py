@@ -188,15 +188,15 @@ def _plan_by_choice(
     )
     foreseen = is_local(spark.sparkContext)  # on a cluster, memory is the executors'
     partitions = partitions_for(spark, rows)
-    if choice.planner is Planner.COLUMNAR and foreseen:
+    if (choice.planner is Planner.COLUMNAR or custom_planners is not None) and foreseen:
         try:
             at_once = rows_at_once(rows, largest, partitions, cores)
             require_memory_of_workers(at_once, at_once * BYTES_OF_A_PLANNED_ROW, memory_of_workers(spark))
         except NotEnoughMemoryError as error:
-            if planner is not Planner.AUTO:
+            if planner is not Planner.AUTO or custom_planners is not None:
                 raise
             choice = Choice(Planner.JOINS, error.message, on_spark=True)
-    if choice.planner is Planner.JOINS and giants:
+    if choice.planner is Planner.JOINS and giants and custom_planners is None:
         planned = _plan_with_giants(spark, read, counts, until, report, choices, finished)
     else:
         with planning_settings(spark, partitions):
