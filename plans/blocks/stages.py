@@ -92,7 +92,7 @@ ROWS = "rows"
 
 
 class Job(NamedTuple):
-    """Steps of one Spark job. Those of the first job read the rows, others begin with its messages.
+    """Steps of one Spark job. The first job reads the rows; other jobs begin with its messages.
 
     `plans`: the messages to PLAN are the tables of the plan.
     """
