@@ -274,12 +274,12 @@ def _errors_of_own_rows(giant: Giant, topology: pl.DataFrame) -> list[RejectedTo
     if not giant.given:
         return None
     wrong = row_errors(*(topology[name].to_list() for name in (TOPOLOGY, "name", "form")))
-    rows = topology.select("name", "source_file", "source_line").rows()
-    return [RejectedTopology(*rows[row], INPUT_STAGE, [error]) for row, error in wrong.items()] or None
+    return [_refusal(topology[row], INPUT_STAGE, [error]) for row, error in wrong.items()] or None
 
 
 def _refusal(topology: pl.DataFrame, stage: str, errors: list[Mapping[str, str]]) -> RejectedTopology:
-    return RejectedTopology(*topology.select("name", "source_file", "source_line").row(0), stage, errors)
+    name, file, line = topology.select("name", "source_file", "source_line").row(0)
+    return RejectedTopology(name, file, line, stage, errors)
 
 
 def _rejected(rows: list[RejectedTopology] | pl.DataFrame) -> Finished:

@@ -67,8 +67,8 @@ def walk_nodes(nodes: "StreamGraphRows", edges: GraphEdges) -> pl.DataFrame:
     places[rows] = np.arange(len(rows))
     uids = UidHashes(named[rows], halves[rows] if len(halves) else halves)
     ordered = StreamGraphRows(topologies[rows], ids[rows], uids, no_output[rows], among_sources[rows])
-    ends = {"sources": places[edges.sources], "targets": places[edges.targets]}
-    return _walk_in_order(ordered, edges._replace(**ends))[places]
+    moved = edges._replace(sources=places[edges.sources], targets=places[edges.targets])
+    return _walk_in_order(ordered, moved)[places]
 
 
 def _is_in_order(topologies: Ints, ids: Ints) -> bool:
