@@ -264,14 +264,14 @@ def _halo(own: pl.DataFrame, first: int, inbox: Inbox) -> _Halo:
     inputs = own["inputs"].explode(empty_as_null=False).to_numpy()
     named = np.unique(inputs[inputs < first])
     answered, virtual = inbox.together("kinds_of"), inbox.together("halo")
-    of_named = np.zeros(0, np.uint8) if answered is None else answered["kind"].to_numpy()
+    of_named: Ints = np.zeros(0, np.int64) if answered is None else answered["kind"].to_numpy()
     if virtual is None:
         labelled = pl.DataFrame({"id": named.astype(np.int32)})
         return _Halo(named, labelled, of_named, np.zeros(len(named), np.int64), inputs[:0])
     virtual_ids = virtual["id"].to_numpy()
     further: Ints = virtual["inputs"].explode(empty_as_null=False).to_numpy()
     ids = np.unique(np.concatenate([named, virtual_ids, further]))
-    kinds = np.full(len(ids), _SOMETHING_PHYSICAL, np.uint8)
+    kinds: Ints = np.full(len(ids), _SOMETHING_PHYSICAL, np.int64)
     kinds[np.searchsorted(ids, inbox.one("halo_sinks")["id"].to_numpy())] = _SINK
     at = np.searchsorted(ids, virtual_ids)
     kinds[at] = kinds_of(virtual)
@@ -330,7 +330,7 @@ def answer(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     """To each asking block: answer (the place of each source among the nodes of its block, out_index,
     out_degree, and the attributes of sources of other blocks).
 
-    To the block: nodes (those of the stream graph), kept (the place of each node before unread sources were
+    To the block: nodes (of the stream graph), kept (the place of each node before unread sources were
     removed), edges.
     """
     nodes = inbox.one("nodes")

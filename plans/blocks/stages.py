@@ -92,7 +92,7 @@ ROWS = "rows"
 
 
 class Job(NamedTuple):
-    """Steps of one Spark job. Those of the first job read the rows, others begin with its messages.
+    """Steps of one Spark job. The first job reads the rows; other jobs begin with its messages.
 
     `plans`: the messages to PLAN are the tables of the plan.
     """
@@ -137,8 +137,8 @@ def jobs_of_giant(giant: Giant, topology: pl.DataFrame, settings: pl.DataFrame |
         giant = giant._replace(header=topologies_without_rows(to_nullable_arrow(topology, "topologies"))[0])
         if not _holds(giant, topology, said):
             found = yield Job("find wrong rows", _explaining(giant))
-            (refusal,) = found[EXPLAINED]["refusal"]
-            return _rejected([_refusal(topology, *orjson.loads(refusal))])
+            if EXPLAINED in found:
+                return _rejected([_refusal(topology, *orjson.loads(found[EXPLAINED]["refusal"][0]))])
         reads_unbounded = False
         if _depends_on_sources(topology, said):
             found = yield Job("find unbounded sources", _walking(giant, find_unbounded_source))
@@ -274,12 +274,12 @@ def _errors_of_own_rows(giant: Giant, topology: pl.DataFrame) -> list[RejectedTo
     if not giant.given:
         return None
     wrong = row_errors(*(topology[name].to_list() for name in (TOPOLOGY, "name", "form")))
-    rows = topology.select("name", "source_file", "source_line").rows()
-    return [RejectedTopology(*rows[row], INPUT_STAGE, [error]) for row, error in wrong.items()] or None
+    return [_refusal(topology[row], INPUT_STAGE, [error]) for row, error in wrong.items()] or None
 
 
 def _refusal(topology: pl.DataFrame, stage: str, errors: list[Mapping[str, str]]) -> RejectedTopology:
-    return RejectedTopology(*topology.select("name", "source_file", "source_line").row(0), stage, errors)
+    name, file, line = topology.select("name", "source_file", "source_line").row(0)
+    return RejectedTopology(name, file, line, stage, errors)
 
 
 def _rejected(rows: list[RejectedTopology] | pl.DataFrame) -> Finished:

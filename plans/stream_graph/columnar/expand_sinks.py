@@ -200,7 +200,10 @@ _NONE = -1
 def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
     """The transformations with their sinks expanded (see EXPANDED).
 
-    Columns and source: see joins.expand_sinks.
+    In: transformations. Out (key topology_id, id): EXPANDED. Ids of the parts of sinks follow the ids of all
+    transformations.
+
+    Source: SinkTransformationTranslator, GlobalCommitterTransformationTranslator.
 
     Example: a sink that commits becomes a writer and a committer
     (tests/passes/fixtures/expanded_transformations.txt).

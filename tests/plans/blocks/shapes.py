@@ -30,7 +30,8 @@ def graph_with_gaps(nodes: int, parallelism: int = 2, **settings: Any) -> dict[s
                     chainable=forward and len(sources) == 1,
                 )
             )
-    in_edges, out_edges = ({number: [] for number in ids} for _ in range(2))
+    in_edges: dict[int, list[str]] = {number: [] for number in ids}
+    out_edges: dict[int, list[str]] = {number: [] for number in ids}
     for edge in edges:
         in_edges[edge["target"]].append(edge["edge_id"])
         out_edges[edge["source"]].append(edge["edge_id"])

@@ -45,20 +45,20 @@ def _blocks_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "BLOCK", 1)
 
 
-def differences(tables: Tables, blocks: int, until: Layer = Layer.JOB_GRAPH) -> dict[str | None, list[str]]:
-    """Name of a topology to the tables that blocks and the columnar planner do not make alike."""
+def differences(tables: Tables, blocks: int, until: Layer = Layer.JOB_GRAPH) -> dict[int, list[str]]:
+    """topology_id to the tables that blocks and the columnar planner do not make alike."""
     topologies = normalized_topologies(given_columns(tables[0].schema, [tables[0]]))
     rows = normalized_transformations(given_columns(tables[1].schema, [tables[1]]))
     found = {}
     for number in sorted(set(rows[TOPOLOGY].drop_nulls())):
-        own = tuple(frame.filter(pl.col(TOPOLOGY) == number) for frame in (topologies, rows))
-        size = -(-len(own[1]) // blocks)
-        starts = (*range(1, len(own[1]) + 1, size), len(own[1]) + 1)
-        planned = plan_given_in_blocks(number, *own, starts, until)
-        read = columnar._validated(*own, [] if len(own[0]) else [number])._asdict()
+        topology, own = (frame.filter(pl.col(TOPOLOGY) == number) for frame in (topologies, rows))
+        size = -(-len(own) // blocks)
+        starts = (*range(1, len(own) + 1, size), len(own) + 1)
+        planned = plan_given_in_blocks(number, topology, own, starts, until)
+        read = columnar._validated(topology, own, [] if len(topology) else [number])._asdict()
         read.pop("inputs")
         expected = plan_columnar(read, until, Choices())
-        found[own[0]["name"].first()] = [
+        found[number] = [
             table
             for table, of_table in expected.items()
             if rows_of(of_table) != (rows_of(planned[table]) if table in planned else [])
