@@ -84,11 +84,8 @@ SESSIONS = {
     "losses": (
         {"spark.speculation": "false"},
         {
-            "read": EXECUTOR,
             "make_nodes": WORKER,
             "walk_graph": EXECUTOR,
-            "make_vertices": EXECUTOR,
-            "walk_vertices": WORKER,
             "finish": EXECUTOR,
             "fleet": EXECUTOR,
         },
