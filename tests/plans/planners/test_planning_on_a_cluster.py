@@ -44,7 +44,7 @@ from tests.plans.planners.table_contents import rows_of
 from tests.reference.random_topologies import random_topology
 
 ROOT = Path(__file__).parents[3]
-GIANT = wide("giant", 9_000)  # three blocks
+GIANT = wide("giant", 5_000)  # two blocks
 OTHERS = [wide("refused", 40, uid=""), *(random_topology(seed, 12) for seed in range(30))]
 WITHOUT = ("source_file", "source_line")
 
