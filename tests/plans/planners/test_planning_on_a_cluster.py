@@ -197,14 +197,12 @@ def frames(spark: SparkSession, folder: Path) -> list[str]:
 
 def large_rows(spark: SparkSession, folder: Path) -> list[str]:
     """Few topologies with more bytes than Spark may collect: this process does not plan them."""
-    source = "named_struct('id', 1, 'kind', 'source', 'name', repeat('n', 3 << 20), 'inputs', array(0))"
-    sink = "named_struct('id', 2, 'kind', 'sink', 'name', 'k', 'inputs', array(1))"
-    unread = (
-        f"transform(array({source}, {sink}), t -> named_struct('id', t.id, 'kind', t.kind, 'name', t.name"
-    )
-    inputs = "filter(t.inputs, input -> input > 0)"
+    source = "named_struct('id', 1, 'kind', 'source', 'inputs', cast(array() as array<int>))"
+    sink = "named_struct('id', 2, 'kind', 'sink', 'inputs', array(1))"
     rows = spark.range(0, 24, 1, 2).selectExpr(
-        "concat('t', id) as name", f"{unread}, 'inputs', {inputs})) as transformations"
+        "concat('t', id) as name",
+        f"array({source}, {sink}) as transformations",
+        "map('a.key', repeat('x', 3 << 20)) as config",
     )
     planned = penstock.plan(rows)
     found = planned.planned, planned.rejected, "this process" in planned.source
