@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 import penstock
 from penstock.engine.library.given_topologies import SparkFrames
-from penstock.engine.library.small_inputs import read_frames
+from penstock.engine.library.small_inputs import read_frames, small_input
 from penstock.plans.frames.spark_schemas import spark_schema
 from tests.engine.library.test_penstock import EVERY_KEY, GIVEN, TWO, rows
 from tests.plans.topology.builders import simple
@@ -132,7 +132,7 @@ def test_names_of_columns_and_fields_are_found_as_spark_finds_them(spark):
 
 
 def test_more_rows_than_spark_may_collect_are_not_planned_here():
-    """As over Spark Connect, and with custom planners, which plan in this process."""
+    """Spark's workers plan them, and over Spark Connect, or with custom planners, nobody does."""
 
     def refused():
         raise PySparkException(
@@ -144,5 +144,8 @@ def test_more_rows_than_spark_may_collect_are_not_planned_here():
         SimpleNamespace(columns=spark_schema(table).names, schema=spark_schema(table), toArrow=refused)
         for table in ("topologies", "transformations")
     ]
+    for frame in frames:
+        frame.limit = lambda rows, frame=frame: frame
+    assert small_input(SparkFrames(frames)) is None
     with pytest.raises(penstock.NotEnoughMemoryError, match=r"more than spark\.driver\.maxResultSize"):
         read_frames(SparkFrames(frames))
