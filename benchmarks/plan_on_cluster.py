@@ -28,7 +28,7 @@ from penstock.engine.machine.stop_on_signals import process_tree, processes_of_s
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from tests.engine.run.runtime.spark_cluster import Cluster, spark_cluster
-from tests.passes.test_blocks import is_equal
+from tests.plans.blocks.test_stages import is_equal
 
 _SECONDS_BETWEEN_SAMPLES = 1.0
 

@@ -115,7 +115,7 @@ def _read(frames: SparkFrames) -> Objects | TablesOfTopologies | None:
 def read_frames(frames: SparkFrames) -> Objects | TablesOfTopologies:
     """Collect all rows of DataFrames, to plan them in this process.
 
-    Same errors as `small_input`, and NotEnoughMemoryError if Spark refuses to collect so many.
+    Same errors as `small_input`, and NotEnoughMemoryError if Spark refuses to collect that many.
     """
     try:
         return _as_topologies([frame.toArrow() for frame in _checked_frames(frames)])

@@ -1,13 +1,18 @@
 """`import penstock` for users of Spark: their frames, their session, with Delta or without."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 import penstock
+from penstock.engine.library.given_topologies import SparkFrames
+from penstock.engine.library.small_inputs import read_frames, small_input
+from penstock.plans.frames.spark_schemas import spark_schema
 from tests.engine.library.test_penstock import EVERY_KEY, GIVEN, TWO, rows
 from tests.plans.topology.builders import simple
 
@@ -124,3 +129,23 @@ def test_names_of_columns_and_fields_are_found_as_spark_finds_them(spark):
             penstock.plan(given)
     finally:
         spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_more_rows_than_spark_may_collect_are_not_planned_here():
+    """Spark's workers plan them, and over Spark Connect, or with custom planners, nobody does."""
+
+    def refused():
+        raise PySparkException(
+            "Job aborted: Total size of serialized results of 1 tasks (80.0 MiB) is bigger "
+            "than spark.driver.maxResultSize (64.0 MiB)"
+        )
+
+    frames = [
+        SimpleNamespace(columns=spark_schema(table).names, schema=spark_schema(table), toArrow=refused)
+        for table in ("topologies", "transformations")
+    ]
+    for frame in frames:
+        frame.limit = lambda rows, frame=frame: frame
+    assert small_input(SparkFrames(frames)) is None
+    with pytest.raises(penstock.NotEnoughMemoryError, match=r"more than spark\.driver\.maxResultSize"):
+        read_frames(SparkFrames(frames))
