@@ -61,11 +61,25 @@ class TypeInformation:
         return False
 
     def to_internal_type(self, obj: Any) -> Any:
-        """The value that PyFlink hands to Java for `obj`."""
+        """The value that PyFlink hands to Java for `obj`.
+
+        Args:
+            obj: A value of this type.
+
+        Returns:
+            Any: Its form for Java.
+        """
         return obj
 
     def from_internal_type(self, obj: Any) -> Any:
-        """The inverse of `to_internal_type`."""
+        """The inverse of `to_internal_type`.
+
+        Args:
+            obj: A value in the form for Java.
+
+        Returns:
+            Any: The value of this type.
+        """
         return obj
 
     def get_java_type_info(self) -> NoReturn:

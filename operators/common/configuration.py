@@ -24,7 +24,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ConfigOption(Generic[T]):
-    """Key, class of the value, and default (None: no default) of an option."""
+    """Key, class of the value, and default (None: no default) of an option.
+
+    Args:
+        key: The option's key.
+        value_type: The class of its values.
+        default: The value of a configuration without the key.
+    """
 
     key: str
     value_type: type[T]
@@ -36,11 +42,22 @@ class ConfigOptions:
 
     @staticmethod
     def key(key: str) -> ConfigOptions.OptionBuilder:
-        """An option of that key, still without type."""
+        """An option of that key, still without type.
+
+        Args:
+            key: The option's key, e.g. "parallelism.default".
+
+        Returns:
+            ConfigOptions.OptionBuilder: Its methods set the type.
+        """
         return ConfigOptions.OptionBuilder(key)
 
     class OptionBuilder:
-        """An option without type."""
+        """An option without type.
+
+        Args:
+            key: The option's key.
+        """
 
         def __init__(self, key: str) -> None:
             self._key = key
@@ -70,7 +87,12 @@ class ConfigOptions:
             return ConfigOptions.TypedConfigOptionBuilder(self._key, str)
 
     class TypedConfigOptionBuilder(Generic[T]):
-        """An option without default."""
+        """An option without default.
+
+        Args:
+            key: The option's key.
+            value_type: The class of its values.
+        """
 
         def __init__(self, key: str, value_type: type[T]) -> None:
             self._key = key
@@ -144,6 +166,9 @@ class Configuration:
 
     Values that were set as text are read as numbers if they are numbers. Configurations are equal if keys and
     values are; a number differs from its text.
+
+    Args:
+        other: Options to start with, which are copied.
 
     Examples:
         >>> from penstock.common import Configuration

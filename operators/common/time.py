@@ -19,6 +19,9 @@ class Duration:
 
     The `of_…` functions make it; they raise TypeError for what is not an int and OverflowError above 2**63
     seconds.
+
+    Args:
+        nanoseconds: The length.
     """
 
     def __init__(self, nanoseconds: int) -> None:
@@ -112,7 +115,12 @@ class Duration:
 
 
 class Instant:
-    """A point in time: seconds since the epoch, and nanoseconds (0 to 999,999,999) of that second."""
+    """A point in time: seconds since the epoch, and nanoseconds (0 to 999,999,999) of that second.
+
+    Args:
+        seconds: Since 1970-01-01T00:00:00Z; may be negative.
+        nanos: 0 to 999,999,999, counted from that second.
+    """
 
     def __init__(self, seconds: int, nanos: int) -> None:
         self.seconds = seconds
@@ -170,6 +178,9 @@ class Time:
 
     The functions that make it raise TypeError for what is not a number, and ValueError for parts of a
     millisecond.
+
+    Args:
+        milliseconds: The length, a whole number.
     """
 
     def __init__(self, milliseconds: float) -> None:

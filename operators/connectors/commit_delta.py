@@ -412,7 +412,16 @@ class DeltaSink(Sink):
         require_partitionable(columns, self.partition_by)
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
-        """The sink for one run; see the class for what is checked."""
+        """The sink for one run; see the class for what is checked.
+
+        Args:
+            write_id: Id of the run (letters, digits, -), to commit once only although the run is repeated;
+                default: a new one.
+            type_info: Type of the records.
+
+        Returns:
+            DeltaSink: For this run.
+        """
         table = open_delta(self.path, self.storage_options)
         if table is not None and self.mode == "error":
             raise ValueError(f"{self.path} is already a Delta table, and mode is error")
@@ -428,7 +437,14 @@ class DeltaSink(Sink):
         return started
 
     def writer(self, context: OperatorContext) -> SinkWriter:
-        """A writer of data files."""
+        """A writer of data files.
+
+        Args:
+            context: The OperatorContext, with `attempt_number`.
+
+        Returns:
+            SinkWriter: Takes records.
+        """
         columns = StagedColumns(self.schema, delta_schema(self.type_info), self.partition_by, self.path)
         return DeltaFilesWriter(self.path, self.write_id, self.type_info, columns, context)
 
@@ -436,6 +452,15 @@ class DeltaSink(Sink):
         """Check that the table is as it was when the job started, and that all files are there.
 
         ValueError otherwise.
+
+        Args:
+            committables: The committables of one attempt of each subtask.
+
+        Returns:
+            list[Committable]: For `commit`.
+
+        Raises:
+            ValueError: The table changed, or a file is missing.
         """
         self.version = _prepare_delta(self._write, committables)
         self.prepared = True
@@ -445,6 +470,12 @@ class DeltaSink(Sink):
         """One transaction with all files; nothing if this write is already in the table.
 
         deltalake's CommitFailedError if other writers keep winning.
+
+        Args:
+            committables: The result of `prepare`.
+
+        Raises:
+            CommitFailedError: Other writers keep winning (deltalake's error).
         """
         if not self.prepared:
             try:
@@ -455,7 +486,11 @@ class DeltaSink(Sink):
         commit_delta(self._write, committables, retries=self.commit_retries)
 
     def abort(self, committables: list[Committable] | None = None) -> None:
-        """Delete the files of this write, unless its transaction is in the table."""
+        """Delete the files of this write, unless its transaction is in the table.
+
+        Args:
+            committables: Unused: all files of the write are deleted.
+        """
         abort_delta(self.path, self.write_id, self.storage_options)
 
     def recovery(self) -> Recovery:

@@ -189,7 +189,19 @@ class BucketedFileSink(Sink):
         self.compaction_is_disabled = False  #: set by a call of the author
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
-        """Return the sink for one run; see Sink.start."""
+        """Return the sink for one run; see Sink.start.
+
+        Args:
+            write_id: Id of the run (letters, digits, -), to commit once only although the run is repeated;
+                default: a new one.
+            type_info: Type of the records.
+
+        Returns:
+            FileSink: For this run.
+
+        Raises:
+            TypeError: The format does not take such records.
+        """
         started = super().start(write_id, type_info)
         started.part_format = self.part_format.for_type(type_info)
         return started
@@ -199,17 +211,35 @@ class BucketedFileSink(Sink):
         make_staging_folder(self.base_path, self.write_id)
 
     def writer(self, context: OperatorContext) -> SinkWriter:
-        """Return a writer of part files."""
+        """Return a writer of part files.
+
+        Args:
+            context: The OperatorContext, with `attempt_number`.
+
+        Returns:
+            SinkWriter: Takes records.
+        """
         return PartFilesWriter(self, context)
 
     def prepare(self, committables: list[Committable]) -> list[Committable]:
-        """Compact if configured; force names to the disk."""
+        """Compact if configured; force names to the disk.
+
+        Args:
+            committables: The committables of one attempt of each subtask.
+
+        Returns:
+            list[Committable]: For `commit`, all of it durable.
+        """
         prepared = self._compacted(committables)
         prepare_files(self.base_path, self.write_id, prepared)
         return prepared
 
     def commit(self, committables: list[Committable]) -> None:
-        """Rename the files; compact first if `prepare` was skipped."""
+        """Rename the files; compact first if `prepare` was skipped.
+
+        Args:
+            committables: The result of `prepare`.
+        """
         commit_files(self.base_path, self.write_id, self._compacted(committables))
 
     def recovery(self) -> Recovery:
@@ -217,7 +247,11 @@ class BucketedFileSink(Sink):
         return Recovery("files", self.base_path)
 
     def abort(self, committables: list[Committable] | None = None) -> None:
-        """Delete the staged files."""
+        """Delete the staged files.
+
+        Args:
+            committables: Unused: all staged files of the run are deleted.
+        """
         abort_files(self.base_path, self.write_id)
 
     def _compacted(self, committables: list[Committable]) -> list[Committable]:
@@ -255,6 +289,11 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
 
     Each subtask has an id in a bucket, and numbers its files from 0. Made by `for_row_format` and
     `for_bulk_format`.
+
+    Args:
+        base_path: The folder of the buckets.
+        part_format: How records become bytes.
+        rolling_policy: When a part file ends.
     """
 
     supports_concurrent_execution_attempts = True
@@ -349,6 +388,11 @@ class StreamingFileSink(BucketedFileSink):
 
     PyFlink leaves the last files of a bounded input unfinished under hidden names; here they are committed.
     A file of an earlier run that has the same name is replaced, as in Flink.
+
+    Args:
+        base_path: The folder of the buckets.
+        part_format: How records become bytes.
+        rolling_policy: When a part file ends.
     """
 
     names_by_bucket = False
@@ -386,7 +430,15 @@ class StreamingFileSink(BucketedFileSink):
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Any) -> StreamingFileSink.DefaultRowFormatBuilder:
-        """Start building a sink of records that an Encoder writes."""
+        """Start building a sink of records that an Encoder writes.
+
+        Args:
+            base_path: A folder; it is made if missing.
+            encoder: An Encoder.
+
+        Returns:
+            StreamingFileSink.DefaultRowFormatBuilder: `build()` ends it.
+        """
         sink = StreamingFileSink(
             base_path, _require_type(encoder, Encoder).part_format, DefaultRollingPolicy()
         )
@@ -394,7 +446,15 @@ class StreamingFileSink(BucketedFileSink):
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: Any) -> StreamingFileSink.DefaultBulkFormatBuilder:
-        """Start building a sink of files that a BulkWriterFactory writes."""
+        """Start building a sink of files that a BulkWriterFactory writes.
+
+        Args:
+            base_path: A folder; it is made if missing.
+            writer_factory: A BulkWriterFactory.
+
+        Returns:
+            StreamingFileSink.DefaultBulkFormatBuilder: `build()` ends it.
+        """
         sink = StreamingFileSink(
             base_path,
             _require_type(writer_factory, BulkWriterFactory).part_format,

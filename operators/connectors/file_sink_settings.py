@@ -112,7 +112,13 @@ class FileCompactor:
         return IdenticalFileCompactor()
 
     def compact(self, system: fs.FileSystem, inputs: list[str], output: str) -> None:
-        """Write `output` from `inputs`, paths in `system`."""
+        """Write `output` from `inputs`, paths in `system`.
+
+        Args:
+            system: The file system.
+            inputs: Paths of the files, in order.
+            output: Path of the new file.
+        """
         raise NotImplementedError
 
 
@@ -224,7 +230,14 @@ class BucketAssigner:
         return DateTimeBucketAssigner(format_str, timezone_id)
 
     def bucket(self, processing_time: int) -> str:
-        """The folder for records that come now (milliseconds since the epoch); "" is the base path."""
+        """The folder for records that come now (milliseconds since the epoch); "" is the base path.
+
+        Args:
+            processing_time: Milliseconds since the epoch.
+
+        Returns:
+            str: A relative path.
+        """
         raise NotImplementedError
 
 
@@ -292,7 +305,16 @@ class RollingPolicy:
 
 
 class DefaultRollingPolicy(RollingPolicy):
-    """By size and time."""
+    """By size and time.
+
+    Args:
+        part_size: Bytes, above 0.
+        rollover_interval: Milliseconds after which a file ends, above 0.
+        inactivity_interval: Milliseconds without a record after which a file ends, above 0.
+
+    Raises:
+        ValueError: A limit is not positive.
+    """
 
     def __init__(
         self,
@@ -316,7 +338,12 @@ class OnCheckpointRollingPolicy(RollingPolicy):
 
 
 class OutputFileConfig:
-    """Prefix and suffix of part files."""
+    """Prefix and suffix of part files.
+
+    Args:
+        part_prefix: The beginning of the names.
+        part_suffix: The end of the names.
+    """
 
     def __init__(self, part_prefix: str, part_suffix: str) -> None:
         self._part_prefix, self._part_suffix = part_prefix, part_suffix

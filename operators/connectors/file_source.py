@@ -226,6 +226,11 @@ class FileSource(Source):
     """Reads the records of all files at and below some paths.
 
     A subtask reads its splits in order of path. Made by the methods below or by `text_source` and its like.
+
+    Args:
+        file_format: How bytes become records.
+        paths: Files, or folders, which are read with all below them.
+        splittable: Whether a file may be read by several subtasks.
     """
 
     def __init__(self, file_format: FileFormat, paths: tuple[str, ...], *, splittable: bool = True) -> None:
@@ -275,12 +280,30 @@ class FileSource(Source):
             return None
 
     def splits(self, parallelism: int) -> list[list[Any]]:
-        """Files and pieces of files, by their bytes. FileNotFoundError if a path leads nowhere."""
+        """Files and pieces of files, by their bytes. FileNotFoundError if a path leads nowhere.
+
+        Args:
+            parallelism: Subtasks, 1 or more.
+
+        Returns:
+            list[list[Any]]: The splits of each subtask.
+
+        Raises:
+            FileNotFoundError: A path leads nowhere.
+        """
         cut: Cut = self.file_format.cut if self.splittable else whole
         return split_files(find_files(self.paths), parallelism, cut)
 
     def read(self, split: FileSplit, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """The records of a split; errors name its file."""
+        """The records of a split; errors name its file.
+
+        Args:
+            split: One of `splits`.
+            context: The OperatorContext of the subtask.
+
+        Returns:
+            Iterator[Chunk | StampedBatch]: The records in order.
+        """
         try:
             if self.columnar:
                 for batch in self.file_format.read_batches(split):
@@ -293,13 +316,25 @@ class FileSource(Source):
 
 
 class FileSourceBuilder:
-    """Builds a FileSource."""
+    """Builds a FileSource.
+
+    Args:
+        file_format: How bytes become records.
+        paths: Files, or folders, which are read with all below them.
+    """
 
     def __init__(self, file_format: FileFormat, paths: tuple[str, ...]) -> None:
         self._source = FileSource(file_format, paths)
 
     def monitor_continuously(self, discovery_interval: Any) -> FileSourceBuilder:
-        """NotImplementedError: the stream of files would never end, and input here is bounded."""
+        """NotImplementedError: the stream of files would never end, and input here is bounded.
+
+        Args:
+            discovery_interval: Any.
+
+        Raises:
+            NotImplementedError: Always.
+        """
         raise NotImplementedError(
             "FileSourceBuilder.monitor_continuously makes an unbounded source, and only bounded input is "
             "supported; supported is process_static_file_set"
@@ -326,7 +361,14 @@ class FileSourceBuilder:
         return self
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
-        """Accepted: splits are assigned by size."""
+        """Accepted: splits are assigned by size.
+
+        Args:
+            split_assigner: Unused.
+
+        Returns:
+            FileSourceBuilder: Itself.
+        """
         if not isinstance(split_assigner, FileSplitAssignerProvider):
             raise TypeError(
                 f"split_assigner must be a FileSplitAssignerProvider, got {type(split_assigner).__name__}"

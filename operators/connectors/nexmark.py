@@ -318,12 +318,27 @@ class NexmarkSource(Source):
         return f"{self.kind} {self.events} {self.seed} {self.base_time} {self.events_per_second}"
 
     def splits(self, parallelism: int) -> list[list[tuple[int, int]]]:
-        """At most one split per subtask: (its first block, number of blocks to the next one of its own)."""
+        """At most one split per subtask: (its first block, number of blocks to the next one of its own).
+
+        Args:
+            parallelism: Subtasks, 1 or more.
+
+        Returns:
+            list[list[tuple[int, int]]]: The splits of each subtask.
+        """
         blocks = -(-self.events // self._block)
         return [[(subtask, parallelism)] if subtask < blocks else [] for subtask in range(parallelism)]
 
     def read(self, split: tuple[int, int], context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """The events of the split's blocks: one batch, or one list, per block."""
+        """The events of the split's blocks: one batch, or one list, per block.
+
+        Args:
+            split: One of `splits`.
+            context: The OperatorContext of the subtask.
+
+        Returns:
+            Iterator[Chunk | StampedBatch]: The events in order.
+        """
         block = self._block
         first, step = split
         for start in range(first * block, self.events, step * block):
@@ -342,7 +357,14 @@ class NexmarkSource(Source):
         return CHUNK_VALUES // _EVENTS_PER_EPOCH[self.kind] * EPOCH
 
     def make(self, events: Longs) -> pa.RecordBatch:
-        """The events with these numbers, which must be of this source's kind."""
+        """The events with these numbers, which must be of this source's kind.
+
+        Args:
+            events: Numbers of events, counted over all kinds.
+
+        Returns:
+            pa.RecordBatch: One row per event.
+        """
         dice = Dice(self.seed * 3 + list(TYPES).index(self.kind), events)
         makers: dict[str, Callable[[Longs, Dice], list[pa.Array]]] = {
             "person": self._persons,

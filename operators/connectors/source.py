@@ -161,7 +161,14 @@ class NumberSequenceSource(Source):
         return f"{self.start} {self.end}"
 
     def splits(self, parallelism: int) -> list[list[tuple[int, int]]]:
-        """One range (first, last) per subtask, none for those that would get no number; longer ones first."""
+        """One range (first, last) per subtask, none for those that would get no number; longer ones first.
+
+        Args:
+            parallelism: Subtasks, 1 or more.
+
+        Returns:
+            list[list[tuple[int, int]]]: The ranges of each subtask, one at most.
+        """
         share, longer = divmod(self.end - self.start + 1, parallelism)
         ranges, first = [], self.start
         for subtask in range(parallelism):
@@ -171,7 +178,15 @@ class NumberSequenceSource(Source):
         return ranges
 
     def read(self, split: tuple[int, int], context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """The numbers of a range."""
+        """The numbers of a range.
+
+        Args:
+            split: The first and the last number.
+            context: The OperatorContext of the subtask.
+
+        Returns:
+            Iterator[Chunk | StampedBatch]: The numbers, ascending.
+        """
         first, last = split
         after = last + 1
         if not self.columnar:

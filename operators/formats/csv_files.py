@@ -197,16 +197,38 @@ class FileFormat:
     type_info: TypeInformation | None = None
 
     def cut(self, file: FileEntry, piece: int) -> list[FileSplit]:
-        """Return the file in splits of about `piece` bytes, in order; on the driver."""
+        """Return the file in splits of about `piece` bytes, in order; on the driver.
+
+        Args:
+            file: A file with its size.
+            piece: Bytes of a split, about.
+
+        Returns:
+            list[FileSplit]: In order.
+        """
         return whole(file, piece)
 
     def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
-        """Yield the records of a split in order."""
+        """Yield the records of a split in order.
+
+        Args:
+            split: A split of `cut`.
+
+        Returns:
+            Iterator[Chunk]: Lists of records.
+        """
         for batch in self.read_batches(split):
             yield from chunks_of(values_of_batch(batch, self.type_info))
 
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a split as non-empty batches with the columns of `type_info`."""
+        """Yield the records of a split as non-empty batches with the columns of `type_info`.
+
+        Args:
+            split: A split of `cut`.
+
+        Returns:
+            Iterator[pa.RecordBatch]: Not empty.
+        """
         raise NotImplementedError
 
 

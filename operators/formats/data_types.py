@@ -86,67 +86,146 @@ class DataTypes:
     @staticmethod
     @_data_type
     def CHAR(length: int, nullable: bool = True) -> TypeInformation:
-        """str; its length is not checked."""
+        """str; its length is not checked.
+
+        Args:
+            length: Characters.
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of str.
+        """
         return Types.STRING()
 
     @staticmethod
     @_data_type
     def VARCHAR(length: int, nullable: bool = True) -> TypeInformation:
-        """str; its length is not checked."""
+        """str; its length is not checked.
+
+        Args:
+            length: Characters.
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of str.
+        """
         return Types.STRING()
 
     @staticmethod
     @_data_type
     def STRING(nullable: bool = True) -> TypeInformation:
-        """str."""
+        """str.
+
+        Args:
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of str.
+        """
         return Types.STRING()
 
     @staticmethod
     @_data_type
     def BOOLEAN(nullable: bool = True) -> TypeInformation:
-        """bool."""
+        """bool.
+
+        Args:
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of bool.
+        """
         return Types.BOOLEAN()
 
     @staticmethod
     @_data_type
     def BYTES(nullable: bool = True) -> TypeInformation:
-        """bytes."""
+        """bytes.
+
+        Args:
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of bytes.
+        """
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
     @staticmethod
     @_data_type
     def TINYINT(nullable: bool = True) -> TypeInformation:
-        """int of 8 bits."""
+        """int of 8 bits.
+
+        Args:
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of int, -128 to 127.
+        """
         return Types.BYTE()
 
     @staticmethod
     @_data_type
     def SMALLINT(nullable: bool = True) -> TypeInformation:
-        """int of 16 bits."""
+        """int of 16 bits.
+
+        Args:
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of int, -2**15 to 2**15 - 1.
+        """
         return Types.SHORT()
 
     @staticmethod
     @_data_type
     def INT(nullable: bool = True) -> TypeInformation:
-        """int of 32 bits."""
+        """int of 32 bits.
+
+        Args:
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of int, -2**31 to 2**31 - 1.
+        """
         return Types.INT()
 
     @staticmethod
     @_data_type
     def BIGINT(nullable: bool = True) -> TypeInformation:
-        """int of 64 bits."""
+        """int of 64 bits.
+
+        Args:
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of int, -2**63 to 2**63 - 1.
+        """
         return Types.LONG()
 
     @staticmethod
     @_data_type
     def FLOAT(nullable: bool = True) -> TypeInformation:
-        """float of 32 bits."""
+        """float of 32 bits.
+
+        Args:
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of float, rounded to 32 bits.
+        """
         return Types.FLOAT()
 
     @staticmethod
     @_data_type
     def DOUBLE(nullable: bool = True) -> TypeInformation:
-        """float."""
+        """float.
+
+        Args:
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of float.
+        """
         return Types.DOUBLE()
 
     @staticmethod
@@ -170,7 +249,14 @@ class DataTypes:
     @staticmethod
     @_data_type
     def DATE(nullable: bool = True) -> TypeInformation:
-        """datetime.date."""
+        """datetime.date.
+
+        Args:
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of datetime.date.
+        """
         return Types.SQL_DATE()
 
     @staticmethod

@@ -322,7 +322,14 @@ class SerializationSchema:
         _refuse_java(type(self).__name__, j_serialization_schema)
 
     def serialize(self, element: Any) -> bytes:
-        """The bytes of one record. Penstock's own."""
+        """The bytes of one record. Penstock's own.
+
+        Args:
+            element: Bytes.
+
+        Returns:
+            bytes: The same.
+        """
         raise NotImplementedError
 
 
@@ -333,22 +340,50 @@ class DeserializationSchema:
         _refuse_java(type(self).__name__, j_deserialization_schema)
 
     def deserialize(self, message: bytes) -> Any:
-        """The record of one message. Penstock's own."""
+        """The record of one message. Penstock's own.
+
+        Args:
+            message: Bytes.
+
+        Returns:
+            Any: The same.
+        """
         raise NotImplementedError
 
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    """Strings in a charset. LookupError for one that Python does not know."""
+    """Strings in a charset. LookupError for one that Python does not know.
+
+    Args:
+        charset: A charset that Python knows.
+
+    Raises:
+        LookupError: Python does not know it.
+    """
 
     def __init__(self, charset: str = "UTF-8") -> None:
         self.charset = python_charset(charset)
 
     def serialize(self, element: str) -> bytes:
-        """The string's bytes; `?` for what the charset lacks."""
+        """The string's bytes; `?` for what the charset lacks.
+
+        Args:
+            element: The string.
+
+        Returns:
+            bytes: In the charset.
+        """
         return element.encode(self.charset, "replace")
 
     def deserialize(self, message: bytes) -> str:
-        """The string; U+FFFD for malformed bytes."""
+        """The string; U+FFFD for malformed bytes.
+
+        Args:
+            message: Bytes in the charset.
+
+        Returns:
+            str: The string.
+        """
         return message.decode(self.charset, "replace")
 
 

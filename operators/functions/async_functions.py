@@ -40,11 +40,25 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether another attempt may follow after `current_attempts`."""
+        """Whether another attempt may follow after `current_attempts`.
+
+        Args:
+            current_attempts: Attempts so far, 1 or more.
+
+        Returns:
+            bool: True for another one.
+        """
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """The wait after `current_attempts` attempts, in milliseconds."""
+        """The wait after `current_attempts` attempts, in milliseconds.
+
+        Args:
+            current_attempts: Attempts so far, 1 or more.
+
+        Returns:
+            int: Milliseconds.
+        """
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:

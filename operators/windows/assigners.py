@@ -49,7 +49,11 @@ T = TypeVar("T")
 
 
 class CountTrigger(Trigger[T, CountWindow]):
-    """Fires when a window has a number of records, and starts counting again."""
+    """Fires when a window has a number of records, and starts counting again.
+
+    Args:
+        window_size: Records.
+    """
 
     def __init__(self, window_size: int) -> None:
         self._window_size = window_size
@@ -70,7 +74,17 @@ class CountTrigger(Trigger[T, CountWindow]):
     def on_element(
         self, element: T, timestamp: int, window: CountWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Count; fire and start again at the size."""
+        """Count; fire and start again at the size.
+
+        Args:
+            element: The record.
+            timestamp: The record's timestamp, milliseconds since the epoch.
+            window: The window to which it was added.
+            ctx: Registers timers, and gives the window's state.
+
+        Returns:
+            TriggerResult: The window's reaction.
+        """
         count = ctx.get_partitioned_state(self._count_state_descriptor)
         count.add(1)
         if count.get() < self._window_size:
@@ -97,7 +111,11 @@ class CountTrigger(Trigger[T, CountWindow]):
 
 
 class PurgingTrigger(Trigger[T, Window]):
-    """Fires as another trigger, and drops the window's contents when it fires."""
+    """Fires as another trigger, and drops the window's contents when it fires.
+
+    Args:
+        nested_trigger: Says when to fire.
+    """
 
     def __init__(self, nested_trigger: Trigger[T, Any]) -> None:
         self.nested_trigger = nested_trigger
@@ -117,17 +135,45 @@ class PurgingTrigger(Trigger[T, Window]):
     def on_element(
         self, element: T, timestamp: int, window: Window, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """The nested trigger's result, with FIRE_AND_PURGE for FIRE."""
+        """The nested trigger's result, with FIRE_AND_PURGE for FIRE.
+
+        Args:
+            element: The record.
+            timestamp: The record's timestamp, milliseconds since the epoch.
+            window: The window to which it was added.
+            ctx: Registers timers, and gives the window's state.
+
+        Returns:
+            TriggerResult: The window's reaction.
+        """
         result = self.nested_trigger.on_element(element, timestamp, window, ctx)
         return _purging(require_trigger_result(result, self.nested_trigger, "on_element"))
 
     def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """The nested trigger's result, with FIRE_AND_PURGE for FIRE."""
+        """The nested trigger's result, with FIRE_AND_PURGE for FIRE.
+
+        Args:
+            time: The timer's time, milliseconds since the epoch.
+            window: The timer's window.
+            ctx: Registers timers, and gives the window's state.
+
+        Returns:
+            TriggerResult: The window's reaction.
+        """
         result = self.nested_trigger.on_event_time(time, window, ctx)
         return _purging(require_trigger_result(result, self.nested_trigger, "on_event_time"))
 
     def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """The nested trigger's result, with FIRE_AND_PURGE for FIRE."""
+        """The nested trigger's result, with FIRE_AND_PURGE for FIRE.
+
+        Args:
+            time: The timer's time, milliseconds since the epoch.
+            window: The timer's window.
+            ctx: Registers timers, and gives the window's state.
+
+        Returns:
+            TriggerResult: The window's reaction.
+        """
         result = self.nested_trigger.on_processing_time(time, window, ctx)
         return _purging(require_trigger_result(result, self.nested_trigger, "on_processing_time"))
 
@@ -138,7 +184,12 @@ class PurgingTrigger(Trigger[T, Window]):
         return self.nested_trigger.can_merge()
 
     def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
-        """Merge the nested trigger's state."""
+        """Merge the nested trigger's state.
+
+        Args:
+            window: The merged window.
+            ctx: Registers timers, and merges state.
+        """
         self.nested_trigger.on_merge(window, ctx)
 
 
@@ -159,10 +210,20 @@ class NeverTrigger(Trigger[T, GlobalWindow]):
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: GlobalWindow, ctx: Trigger.OnMergeContext) -> None:
-        """Nothing to merge."""
+        """Nothing to merge.
+
+        Args:
+            window: The merged window.
+            ctx: Registers timers, and merges state.
+        """
 
     def clear(self, window: GlobalWindow, ctx: Trigger.TriggerContext) -> None:
-        """Nothing to clear."""
+        """Nothing to clear.
+
+        Args:
+            window: The window that ends.
+            ctx: Deletes timers, and gives the window's state.
+        """
 
 
 def _purging(result: TriggerResult) -> TriggerResult:
@@ -170,7 +231,11 @@ def _purging(result: TriggerResult) -> TriggerResult:
 
 
 class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
-    """Windows of a number of records of a key that do not overlap."""
+    """Windows of a number of records of a key that do not overlap.
+
+    Args:
+        window_size: Records of a key.
+    """
 
     def __init__(self, window_size: int) -> None:
         self._window_size = window_size
@@ -191,7 +256,16 @@ class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[CountWindow]:
-        """The window whose turn it is; counts the record in the key's state."""
+        """The window whose turn it is; counts the record in the key's state.
+
+        Args:
+            element: The record.
+            timestamp: Unused.
+            context: Gives the key's state.
+
+        Returns:
+            list[CountWindow]: The record's window.
+        """
         return [CountWindow(_next_number(context, self._count_descriptor) // self._window_size)]
 
     def get_default_trigger(self, env: Any) -> CountTrigger[T]:
@@ -213,6 +287,10 @@ class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
 
     Window i starts at record i * `window_slide`; unlike in Java's API, no window starts before the first
     record.
+
+    Args:
+        window_size: Records of a key.
+        window_slide: Records of a key between the starts of two windows.
     """
 
     def __init__(self, window_size: int, window_slide: int) -> None:
@@ -307,7 +385,17 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
     def on_element(
         self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Fire if the window is complete, else wait for its end."""
+        """Fire if the window is complete, else wait for its end.
+
+        Args:
+            element: The record.
+            timestamp: The record's timestamp, milliseconds since the epoch.
+            window: The window to which it was added.
+            ctx: Registers timers, and gives the window's state.
+
+        Returns:
+            TriggerResult: The window's reaction.
+        """
         end = window.max_timestamp()
         if end <= ctx.get_current_watermark():
             return TriggerResult.FIRE
@@ -318,20 +406,39 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fire at the window's end; other times are those of clean-up timers."""
+        """Fire at the window's end; other times are those of clean-up timers.
+
+        Args:
+            time: The timer's time, milliseconds since the epoch.
+            window: The timer's window.
+            ctx: Registers timers, and gives the window's state.
+
+        Returns:
+            TriggerResult: The window's reaction.
+        """
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """Wait for the end of the merged window, if it is not over already."""
+        """Wait for the end of the merged window, if it is not over already.
+
+        Args:
+            window: The merged window.
+            ctx: Registers timers, and merges state.
+        """
         end = window.max_timestamp()
         if end > ctx.get_current_watermark():
             ctx.register_event_time_timer(end)
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Delete the timer at the window's end."""
+        """Delete the timer at the window's end.
+
+        Args:
+            window: The window that ends.
+            ctx: Deletes timers, and gives the window's state.
+        """
         ctx.delete_event_time_timer(window.max_timestamp())
 
     @staticmethod
@@ -350,7 +457,17 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
     def on_element(
         self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Wait for the window's end."""
+        """Wait for the window's end.
+
+        Args:
+            element: The record.
+            timestamp: The record's timestamp, milliseconds since the epoch.
+            window: The window to which it was added.
+            ctx: Registers timers, and gives the window's state.
+
+        Returns:
+            TriggerResult: The window's reaction.
+        """
         ctx.register_processing_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
@@ -364,13 +481,23 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """Wait for the end of the merged window, if it is not over already."""
+        """Wait for the end of the merged window, if it is not over already.
+
+        Args:
+            window: The merged window.
+            ctx: Registers timers, and merges state.
+        """
         end = window.max_timestamp()
         if end > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(end)
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Delete the timer at the window's end."""
+        """Delete the timer at the window's end.
+
+        Args:
+            window: The window that ends.
+            ctx: Deletes timers, and gives the window's state.
+        """
         ctx.delete_processing_time_timer(window.max_timestamp())
 
     @staticmethod
@@ -432,7 +559,11 @@ class MergingTimeAssigner(MergingWindowAssigner[T, TimeWindow]):
 
 
 class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigner[T]):
-    """Sessions by the clock: a window ends when no record came for some time."""
+    """Sessions by the clock: a window ends when no record came for some time.
+
+    Args:
+        session_gap: Milliseconds without a record after which a window ends.
+    """
 
     def __init__(self, session_gap: int) -> None:
         if session_gap <= 0:
@@ -471,7 +602,16 @@ class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigne
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """A window from the current time to a gap after it."""
+        """A window from the current time to a gap after it.
+
+        Args:
+            element: The record.
+            timestamp: The record's timestamp, milliseconds since the epoch.
+            context: Gives the current processing time.
+
+        Returns:
+            list[TimeWindow]: The record's windows.
+        """
         now = context.get_current_processing_time()
         return [TimeWindow(now, now + self._session_gap)]
 
@@ -480,7 +620,11 @@ class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigne
 
 
 class EventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
-    """Sessions by the records' timestamps: a window ends when no record came for some time."""
+    """Sessions by the records' timestamps: a window ends when no record came for some time.
+
+    Args:
+        session_gap: Milliseconds without a record after which a window ends.
+    """
 
     def __init__(self, session_gap: int) -> None:
         if session_gap <= 0:
@@ -517,7 +661,16 @@ class EventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """A window from the timestamp to a gap after it."""
+        """A window from the timestamp to a gap after it.
+
+        Args:
+            element: The record.
+            timestamp: The record's timestamp, milliseconds since the epoch.
+            context: Gives the current processing time.
+
+        Returns:
+            list[TimeWindow]: The record's windows.
+        """
         return [TimeWindow(timestamp, timestamp + self._session_gap)]
 
     def __repr__(self) -> str:
@@ -525,7 +678,11 @@ class EventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
 
 
 class DynamicProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigner[T]):
-    """Sessions by the clock, with a gap of each record's own."""
+    """Sessions by the clock, with a gap of each record's own.
+
+    Args:
+        session_window_time_gap_extractor: Gives a record's gap in milliseconds.
+    """
 
     def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
         self._session_gap = 0
@@ -548,7 +705,16 @@ class DynamicProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTime
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """A window of the record's gap from the current time on. Raises Exception unless it is positive."""
+        """A window of the record's gap from the current time on. Raises Exception unless it is positive.
+
+        Args:
+            element: The record.
+            timestamp: The record's timestamp, milliseconds since the epoch.
+            context: Gives the current processing time.
+
+        Returns:
+            list[TimeWindow]: The record's windows.
+        """
         now = context.get_current_processing_time()
         self._session_gap = _positive(self._session_window_time_gap_extractor.extract(element))
         return [TimeWindow(now, now + self._session_gap)]
@@ -558,7 +724,11 @@ class DynamicProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTime
 
 
 class DynamicEventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
-    """Sessions by the records' timestamps, with a gap of each record's own."""
+    """Sessions by the records' timestamps, with a gap of each record's own.
+
+    Args:
+        session_window_time_gap_extractor: Gives a record's gap in milliseconds.
+    """
 
     def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
         self._session_gap = 0
@@ -579,7 +749,16 @@ class DynamicEventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """A window of the record's gap from the timestamp on. Raises Exception unless it is positive."""
+        """A window of the record's gap from the timestamp on. Raises Exception unless it is positive.
+
+        Args:
+            element: The record.
+            timestamp: The record's timestamp, milliseconds since the epoch.
+            context: Gives the current processing time.
+
+        Returns:
+            list[TimeWindow]: The record's windows.
+        """
         return [TimeWindow(timestamp, timestamp + self.gap_of(element))]
 
     def gap_of(self, element: T) -> int:
@@ -598,7 +777,15 @@ def _positive(gap: int) -> int:
 
 
 class TumblingProcessingTimeWindows(ProcessingTimeAssigner[T]):
-    """Windows of one size that do not overlap, by the clock."""
+    """Windows of one size that do not overlap, by the clock.
+
+    Args:
+        size: Milliseconds.
+        offset: Milliseconds by which all windows are moved; less than `size`.
+
+    Raises:
+        Exception: The offset is not smaller than the size.
+    """
 
     def __init__(self, size: int, offset: int) -> None:
         if abs(offset) >= size:
@@ -625,7 +812,16 @@ class TumblingProcessingTimeWindows(ProcessingTimeAssigner[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """The window that holds the current time."""
+        """The window that holds the current time.
+
+        Args:
+            element: The record.
+            timestamp: The record's timestamp, milliseconds since the epoch.
+            context: Gives the current processing time.
+
+        Returns:
+            list[TimeWindow]: The record's windows.
+        """
         now = context.get_current_processing_time()
         start = TimeWindow.get_window_start_with_offset(now, self._offset, self._size)
         return [TimeWindow(start, start + self._size)]
@@ -636,6 +832,13 @@ class TumblingProcessingTimeWindows(ProcessingTimeAssigner[T]):
 
 class TumblingEventTimeWindows(EventTimeAssigner[T]):
     """Windows of one size that do not overlap, by the records' timestamps.
+
+    Args:
+        size: Milliseconds.
+        offset: Milliseconds by which all windows are moved; less than `size`.
+
+    Raises:
+        Exception: The offset is not smaller than the size.
 
     Examples:
         >>> from penstock.common import Time
@@ -668,7 +871,16 @@ class TumblingEventTimeWindows(EventTimeAssigner[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """The window that holds the timestamp. Raises Exception if there is none."""
+        """The window that holds the timestamp. Raises Exception if there is none.
+
+        Args:
+            element: The record.
+            timestamp: The record's timestamp, milliseconds since the epoch.
+            context: Gives the current processing time.
+
+        Returns:
+            list[TimeWindow]: The record's windows.
+        """
         if timestamp <= MIN_WATERMARK:
             raise no_timestamp()
         start = TimeWindow.get_window_start_with_offset(timestamp, self._offset, self._size)
@@ -679,7 +891,16 @@ class TumblingEventTimeWindows(EventTimeAssigner[T]):
 
 
 class SlidingProcessingTimeWindows(ProcessingTimeAssigner[T]):
-    """Windows of one size that start at regular intervals, by the clock."""
+    """Windows of one size that start at regular intervals, by the clock.
+
+    Args:
+        size: Milliseconds.
+        slide: Milliseconds between the starts of two windows.
+        offset: Milliseconds by which all windows are moved; less than `slide`.
+
+    Raises:
+        Exception: The offset is not smaller than the slide, or the size is not positive.
+    """
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         if abs(offset) >= slide or size <= 0:
@@ -711,7 +932,16 @@ class SlidingProcessingTimeWindows(ProcessingTimeAssigner[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """The windows that hold the current time, the latest first."""
+        """The windows that hold the current time, the latest first.
+
+        Args:
+            element: The record.
+            timestamp: The record's timestamp, milliseconds since the epoch.
+            context: Gives the current processing time.
+
+        Returns:
+            list[TimeWindow]: The record's windows.
+        """
         now = context.get_current_processing_time()
         return _sliding_windows(now, self._size, self._slide, self._offset)
 
@@ -720,7 +950,16 @@ class SlidingProcessingTimeWindows(ProcessingTimeAssigner[T]):
 
 
 class SlidingEventTimeWindows(EventTimeAssigner[T]):
-    """Windows of one size that start at regular intervals, by the records' timestamps."""
+    """Windows of one size that start at regular intervals, by the records' timestamps.
+
+    Args:
+        size: Milliseconds.
+        slide: Milliseconds between the starts of two windows.
+        offset: Milliseconds by which all windows are moved; less than `slide`.
+
+    Raises:
+        Exception: The offset is not smaller than the slide, or the size is not positive.
+    """
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         if abs(offset) >= slide or size <= 0:
@@ -750,7 +989,16 @@ class SlidingEventTimeWindows(EventTimeAssigner[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """The windows that hold the timestamp, the latest first. Raises Exception if there is none."""
+        """The windows that hold the timestamp, the latest first. Raises Exception if there is none.
+
+        Args:
+            element: The record.
+            timestamp: The record's timestamp, milliseconds since the epoch.
+            context: Gives the current processing time.
+
+        Returns:
+            list[TimeWindow]: The record's windows.
+        """
         if timestamp <= MIN_WATERMARK:
             raise no_timestamp()
         return _sliding_windows(timestamp, self._size, self._slide, self._offset)

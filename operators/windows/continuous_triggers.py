@@ -22,7 +22,11 @@ class Min(ReduceFunction):
 
 
 class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
-    """Fires when the watermark passes a multiple of an interval, and at the window's end."""
+    """Fires when the watermark passes a multiple of an interval, and at the window's end.
+
+    Args:
+        interval: Milliseconds.
+    """
 
     def __init__(self, interval: int) -> None:
         self.interval = interval
@@ -96,7 +100,11 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
 
 
 class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
-    """Fires when the clock passes a multiple of an interval, and at the window's end."""
+    """Fires when the clock passes a multiple of an interval, and at the window's end.
+
+    Args:
+        interval: Milliseconds.
+    """
 
     def __init__(self, interval: int) -> None:
         self.interval = interval
@@ -118,7 +126,17 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
     def on_element(
         self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Wait for the next multiple of the interval, if nothing is waited for."""
+        """Wait for the next multiple of the interval, if nothing is waited for.
+
+        Args:
+            element: The record.
+            timestamp: The record's timestamp, milliseconds since the epoch.
+            window: The window to which it was added.
+            ctx: Registers timers, and gives the window's state.
+
+        Returns:
+            TriggerResult: The window's reaction.
+        """
         state = ctx.get_partitioned_state(self.state_desc)
         if state.get() is None:
             now = ctx.get_current_processing_time()
@@ -126,7 +144,16 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fire at the time waited for, then wait for the next."""
+        """Fire at the time waited for, then wait for the next.
+
+        Args:
+            time: The timer's time, milliseconds since the epoch.
+            window: The timer's window.
+            ctx: Registers timers, and gives the window's state.
+
+        Returns:
+            TriggerResult: The window's reaction.
+        """
         state = ctx.get_partitioned_state(self.state_desc)
         if state.get() != time:
             return TriggerResult.CONTINUE
@@ -138,14 +165,24 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """Wait for the earliest of the times that the merged windows waited for."""
+        """Wait for the earliest of the times that the merged windows waited for.
+
+        Args:
+            window: The merged window.
+            ctx: Registers timers, and merges state.
+        """
         ctx.merge_partitioned_state(self.state_desc)
         fire_timestamp = ctx.get_partitioned_state(self.state_desc).get()
         if fire_timestamp is not None:
             ctx.register_processing_time_timer(fire_timestamp)
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Forget the time waited for and its timer."""
+        """Forget the time waited for and its timer.
+
+        Args:
+            window: The window that ends.
+            ctx: Deletes timers, and gives the window's state.
+        """
         state = ctx.get_partitioned_state(self.state_desc)
         fire_timestamp = state.get()
         if fire_timestamp is not None:

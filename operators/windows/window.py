@@ -50,6 +50,10 @@ class Window(ABC):
 class TimeWindow(Window):
     """The span from `start` (inclusive) to `end` (exclusive), milliseconds since the epoch.
 
+    Args:
+        start: Milliseconds since the epoch, inside.
+        end: Milliseconds since the epoch, outside.
+
     Examples:
         >>> from penstock.datastream.window import TimeWindow
         >>> TimeWindow(0, 10).intersects(TimeWindow(10, 20)), TimeWindow(0, 10).max_timestamp()
@@ -105,7 +109,12 @@ class TimeWindow(Window):
     def merge_windows(
         windows: Iterable["TimeWindow"], callback: "MergingWindowAssigner.MergeCallback[TimeWindow]"
     ) -> None:
-        """Tell `callback` of every group of two or more windows that overlap or touch, in order of time."""
+        """Tell `callback` of every group of two or more windows that overlap or touch, in order of time.
+
+        Args:
+            windows: Windows in any order.
+            callback: Gets the merged window and the windows that it replaces.
+        """
         cover: TimeWindow | None = None
         members: list[TimeWindow] = []
         for window in sorted(windows, key=_span):

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,47 @@ def test_sections_name_the_arguments_of_the_code():
         if named != actual:
             wrong.append(f"{path}: documented {named}, takes {actual}")
     assert wrong == []
+
+
+WITHOUT_ARGS = 999
+"""Public functions and classes with arguments that have no Args section yet. Only ever lower this number."""
+
+
+def test_arguments_are_described():
+    lacking = [
+        path
+        for path, member in DOCUMENTED.items()
+        if not (inspect.isclass(member) and issubclass(member, Enum))
+        and set(arguments(member)) - {"java"}
+        and not re.search(r"\nArgs:\n", inspect.getdoc(member) or "")
+    ]
+    assert len(lacking) == WITHOUT_ARGS, lacking
+    assert not [path for path in lacking if path.split(".")[2] in DESCRIBED]
+
+
+def arguments(member: Any) -> list[str]:
+    try:
+        return [name for name in inspect.signature(member).parameters if name not in ("self", "cls")]
+    except ValueError:  # derived from a class of Python's own
+        return []
+
+
+DESCRIBED = {
+    "CheckpointConfig",
+    "Configuration",
+    "ConnectedStreams",
+    "DataStream",
+    "DataStreamSink",
+    "DeltaSink",
+    "ExecutionConfig",
+    "FileSource",
+    "FileSourceBuilder",
+    "KeyedStream",
+    "RestartStrategies",
+    "StreamExecutionEnvironment",
+    "WindowedStream",
+}
+"""Classes of which every method describes its arguments."""
 
 
 @pytest.mark.parametrize("name", [name for name in public_names("penstock") if name[0].islower()])

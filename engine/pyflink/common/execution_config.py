@@ -53,7 +53,15 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """A number of times, with a delay (milliseconds or timedelta) before each."""
+        """A number of times, with a delay (milliseconds or timedelta) before each.
+
+        Args:
+            restart_attempts: Restarts, 0 or more.
+            delay_between_attempts_interval: Milliseconds, or a timedelta.
+
+        Raises:
+            ValueError: Negative attempts.
+        """
 
         restart_attempts: int
         delay_between_attempts_interval: int | timedelta
@@ -77,7 +85,16 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """As long as not too many failures fall into an interval, with a delay before each."""
+        """As long as not too many failures fall into an interval, with a delay before each.
+
+        Args:
+            max_failure_rate: Failures in an interval, 1 or more.
+            failure_interval: Milliseconds, or a timedelta.
+            delay_between_attempts_interval: Milliseconds, or a timedelta.
+
+        Raises:
+            ValueError: The rate is below 1.
+        """
 
         max_failure_rate: int
         failure_interval: int | timedelta
@@ -131,7 +148,19 @@ class RestartStrategies:
     def fixed_delay_restart(
         restart_attempts: int, delay_between_attempts: int | timedelta
     ) -> FixedDelayRestartStrategyConfiguration:
-        """A number of times, with a delay (milliseconds or timedelta) before each. TypeError for others."""
+        """A number of times, with a delay (milliseconds or timedelta) before each. TypeError for others.
+
+        Args:
+            restart_attempts: Restarts, 0 or more.
+            delay_between_attempts: Milliseconds, or a timedelta.
+
+        Returns:
+            FixedDelayRestartStrategyConfiguration: The strategy.
+
+        Raises:
+            ValueError: Negative attempts.
+            TypeError: The delay is not a length of time.
+        """
         return RestartStrategies.FixedDelayRestartStrategyConfiguration(
             restart_attempts, delay_between_attempts
         )
@@ -140,7 +169,20 @@ class RestartStrategies:
     def failure_rate_restart(
         failure_rate: int, failure_interval: int | timedelta, delay_interval: int | timedelta
     ) -> FailureRateRestartStrategyConfiguration:
-        """As long as no more failures fall into an interval. TypeError for what is no length of time."""
+        """As long as no more failures fall into an interval. TypeError for what is no length of time.
+
+        Args:
+            failure_rate: Failures in an interval, 1 or more.
+            failure_interval: Milliseconds, or a timedelta.
+            delay_interval: Milliseconds, or a timedelta.
+
+        Returns:
+            FailureRateRestartStrategyConfiguration: The strategy.
+
+        Raises:
+            ValueError: The rate is below 1.
+            TypeError: An interval is not a length of time.
+        """
         return RestartStrategies.FailureRateRestartStrategyConfiguration(
             failure_rate, failure_interval, delay_interval
         )
@@ -220,6 +262,9 @@ class ExecutionConfig:
 
     Of these, the parallelisms, the watermark interval, the job parameters and the uids have an effect here;
     the others, which tell Flink's JVM something, are kept.
+
+    Args:
+        configuration: The options; default: new ones.
     """
 
     PARALLELISM_DEFAULT = -1
@@ -243,7 +288,17 @@ class ExecutionConfig:
         return self._configuration.get_string(_CLOSURE_CLEANER, "RECURSIVE") != "NONE"
 
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
-        """Set how many milliseconds apart watermarks come, 0: only at the end. ValueError below 0."""
+        """Set how many milliseconds apart watermarks come, 0: only at the end. ValueError below 0.
+
+        Args:
+            interval: Milliseconds, 0 or more.
+
+        Returns:
+            ExecutionConfig: Itself.
+
+        Raises:
+            ValueError: Below 0.
+        """
         set_duration(self._configuration, _at_least(0, interval, "interval"), _WATERMARK_INTERVAL)
         return self
 
@@ -252,7 +307,14 @@ class ExecutionConfig:
         return get_duration(self._configuration, 200, _WATERMARK_INTERVAL)
 
     def set_latency_tracking_interval(self, interval: int) -> ExecutionConfig:
-        """Without effect: there are no latency markers."""
+        """Without effect: there are no latency markers.
+
+        Args:
+            interval: Milliseconds.
+
+        Returns:
+            ExecutionConfig: Itself.
+        """
         set_duration(self._configuration, interval, _LATENCY_INTERVAL)
         return self
 
@@ -268,6 +330,15 @@ class ExecutionConfig:
         """Set the number of subtasks of operators that do not say.
 
         PARALLELISM_UNKNOWN leaves it as it is. ValueError for others below 1 than PARALLELISM_DEFAULT.
+
+        Args:
+            parallelism: Subtasks, 1 or more, PARALLELISM_DEFAULT or PARALLELISM_UNKNOWN.
+
+        Returns:
+            ExecutionConfig: Itself.
+
+        Raises:
+            ValueError: Another number below 1.
         """
         if require_integer(parallelism, "parallelism", 32) != self.PARALLELISM_UNKNOWN:
             if parallelism != self.PARALLELISM_DEFAULT:
@@ -280,7 +351,17 @@ class ExecutionConfig:
         return self._configuration.get_integer(_MAX_PARALLELISM, -1)
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
-        """Set the number of key groups of operators that do not say. ValueError below 1."""
+        """Set the number of key groups of operators that do not say. ValueError below 1.
+
+        Args:
+            max_parallelism: Key groups, 1 or more.
+
+        Returns:
+            ExecutionConfig: Itself.
+
+        Raises:
+            ValueError: Below 1.
+        """
         require_integer(max_parallelism, "max_parallelism", 32)
         self._configuration.set_integer(_MAX_PARALLELISM, _at_least(1, max_parallelism, "max_parallelism"))
         return self
@@ -290,7 +371,14 @@ class ExecutionConfig:
         return get_duration(self._configuration, 30_000, _CANCELLATION_INTERVAL, "task.cancellation-interval")
 
     def set_task_cancellation_interval(self, interval: int) -> ExecutionConfig:
-        """Without effect: Spark cancels tasks."""
+        """Without effect: Spark cancels tasks.
+
+        Args:
+            interval: Milliseconds.
+
+        Returns:
+            ExecutionConfig: Itself.
+        """
         set_duration(self._configuration, interval, _CANCELLATION_INTERVAL)
         return self
 
@@ -299,7 +387,17 @@ class ExecutionConfig:
         return get_duration(self._configuration, 180_000, _CANCELLATION_TIMEOUT)
 
     def set_task_cancellation_timeout(self, timeout: int) -> ExecutionConfig:
-        """Without effect: Spark cancels tasks. ValueError below 0."""
+        """Without effect: Spark cancels tasks. ValueError below 0.
+
+        Args:
+            timeout: Milliseconds, 0 or more.
+
+        Returns:
+            ExecutionConfig: Itself.
+
+        Raises:
+            ValueError: Below 0.
+        """
         set_duration(self._configuration, _at_least(0, timeout, "timeout"), _CANCELLATION_TIMEOUT)
         return self
 
@@ -372,7 +470,14 @@ class ExecutionConfig:
         return get_map(self._configuration, _JOB_PARAMETERS)
 
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, Any]) -> ExecutionConfig:
-        """Set what `RuntimeContext.get_job_parameter` gives to functions, as text."""
+        """Set what `RuntimeContext.get_job_parameter` gives to functions, as text.
+
+        Args:
+            global_job_parameters_dict: Values by name.
+
+        Returns:
+            ExecutionConfig: Itself.
+        """
         texts = {key: str(value) for key, value in global_job_parameters_dict.items()}
         set_map(self._configuration, texts, _JOB_PARAMETERS)
         return self
@@ -394,7 +499,14 @@ class ExecutionConfig:
         return self._configuration.get_boolean(_SNAPSHOT_COMPRESSION, False)
 
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
-        """Without effect: there are no snapshots of state."""
+        """Without effect: there are no snapshots of state.
+
+        Args:
+            use_snapshot_compression: The option's value.
+
+        Returns:
+            ExecutionConfig: Itself.
+        """
         self._configuration.set_boolean(_SNAPSHOT_COMPRESSION, use_snapshot_compression)
         return self
 

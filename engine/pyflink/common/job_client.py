@@ -50,7 +50,11 @@ class CompletableFuture:
 
 
 class JobID:
-    """Id of a job: 32 hex digits."""
+    """Id of a job: 32 hex digits.
+
+    Args:
+        job_id: 32 hex digits.
+    """
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
@@ -69,7 +73,13 @@ class JobID:
 
 
 class JobExecutionResult:
-    """Id, runtime and metrics of a job that has ended."""
+    """Id, runtime and metrics of a job that has ended.
+
+    Args:
+        job_id: 32 hex digits.
+        net_runtime: Milliseconds.
+        accumulators: The metrics by name.
+    """
 
     def __init__(self, job_id: str, net_runtime: int, accumulators: Mapping[str, Any] | None = None) -> None:
         self._job_id = JobID(job_id)
@@ -172,7 +182,11 @@ class JobHandle(Protocol):
 
 
 class JobClient:
-    """Queries one job, and cancels it."""
+    """Queries one job, and cancels it.
+
+    Args:
+        handle: The job.
+    """
 
     def __init__(self, handle: JobHandle) -> None:
         self._handle = handle
@@ -200,11 +214,26 @@ class JobClient:
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> NoReturn:
-        """NotImplementedError: there are no savepoints."""
+        """NotImplementedError: there are no savepoints.
+
+        Args:
+            advance_to_end_of_event_time: Any.
+            savepoint_directory: Any.
+
+        Raises:
+            NotImplementedError: Always.
+        """
         raise NotImplementedError("JobClient.stop_with_savepoint: Penstock's jobs take no savepoints")
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> NoReturn:
-        """NotImplementedError: there are no savepoints."""
+        """NotImplementedError: there are no savepoints.
+
+        Args:
+            savepoint_directory: Any.
+
+        Raises:
+            NotImplementedError: Always.
+        """
         raise NotImplementedError("JobClient.trigger_savepoint: Penstock's jobs take no savepoints")
 
     def get_accumulators(self) -> CompletableFuture:

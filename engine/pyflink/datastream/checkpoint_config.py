@@ -156,7 +156,14 @@ class HashMapStateBackend(StateBackend):
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """State in RocksDB. TypeError for another argument than None, True or False."""
+    """State in RocksDB. TypeError for another argument than None, True or False.
+
+    Args:
+        enable_incremental_checkpointing: The option's value; None: Flink's default.
+
+    Raises:
+        TypeError: Something else.
+    """
 
     def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
         if enable_incremental_checkpointing not in (None, True, False):
@@ -170,7 +177,14 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._transfer_threads: int | None = None
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """Set the local folders of RocksDB's files; none: the default. ValueError for others."""
+        """Set the local folders of RocksDB's files; none: the default. ValueError for others.
+
+        Args:
+            *paths: Local folders.
+
+        Raises:
+            ValueError: A path of another file system.
+        """
         self._paths = [_local_path(path) for path in paths] or None
 
     def get_db_storage_paths(self) -> list[str] | None:
@@ -182,7 +196,14 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return bool(self._incremental)
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
-        """Choose a set of RocksDB's options. TypeError for anything else."""
+        """Choose a set of RocksDB's options. TypeError for anything else.
+
+        Args:
+            options: One of the sets.
+
+        Raises:
+            TypeError: Something else.
+        """
         if not isinstance(options, PredefinedOptions):
             raise TypeError(f"options must be PredefinedOptions, got {options!r}")
         self._predefined_options = options
@@ -192,7 +213,14 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return self._predefined_options
 
     def set_options(self, options_factory_class_name: str) -> NoReturn:
-        """NoJavaError: the factory would be a Java class."""
+        """NoJavaError: the factory would be a Java class.
+
+        Args:
+            options_factory_class_name: A Java class.
+
+        Raises:
+            NoJavaError: Always: there is no JVM of Flink.
+        """
         no_java(f"EmbeddedRocksDBStateBackend.set_options({options_factory_class_name!r})")
 
     def get_options(self) -> str | None:
@@ -204,7 +232,14 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return 4 if self._transfer_threads is None else self._transfer_threads
 
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
-        """Set how many threads move files. ValueError below 1."""
+        """Set how many threads move files. ValueError below 1.
+
+        Args:
+            number_of_transfering_threads: Threads, 1 or more.
+
+        Raises:
+            ValueError: Below 1.
+        """
         if number_of_transfering_threads < 1:
             raise ValueError(
                 f"number_of_transfering_threads must be at least 1, got {number_of_transfering_threads}"
@@ -266,6 +301,9 @@ class CheckpointConfig:
     """A view of the options of a Configuration that say how checkpoints are taken.
 
     Bounded jobs here take none: a failed task starts again. Plans show the settings. Times are milliseconds.
+
+    Args:
+        configuration: The options; default: new ones.
     """
 
     def __init__(self, configuration: Configuration | None = None) -> None:
@@ -283,7 +321,14 @@ class CheckpointConfig:
         return CheckpointingMode[(self._configuration.get_string(_MODE, "") or "EXACTLY_ONCE").upper()]
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
-        """Set the mode; EXACTLY_ONCE unless set."""
+        """Set the mode; EXACTLY_ONCE unless set.
+
+        Args:
+            checkpointing_mode: EXACTLY_ONCE or AT_LEAST_ONCE.
+
+        Returns:
+            CheckpointConfig: Itself.
+        """
         self._configuration.set_string(_MODE, checkpointing_mode.name)
         return self
 
@@ -292,7 +337,17 @@ class CheckpointConfig:
         return get_duration(self._configuration, -1, _INTERVAL)
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
-        """Set the time between checkpoints. ValueError below 10."""
+        """Set the time between checkpoints. ValueError below 10.
+
+        Args:
+            checkpoint_interval: Milliseconds, 10 or more.
+
+        Returns:
+            CheckpointConfig: Itself.
+
+        Raises:
+            ValueError: Below 10.
+        """
         _at_least(_LEAST_MILLISECONDS, checkpoint_interval, "checkpoint_interval")
         set_duration(self._configuration, checkpoint_interval, _INTERVAL)
         return self
@@ -302,7 +357,17 @@ class CheckpointConfig:
         return get_duration(self._configuration, 600_000, _TIMEOUT)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
-        """Set the time a checkpoint may take. ValueError below 10."""
+        """Set the time a checkpoint may take. ValueError below 10.
+
+        Args:
+            checkpoint_timeout: Milliseconds, 10 or more.
+
+        Returns:
+            CheckpointConfig: Itself.
+
+        Raises:
+            ValueError: Below 10.
+        """
         _at_least(_LEAST_MILLISECONDS, checkpoint_timeout, "checkpoint_timeout")
         set_duration(self._configuration, checkpoint_timeout, _TIMEOUT)
         return self
@@ -312,7 +377,17 @@ class CheckpointConfig:
         return get_duration(self._configuration, 0, _MIN_PAUSE)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
-        """Set the time between the end of a checkpoint and the next. ValueError below 0."""
+        """Set the time between the end of a checkpoint and the next. ValueError below 0.
+
+        Args:
+            min_pause_between_checkpoints: Milliseconds, 0 or more.
+
+        Returns:
+            CheckpointConfig: Itself.
+
+        Raises:
+            ValueError: Below 0.
+        """
         _at_least(0, min_pause_between_checkpoints, "min_pause_between_checkpoints")
         set_duration(self._configuration, min_pause_between_checkpoints, _MIN_PAUSE)
         return self
@@ -322,7 +397,17 @@ class CheckpointConfig:
         return self._configuration.get_integer(_CONCURRENT, 1)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Set how many checkpoints may be under way at once. ValueError below 1."""
+        """Set how many checkpoints may be under way at once. ValueError below 1.
+
+        Args:
+            max_concurrent_checkpoints: Checkpoints, 1 or more.
+
+        Returns:
+            CheckpointConfig: Itself.
+
+        Raises:
+            ValueError: Below 1.
+        """
         _at_least(1, max_concurrent_checkpoints, "max_concurrent_checkpoints")
         self._configuration.set_integer(_CONCURRENT, max_concurrent_checkpoints)
         return self
@@ -332,7 +417,14 @@ class CheckpointConfig:
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
-        """Tolerate no failed checkpoint, or all."""
+        """Tolerate no failed checkpoint, or all.
+
+        Args:
+            fail_on_checkpointing_errors: True: none may fail; False: all may.
+
+        Returns:
+            CheckpointConfig: Itself.
+        """
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else _MAX_INT)
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
@@ -342,7 +434,17 @@ class CheckpointConfig:
     def set_tolerable_checkpoint_failure_number(
         self, tolerable_checkpoint_failure_number: int
     ) -> CheckpointConfig:
-        """Set how many checkpoints in a row may fail. ValueError below 0."""
+        """Set how many checkpoints in a row may fail. ValueError below 0.
+
+        Args:
+            tolerable_checkpoint_failure_number: Checkpoints, 0 or more.
+
+        Returns:
+            CheckpointConfig: Itself.
+
+        Raises:
+            ValueError: Below 0.
+        """
         _at_least(0, tolerable_checkpoint_failure_number, "tolerable_checkpoint_failure_number")
         self._configuration.set_integer(_TOLERABLE_FAILURES, tolerable_checkpoint_failure_number)
         return self
@@ -350,7 +452,14 @@ class CheckpointConfig:
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Set what becomes of the checkpoints of a cancelled job."""
+        """Set what becomes of the checkpoints of a cancelled job.
+
+        Args:
+            retention_mode: Whether they are kept, deleted, or not externalized.
+
+        Returns:
+            CheckpointConfig: Itself.
+        """
         self._configuration.set_string(_RETENTION, retention_mode.name)
         return self
 
@@ -371,7 +480,14 @@ class CheckpointConfig:
         return exactly_once and key is not None and self._configuration.get_boolean(key, False)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Let barriers overtake records, or not."""
+        """Let barriers overtake records, or not.
+
+        Args:
+            enabled: Whether barriers overtake records.
+
+        Returns:
+            CheckpointConfig: Itself.
+        """
         self._configuration.set_boolean(_UNALIGNED, require_kind(enabled, bool, "enabled"))
         return self
 
@@ -380,7 +496,14 @@ class CheckpointConfig:
         return self.enable_unaligned_checkpoints(False)
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """Set after which time a checkpoint that began aligned becomes unaligned."""
+        """Set after which time a checkpoint that began aligned becomes unaligned.
+
+        Args:
+            alignment_timeout: The time, to the millisecond.
+
+        Returns:
+            CheckpointConfig: Itself.
+        """
         set_duration(self._configuration, alignment_timeout.milliseconds, _ALIGNED_TIMEOUT)
         return self
 
@@ -390,7 +513,14 @@ class CheckpointConfig:
         return Duration.of_millis(get_duration(self._configuration, 0, _ALIGNED_TIMEOUT, key))
 
     def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """An older name of set_aligned_checkpoint_timeout."""
+        """An older name of set_aligned_checkpoint_timeout.
+
+        Args:
+            alignment_timeout: The time, to the millisecond.
+
+        Returns:
+            CheckpointConfig: Itself.
+        """
         return self.set_aligned_checkpoint_timeout(alignment_timeout)
 
     def get_alignment_timeout(self) -> Duration:
@@ -398,7 +528,14 @@ class CheckpointConfig:
         return self.get_aligned_checkpoint_timeout()
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
-        """Have unaligned checkpoints whatever the job, or not."""
+        """Have unaligned checkpoints whatever the job, or not.
+
+        Args:
+            force_unaligned_checkpoints: Whether to force them.
+
+        Returns:
+            CheckpointConfig: Itself.
+        """
         self._configuration.set_boolean(_FORCED, force_unaligned_checkpoints)
         return self
 

@@ -226,6 +226,21 @@ class EnvironmentSources(EnvironmentOptions, ABC):
         unless the session's spark.sql.caseSensitive is true; `user.id` is also the field of a struct.
 
         TypeError names a column whose type no function can get, ValueError a column that is not there.
+
+        Args:
+            df: A DataFrame of this process's session.
+            type_info: Type of the records; default: a row with the columns of `df`.
+            event_time: Name of the column with the records' timestamps: timestamps, dates, or milliseconds
+                since the epoch.
+            watermark: Most that a row may come late, e.g. "10 seconds"; needs `event_time`. Default: none.
+            key: Names of one or several columns by which the stream is keyed.
+
+        Returns:
+            DataStream: A KeyedStream if `key` is given.
+
+        Raises:
+            TypeError: No function can get values of a column's type.
+            ValueError: A column is missing.
         """
         from penstock.engine.pyflink.datastream.dataframe_streams import dataframe_source, keys_of_rows
 

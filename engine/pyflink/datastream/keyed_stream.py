@@ -72,20 +72,43 @@ class KeyedOperations(StreamSettings):
     def map(
         self, func: Callable[[Any], Any] | MapFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
-        """One result for each record; a MapFunction may use keyed state."""
+        """One result for each record; a MapFunction may use keyed state.
+
+        Args:
+            func: Called with each record.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results, no longer keyed.
+        """
         check_function(func, MapFunction, "map's function")
         return self._keyed("Map", KeyedMapOperator(func, self._key_selector), as_output_type(output_type))
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
-        """Any number of results for each record; a FlatMapFunction may use keyed state."""
+        """Any number of results for each record; a FlatMapFunction may use keyed state.
+
+        Args:
+            func: Called with each record; returns or yields results.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results, no longer keyed.
+        """
         check_function(func, FlatMapFunction, "flat_map's function")
         operator = KeyedFlatMapOperator(func, self._key_selector)
         return self._keyed("FlatMap", operator, as_output_type(output_type))
 
     def filter(self, func: Callable[[Any], Any] | FilterFunction | pc.Expression) -> DataStream:
-        """The records for which the function is true; a FilterFunction may use keyed state."""
+        """The records for which the function is true; a FilterFunction may use keyed state.
+
+        Args:
+            func: Called with each record, or an expression of Arrow over the fields.
+
+        Returns:
+            DataStream: Records for which it is true, no longer keyed.
+        """
         if isinstance(func, pc.Expression):
             raise TypeError("an expression needs no keys: filter by it before key_by")
         check_function(func, FilterFunction, "filter's function")
@@ -93,7 +116,15 @@ class KeyedOperations(StreamSettings):
         return self._keyed("Filter", operator, self._transformation.output_type)
 
     def process(self, func: KeyedProcessFunction, output_type: DeclaredType | None = None) -> DataStream:
-        """Any number of results for each record, with state and timers by key."""
+        """Any number of results for each record, with state and timers by key.
+
+        Args:
+            func: Gets each record and each timer with its key.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results, no longer keyed.
+        """
         check_function_object(func, KeyedProcessFunction, "process's function on a KeyedStream")
         operator = KeyedProcessOperator(func, self._key_selector)
         return self._keyed("KEYED PROCESS", operator, as_output_type(output_type))
@@ -367,7 +398,12 @@ class WindowedOperations:
 
 
 class WindowedStream(WindowedOperations):
-    """The windows of each key of a keyed stream."""
+    """The windows of each key of a keyed stream.
+
+    Args:
+        keyed_stream: The records.
+        window_assigner: Assigns windows to records.
+    """
 
     _kind = "Window"
     _apply_function = WindowFunction

@@ -329,7 +329,12 @@ class StreamOutputs(StreamSettings):
 
 
 class DataStreamSink:
-    """A registered sink; its methods name and place it."""
+    """A registered sink; its methods name and place it.
+
+    Args:
+        environment: The environment of the job.
+        transformation: The sink.
+    """
 
     def __init__(self, environment: EnvironmentOptions, transformation: Transformation) -> None:
         self._environment = environment
@@ -440,6 +445,10 @@ class ConnectedStreams:
     """Two streams that one function reads; keyed if both are keyed.
 
     If only one is, its records are rows of key and record, without state per key.
+
+    Args:
+        stream1: The first input.
+        stream2: The second input, of the same environment.
     """
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
@@ -562,23 +571,58 @@ class UnsettableStream(StreamSettings):
         self._refuse("get_name")
 
     def name(self, name: str) -> NoReturn:
-        """Raises TypeError."""
+        """Raises TypeError.
+
+        Args:
+            name: Any.
+
+        Raises:
+            TypeError: Always: a keyed stream is not an operator.
+        """
         self._refuse("name")
 
     def uid(self, uid: str) -> NoReturn:
-        """Raises TypeError."""
+        """Raises TypeError.
+
+        Args:
+            uid: Any.
+
+        Raises:
+            TypeError: Always: a keyed stream is not an operator.
+        """
         self._refuse("uid")
 
     def set_uid_hash(self, uid_hash: str) -> NoReturn:
-        """Raises TypeError."""
+        """Raises TypeError.
+
+        Args:
+            uid_hash: Any.
+
+        Raises:
+            TypeError: Always: a keyed stream is not an operator.
+        """
         self._refuse("set_uid_hash")
 
     def set_parallelism(self, parallelism: int) -> NoReturn:
-        """Raises TypeError."""
+        """Raises TypeError.
+
+        Args:
+            parallelism: Any.
+
+        Raises:
+            TypeError: Always: a keyed stream is not an operator.
+        """
         self._refuse("set_parallelism")
 
     def set_max_parallelism(self, max_parallelism: int) -> NoReturn:
-        """Raises TypeError."""
+        """Raises TypeError.
+
+        Args:
+            max_parallelism: Any.
+
+        Raises:
+            TypeError: Always: a keyed stream is not an operator.
+        """
         self._refuse("set_max_parallelism")
 
     def force_non_parallel(self) -> NoReturn:
@@ -586,7 +630,14 @@ class UnsettableStream(StreamSettings):
         self._refuse("force_non_parallel")
 
     def set_buffer_timeout(self, timeout_millis: int) -> NoReturn:
-        """Raises TypeError."""
+        """Raises TypeError.
+
+        Args:
+            timeout_millis: Any.
+
+        Raises:
+            TypeError: Always: a keyed stream is not an operator.
+        """
         self._refuse("set_buffer_timeout")
 
     def start_new_chain(self) -> NoReturn:
@@ -598,11 +649,25 @@ class UnsettableStream(StreamSettings):
         self._refuse("disable_chaining")
 
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> NoReturn:
-        """Raises TypeError."""
+        """Raises TypeError.
+
+        Args:
+            slot_sharing_group: Any.
+
+        Raises:
+            TypeError: Always: a keyed stream is not an operator.
+        """
         self._refuse("slot_sharing_group")
 
     def set_description(self, description: str) -> NoReturn:
-        """Raises TypeError."""
+        """Raises TypeError.
+
+        Args:
+            description: Any.
+
+        Raises:
+            TypeError: Always: a keyed stream is not an operator.
+        """
         self._refuse("set_description")
 
 

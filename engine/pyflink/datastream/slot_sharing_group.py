@@ -17,7 +17,17 @@ _UNITS = ("bytes", "kb", "mb", "gb", "tb")
 
 @total_ordering
 class MemorySize:
-    """A number of bytes."""
+    """A number of bytes.
+
+    Args:
+        j_memory_size: None; a Java object is refused.
+        bytes_size: Bytes, 0 or more.
+
+    Raises:
+        TypeError: `bytes_size` is not an int.
+        ValueError: It is negative.
+        NoJavaError: A Java object was given.
+    """
 
     def __init__(self, j_memory_size: Any = None, bytes_size: int | None = None) -> None:
         if j_memory_size is not None:
