@@ -34,7 +34,13 @@ _COMPACTED = "compacted"
 
 @dataclass(frozen=True)
 class FileCompactStrategy:
-    """When enough files are there to be made one. Over bounded input there is one checkpoint, the end."""
+    """When enough files are there to be made one. Over bounded input there is one checkpoint, the end.
+
+    Args:
+        size_threshold: Bytes of the files together; -1: no limit.
+        num_checkpoints_before_compaction: Checkpoints; -1: no limit.
+        num_compact_threads: Threads, 1 or more.
+    """
 
     size_threshold: int = -1  #: bytes; -1: no limit
     num_checkpoints_before_compaction: int = -1

@@ -195,7 +195,11 @@ def _compressed_blocks(path: str) -> Iterator[bytes]:
 
 
 class FileEnumeratorProvider:
-    """Says whether files may be cut; folders are always searched, hidden files always left out."""
+    """Says whether files may be cut; folders are always searched, hidden files always left out.
+
+    Args:
+        splittable: Whether several subtasks may read one file.
+    """
 
     def __init__(self, splittable: bool) -> None:
         self.splittable = splittable

@@ -267,7 +267,14 @@ class StreamTransformer(ABC):
 
     @abstractmethod
     def apply(self, ds: Any) -> Any:
-        """The stream that the sink takes, of the DataStream `ds`."""
+        """The stream that the sink takes, of the DataStream `ds`.
+
+        Args:
+            ds: The stream before the sink.
+
+        Returns:
+            Any: The stream that the sink takes.
+        """
 
 
 class SupportsPreprocessing(ABC):

@@ -262,19 +262,43 @@ class DataTypes:
     @staticmethod
     @_data_type
     def TIME(precision: int = 0, nullable: bool = True) -> TypeInformation:
-        """datetime.time, to the millisecond."""
+        """datetime.time, to the millisecond.
+
+        Args:
+            precision: Accepted.
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of datetime.time.
+        """
         return Types.SQL_TIME()
 
     @staticmethod
     @_data_type
     def TIMESTAMP(precision: int = 6, nullable: bool = True) -> TypeInformation:
-        """datetime.datetime without time zone, to the microsecond."""
+        """datetime.datetime without time zone, to the microsecond.
+
+        Args:
+            precision: Accepted.
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of datetime.datetime.
+        """
         return LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME)
 
     @staticmethod
     @_data_type
     def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> TypeInformation:
-        """Instant."""
+        """Instant.
+
+        Args:
+            precision: Accepted.
+            nullable: Accepted; each value may be None.
+
+        Returns:
+            TypeInformation: Of Instant.
+        """
         return Types.INSTANT()
 
     @staticmethod

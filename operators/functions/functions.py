@@ -25,7 +25,14 @@ from penstock.operators.state.interfaces import (
 
 
 class JavaFunctionWrapper:
-    """A function written in Java, which Penstock refuses: making one raises NoJavaError."""
+    """A function written in Java, which Penstock refuses: making one raises NoJavaError.
+
+    Args:
+        j_function: Any.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, j_function: Any) -> None:
         no_java(f"{type(self).__name__}({j_function!r})")
@@ -36,14 +43,28 @@ class JavaFunctionWrapper:
 
 
 class SourceFunction(JavaFunctionWrapper):
-    """A source written in Java. Raises NoJavaError when made."""
+    """A source written in Java. Raises NoJavaError when made.
+
+    Args:
+        source_func: Any.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, source_func: Any) -> None:
         super().__init__(source_func)
 
 
 class SinkFunction(JavaFunctionWrapper):
-    """A sink written in Java. Raises NoJavaError when made."""
+    """A sink written in Java. Raises NoJavaError when made.
+
+    Args:
+        sink_func: Any.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, sink_func: Any) -> None:
         super().__init__(sink_func)
@@ -207,7 +228,11 @@ class Partitioner(Function):
 
 
 class FunctionWrapper(Function):
-    """A plain callable as a Function."""
+    """A plain callable as a Function.
+
+    Args:
+        func: The callable.
+    """
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self._func = func
@@ -359,7 +384,15 @@ class PassThroughAllWindowFunction(AllWindowFunction[IN, IN, W]):
     """The window's contents as they are."""
 
     def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[IN]:
-        """`inputs`, one by one."""
+        """`inputs`, one by one.
+
+        Args:
+            window: The window.
+            inputs: The window's records.
+
+        Returns:
+            Iterable[IN]: The same.
+        """
         yield from inputs
 
 

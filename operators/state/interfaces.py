@@ -81,13 +81,25 @@ class Aggregator(ABC):
 
 
 class ReduceFunctionWrapper(Reducer):
-    """A callable of two values as a Reducer."""
+    """A callable of two values as a Reducer.
+
+    Args:
+        func: The callable.
+    """
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self._func = func
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The callable's result for the two."""
+        """The callable's result for the two.
+
+        Args:
+            value1: The earlier value.
+            value2: The later value.
+
+        Returns:
+            Any: The callable's result.
+        """
         return self._func(value1, value2)
 
 
@@ -98,6 +110,10 @@ class StateDescriptor:
     """Name and type of a state; the same name is the same state.
 
     Types may be Spark's, too.
+
+    Args:
+        name: The state's name.
+        type_info: Type of the state's value.
     """
 
     def __init__(self, name: str, type_info: Any) -> None:
@@ -119,14 +135,24 @@ class StateDescriptor:
 
 
 class ValueStateDescriptor(StateDescriptor):
-    """Describes a ValueState."""
+    """Describes a ValueState.
+
+    Args:
+        name: The state's name.
+        value_type_info: Type of the value: Types.INT() or the like, or a type of Spark or Arrow.
+    """
 
     def __init__(self, name: str, value_type_info: Any) -> None:
         super().__init__(name, value_type_info)
 
 
 class ListStateDescriptor(StateDescriptor):
-    """Describes a ListState by its elements' type."""
+    """Describes a ListState by its elements' type.
+
+    Args:
+        name: The state's name.
+        elem_type_info: Type of the elements: Types.INT() or the like, or a type of Spark or Arrow.
+    """
 
     def __init__(self, name: str, elem_type_info: Any) -> None:
         super().__init__(
@@ -135,7 +161,13 @@ class ListStateDescriptor(StateDescriptor):
 
 
 class MapStateDescriptor(StateDescriptor):
-    """Describes a MapState or a broadcast state."""
+    """Describes a MapState or a broadcast state.
+
+    Args:
+        name: The state's name.
+        key_type_info: Type of the keys: Types.INT() or the like, or a type of Spark or Arrow.
+        value_type_info: Type of the values: Types.INT() or the like, or a type of Spark or Arrow.
+    """
 
     def __init__(self, name: str, key_type_info: Any, value_type_info: Any) -> None:
         key_type = declared_type(key_type_info, f"type of the keys of the state {name!r}")
@@ -144,7 +176,13 @@ class MapStateDescriptor(StateDescriptor):
 
 
 class ReducingStateDescriptor(StateDescriptor):
-    """Describes a ReducingState. Raises TypeError: neither a ReduceFunction nor callable."""
+    """Describes a ReducingState. Raises TypeError: neither a ReduceFunction nor callable.
+
+    Args:
+        name: The state's name.
+        reduce_function: A ReduceFunction, or a function of two values.
+        type_info: Type of the value: Types.INT() or the like, or a type of Spark or Arrow.
+    """
 
     def __init__(self, name: str, reduce_function: Any, type_info: Any) -> None:
         super().__init__(name, type_info)
@@ -163,6 +201,11 @@ class AggregatingStateDescriptor(StateDescriptor):
     """Describes an AggregatingState by its function and the accumulator's type.
 
     Raises TypeError: not an AggregateFunction.
+
+    Args:
+        name: The state's name.
+        agg_function: An AggregateFunction.
+        state_type_info: Type of the accumulator: Types.INT() or the like, or a type of Spark or Arrow.
     """
 
     def __init__(self, name: str, agg_function: Aggregator, state_type_info: Any) -> None:
@@ -275,11 +318,25 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K) -> V:
-        """The value of `key`; None if there is none."""
+        """The value of `key`; None if there is none.
+
+        Args:
+            key: The key.
+
+        Returns:
+            V: The value, or None.
+        """
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether `key` has a value other than None."""
+        """Whether `key` has a value other than None.
+
+        Args:
+            key: The key.
+
+        Returns:
+            bool: True for a value other than None.
+        """
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
@@ -312,15 +369,28 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
-        """Set the value of `key`."""
+        """Set the value of `key`.
+
+        Args:
+            key: The key.
+            value: The value, which replaces an earlier one.
+        """
 
     @abstractmethod
     def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Set the values of all keys in `dict_value`."""
+        """Set the values of all keys in `dict_value`.
+
+        Args:
+            dict_value: Values by key.
+        """
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Forget `key`, if it is there."""
+        """Forget `key`, if it is there.
+
+        Args:
+            key: The key.
+        """
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
@@ -416,7 +486,14 @@ class OperatorStateStore(ABC):
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[K, V]:
-        """The broadcast state of this name, made on first use."""
+        """The broadcast state of this name, made on first use.
+
+        Args:
+            state_descriptor: Name and types.
+
+        Returns:
+            BroadcastState: The same for all keys.
+        """
 
 
 # Access to keyed state. Source: pyflink.datastream.functions.KeyedStateStore
@@ -430,22 +507,57 @@ class KeyedStateStore(ABC):
 
     @abstractmethod
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """One value per key."""
+        """One value per key.
+
+        Args:
+            state_descriptor: Name and type.
+
+        Returns:
+            ValueState: The state of the current key.
+        """
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list per key."""
+        """A list per key.
+
+        Args:
+            state_descriptor: Name and type.
+
+        Returns:
+            ListState: The state of the current key.
+        """
 
     @abstractmethod
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """A dictionary per key."""
+        """A dictionary per key.
+
+        Args:
+            state_descriptor: Name and types.
+
+        Returns:
+            MapState: The state of the current key.
+        """
 
     @abstractmethod
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """One value per key, into which a reduce function folds what is added."""
+        """One value per key, into which a reduce function folds what is added.
+
+        Args:
+            state_descriptor: Name, function and type.
+
+        Returns:
+            ReducingState: The state of the current key.
+        """
 
     @abstractmethod
     def get_aggregating_state(
         self, state_descriptor: AggregatingStateDescriptor
     ) -> AggregatingState[Any, Any]:
-        """One accumulator per key, into which an aggregate function adds."""
+        """One accumulator per key, into which an aggregate function adds.
+
+        Args:
+            state_descriptor: Name, function and type.
+
+        Returns:
+            AggregatingState: The state of the current key.
+        """

@@ -12,7 +12,12 @@ from penstock.operators.common.time import Duration, Time
 
 
 class CleanupStrategies:
-    """The chosen ways to clean up, with Flink's defaults for those in the background."""
+    """The chosen ways to clean up, with Flink's defaults for those in the background.
+
+    Args:
+        strategies: Settings by strategy.
+        is_cleanup_in_background: Whether Flink's defaults apply where none is set.
+    """
 
     class Strategies(Enum):
         """The kinds of clean-up."""
@@ -130,7 +135,14 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: Time) -> "StateTtlConfig.Builder":
-        """A builder with Flink's defaults: prolonged by writes, expired state never returned."""
+        """A builder with Flink's defaults: prolonged by writes, expired state never returned.
+
+        Args:
+            ttl: The time to live.
+
+        Returns:
+            StateTtlConfig.Builder: `build()` ends it.
+        """
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> UpdateType:
@@ -164,7 +176,11 @@ class StateTtlConfig:
         )
 
     class Builder:
-        """Puts a StateTtlConfig together; every setter returns the builder."""
+        """Puts a StateTtlConfig together; every setter returns the builder.
+
+        Args:
+            ttl: The time to live.
+        """
 
         def __init__(self, ttl: Time) -> None:
             self._ttl = ttl

@@ -269,7 +269,14 @@ class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
         return [CountWindow(_next_number(context, self._count_descriptor) // self._window_size)]
 
     def get_default_trigger(self, env: Any) -> CountTrigger[T]:
-        """At the window's last record."""
+        """At the window's last record.
+
+        Args:
+            env: The environment.
+
+        Returns:
+            CountTrigger: Fires after `window_size` records.
+        """
         return CountTrigger(self._window_size)
 
     def get_window_serializer(self) -> CountWindowSerializer:
@@ -517,7 +524,14 @@ class EventTimeAssigner(WindowAssigner[T, TimeWindow]):
     """An assigner of time windows that end by the watermark."""
 
     def get_default_trigger(self, env: Any) -> EventTimeTrigger[T]:
-        """Return a trigger that fires when the watermark reaches the window's end."""
+        """Return a trigger that fires when the watermark reaches the window's end.
+
+        Args:
+            env: The environment.
+
+        Returns:
+            EventTimeTrigger: The trigger.
+        """
         return EventTimeTrigger()
 
     def get_window_serializer(self) -> TimeWindowSerializer:
@@ -531,7 +545,14 @@ class ProcessingTimeAssigner(WindowAssigner[T, TimeWindow]):
     """An assigner of time windows that end by the clock."""
 
     def get_default_trigger(self, env: Any) -> ProcessingTimeTrigger[T]:
-        """Return a trigger that fires when the clock reaches the window's end."""
+        """Return a trigger that fires when the clock reaches the window's end.
+
+        Args:
+            env: The environment.
+
+        Returns:
+            ProcessingTimeTrigger: The trigger.
+        """
         return ProcessingTimeTrigger()
 
     def get_window_serializer(self) -> TimeWindowSerializer:
@@ -762,7 +783,17 @@ class DynamicEventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T
         return [TimeWindow(timestamp, timestamp + self.gap_of(element))]
 
     def gap_of(self, element: T) -> int:
-        """The record's gap, milliseconds. Raises Exception: 0 or less."""
+        """The record's gap, milliseconds. Raises Exception: 0 or less.
+
+        Args:
+            element: A record.
+
+        Returns:
+            int: Milliseconds, above 0.
+
+        Raises:
+            Exception: The gap is 0 or less.
+        """
         self._session_gap = _positive(self._session_window_time_gap_extractor.extract(element))
         return self._session_gap
 

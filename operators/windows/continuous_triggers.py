@@ -93,7 +93,14 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
     def register_next_fire_timestamp(
         self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: Any
     ) -> None:
-        """Wait for `time` + interval, at most for the window's end."""
+        """Wait for `time` + interval, at most for the window's end.
+
+        Args:
+            time: Milliseconds since the epoch.
+            window: The window.
+            ctx: Registers the timer.
+            fire_timestamp_state: Holds the time for which it waits.
+        """
         fire_timestamp = min(time + self.interval, window.max_timestamp())
         fire_timestamp_state.add(fire_timestamp)
         ctx.register_event_time_timer(fire_timestamp)
@@ -195,7 +202,14 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
     def register_next_fire_timestamp(
         self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: Any
     ) -> None:
-        """Wait for `time` + interval, at most for the window's end."""
+        """Wait for `time` + interval, at most for the window's end.
+
+        Args:
+            time: Milliseconds since the epoch.
+            window: The window.
+            ctx: Registers the timer.
+            fire_timestamp_state: Holds the time for which it waits.
+        """
         fire_timestamp = min(time + self.interval, window.max_timestamp())
         fire_timestamp_state.add(fire_timestamp)
         ctx.register_processing_time_timer(fire_timestamp)

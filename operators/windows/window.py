@@ -153,7 +153,11 @@ class TimeWindow(Window):
 
 
 class CountWindow(Window):
-    """The window with this number among those of a key."""
+    """The window with this number among those of a key.
+
+    Args:
+        id: 0 or more.
+    """
 
     __slots__ = ("id",)
 
@@ -233,11 +237,29 @@ class TimeWindowSerializer(TypeSerializer[TimeWindow]):
     """16 bytes: start, end."""
 
     def serialize(self, element: TimeWindow, stream: BytesIO) -> None:
-        """Write the window. Raises struct.error if a bound does not fit 64 bits."""
+        """Write the window. Raises struct.error if a bound does not fit 64 bits.
+
+        Args:
+            element: The window.
+            stream: Gets the bytes.
+
+        Raises:
+            struct.error: A bound does not fit 64 bits.
+        """
         stream.write(_TWO_LONGS.pack(element.start, element.end))
 
     def deserialize(self, stream: BytesIO) -> TimeWindow:
-        """Read a window. Raises struct.error at the end of the stream."""
+        """Read a window. Raises struct.error at the end of the stream.
+
+        Args:
+            stream: Holds the bytes.
+
+        Returns:
+            TimeWindow: The window.
+
+        Raises:
+            struct.error: The stream ends.
+        """
         return TimeWindow(*_TWO_LONGS.unpack(stream.read(16)))
 
 

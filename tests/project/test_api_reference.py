@@ -108,7 +108,7 @@ def test_sections_name_the_arguments_of_the_code():
     assert wrong == []
 
 
-WITHOUT_ARGS = 999
+WITHOUT_ARGS = 34
 """Public functions and classes with arguments that have no Args section yet. Only ever lower this number."""
 
 
@@ -117,11 +117,12 @@ def test_arguments_are_described():
         path
         for path, member in DOCUMENTED.items()
         if not (inspect.isclass(member) and issubclass(member, Enum))
+        and not (inspect.isclass(member) and not {"__init__", "__dataclass_fields__"} & vars(member).keys())
         and set(arguments(member)) - {"java"}
         and not re.search(r"\nArgs:\n", inspect.getdoc(member) or "")
     ]
     assert len(lacking) == WITHOUT_ARGS, lacking
-    assert not [path for path in lacking if path.split(".")[2] in DESCRIBED]
+    assert not [path for path in lacking if DESCRIBED & set(path.split("."))]
 
 
 def arguments(member: Any) -> list[str]:

@@ -25,6 +25,13 @@ class JobManagerCheckpointStorage(CheckpointStorage):
     """The memory of Flink's JobManager.
 
     ValueError for a path without scheme (file:, hdfs:, …) or a size that is not positive.
+
+    Args:
+        checkpoint_path: A folder with its scheme; None: the option's value.
+        max_state_size: Bytes, above 0; None: the default.
+
+    Raises:
+        ValueError: A path without scheme, or a size that is not positive.
     """
 
     #: Bytes, 5 MB.
@@ -59,6 +66,15 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
     Sizes of -1 stand for the options' values. ValueError for a path that is None, the root or without scheme,
     a threshold outside -1 to 1 MB, or a buffer size below -1.
+
+    Args:
+        checkpoint_path: A folder below the root, with its scheme.
+        file_state_size_threshold: Bytes below which state is kept with the metadata; None or -1: the option's
+            value.
+        write_buffer_size: Bytes; -1: the option's value.
+
+    Raises:
+        ValueError: A path that is None, the root or without scheme.
     """
 
     #: Bytes, 1 MB.
@@ -101,7 +117,14 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
 
 class CustomCheckpointStorage(CheckpointStorage):
-    """A storage written in Java; NoJavaError, always."""
+    """A storage written in Java; NoJavaError, always.
+
+    Args:
+        j_custom_checkpoint_storage: Any.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, j_custom_checkpoint_storage: Any) -> None:
         no_java("CustomCheckpointStorage")
@@ -267,7 +290,14 @@ class PredefinedOptions(Enum):
 
 
 class CustomStateBackend(StateBackend):
-    """A backend written in Java; NoJavaError, always."""
+    """A backend written in Java; NoJavaError, always.
+
+    Args:
+        j_custom_state_backend: Any.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, j_custom_state_backend: Any) -> None:
         no_java("CustomStateBackend")

@@ -158,7 +158,11 @@ class SlotSharingGroup:
         return SlotSharingGroup.Builder(name)
 
     class Builder:
-        """A group under construction."""
+        """A group under construction.
+
+        Args:
+            name: The group's name.
+        """
 
         def __init__(self, name: str) -> None:
             self._name = require_text(name, "name")
