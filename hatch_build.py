@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 from importlib.metadata import distribution
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -45,21 +44,29 @@ class BuildHook(BuildHookInterface[Any]):
         build_data["artifacts"].append(f"penstock/engine/flink/{build_agent.JAR_NAME}")
 
     def _add_loops(self, folder: Path, build_data: dict[str, Any]) -> None:
-        """Compile the loops where what Penstock needs is installed, as for a release.
+        """Compile the loops, if what Penstock needs is installed, as for a release.
 
-        An isolated build (`pip install .`) leaves them out: its installation compiles them with the first
-        fleet, which takes less than installing numba twice.
+        Isolated from the environment of an isolated build, which holds only what builds need: so the numba is
+        the one that loads the loops. A first `pip install .` leaves them out, and the first fleet compiles
+        them, which takes less than installing numba twice.
         """
-        if not all(map(find_spec, ("numba", "polars", "pyarrow", "deltalake", "orjson", "mmh3", "xxhash"))):
-            return
         loops = folder / "compiled_loops.pickle"
-        environment = {**os.environ, "PYTHONPATH": self.root, "NUMBA_CACHE_DIR": str(folder / "cache")}
-        command = [sys.executable, "-m", "penstock.engine.planning.compile_loops", str(loops)]
+        command = [sys.executable, "-I", "-c", _COMPILE, self.root, str(loops)]
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
         if done.returncode:
-            self.app.display_warning(f"the wheel has no compiled loops: {done.stderr}")
+            if "ModuleNotFoundError" not in done.stderr:
+                self.app.display_warning(f"the wheel has no compiled loops: {done.stderr}")
             return
         loops.chmod(0o644)
         build_data["force_include"][str(loops)] = "penstock/plans/frames/compiled_loops.pickle"
+
+
+_COMPILE = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from penstock.engine.planning.compile_loops import main
+main()
+"""

@@ -61,6 +61,10 @@ class ErrorKind(StrEnum):
 class PenstockError(Exception):
     """Base of all errors that Penstock raises on purpose.
 
+    Args:
+        message: A sentence that names the place, the allowed values and the value that was given.
+        hint: A way out; None without one.
+
     Examples:
         >>> try:
         ...     penstock.plan("missing.jsonl")

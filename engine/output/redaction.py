@@ -119,5 +119,6 @@ def mask_arguments() -> bool:
         secret = secret_part(argument.decode(errors="surrogateescape"))
         size = len(secret.encode(errors="surrogateescape")) if secret else 0
         masked.append(argument[: len(argument) - size] + b"*" * size)
-    overwrite_own_arguments(masked)
+    if masked != arguments:
+        overwrite_own_arguments(masked)
     return True

@@ -306,6 +306,12 @@ class WatermarkAlignment:
 class WatermarkStrategy:
     """The timestamps of records, and the lag of watermarks.
 
+    Args:
+        out_of_orderness_milliseconds: Most that a record may come late; None: no watermarks.
+        timestamp_assigner: Gives a record's timestamp in milliseconds; None: records keep theirs.
+        idle_timeout_milliseconds: Time without a record after which an input counts as idle; None: never.
+        alignment: Limits how far inputs run ahead; None: not at all.
+
     Examples:
         >>> from penstock.common import Duration, WatermarkStrategy
         >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))

@@ -279,6 +279,11 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
 
     Each subtask has an id in a bucket, and numbers its files from 0. Made by `for_row_format` and
     `for_bulk_format`.
+
+    Args:
+        base_path: The folder of the buckets.
+        part_format: How records become bytes.
+        rolling_policy: When a part file ends.
     """
 
     supports_concurrent_execution_attempts = True
@@ -413,6 +418,11 @@ class StreamingFileSink(BucketedFileSink):
 
     PyFlink leaves the last files of a bounded input unfinished under hidden names; here they are committed.
     A file of an earlier run that has the same name is replaced, as in Flink.
+
+    Args:
+        base_path: The folder of the buckets.
+        part_format: How records become bytes.
+        rolling_policy: When a part file ends.
     """
 
     names_by_bucket = False

@@ -301,7 +301,12 @@ class FileSource(Source):
 
 
 class FileSourceBuilder:
-    """Builds a FileSource."""
+    """Builds a FileSource.
+
+    Args:
+        file_format: How bytes become records.
+        paths: Files, or folders, which are read with all below them.
+    """
 
     def __init__(self, file_format: FileFormat, paths: tuple[str, ...]) -> None:
         self._source = FileSource(file_format, paths)

@@ -12,7 +12,12 @@ from penstock.operators.common.time import Duration, Time
 
 
 class CleanupStrategies:
-    """The chosen ways to clean up, with Flink's defaults for those in the background."""
+    """The chosen ways to clean up, with Flink's defaults for those in the background.
+
+    Args:
+        strategies: Settings by strategy.
+        is_cleanup_in_background: Whether Flink's defaults apply where none is set.
+    """
 
     class Strategies(Enum):
         """The kinds of clean-up."""

@@ -70,6 +70,10 @@ class TimeWindow(Window):
         start: First millisecond since the epoch.
         end: Millisecond since the epoch after the last one.
 
+    Args:
+        start: Milliseconds since the epoch, inside.
+        end: Milliseconds since the epoch, outside.
+
     Examples:
         >>> from penstock.datastream.window import TimeWindow
         >>> TimeWindow(0, 10).intersects(TimeWindow(10, 20)), TimeWindow(0, 10).max_timestamp()

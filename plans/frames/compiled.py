@@ -198,7 +198,9 @@ def shipped_key() -> str:
 
 def pack_loops() -> bytes:
     """Return the content of SHIPPED: all loops that this process has compiled."""
-    from numba.core.serialize import dumps
+    from numba.core import serialize
+
+    dumps: Any = serialize.dumps
 
     shipped: dict[str, Any] = {"key": shipped_key()}
     for fast in _made:
@@ -250,7 +252,7 @@ def _use_shipped(fast: Any, loop: Callable[..., Any]) -> None:
 def _built(target: Any, payload: bytes) -> Any:
     """Make machine code of a shipped payload, as numba does from its cache, but keep it for the cache."""
     from llvmlite.binding import parse_bitcode
-    from numba.core.compiler import CompileResult
+    from numba.core import compiler
 
     target.refresh()
     codegen = target.codegen()
@@ -264,6 +266,7 @@ def _built(target: Any, payload: bytes) -> Any:
 
     codegen.unserialize_library = library  # for this call only; numba holds its lock meanwhile
     try:
-        return CompileResult._rebuild(target, *pickle.loads(payload))
+        result: Any = compiler.CompileResult
+        return result._rebuild(target, *pickle.loads(payload))
     finally:
         del codegen.unserialize_library

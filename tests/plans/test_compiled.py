@@ -142,8 +142,8 @@ def test_loops_of_another_python_or_numba_are_not_used(tmp_path, monkeypatch):
     module._shipped.cache_clear()
     monkeypatch.setattr(module, "SHIPPED", tmp_path / "loops")
     assert module._shipped() == {}
-    for key, loops in (("cpython-310, numba 0.1, linux x86_64", {}), (module.shipped_key(), {"a": []})):
+    for key, used in (("cpython-310, numba 0.1, linux x86_64", False), (module.shipped_key(), True)):
         (tmp_path / "loops").write_bytes(pickle.dumps({"key": key, "a": []}))
         module._shipped.cache_clear()
-        assert module._shipped() == loops
+        assert ("a" in module._shipped()) == used
     module._shipped.cache_clear()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -181,7 +182,7 @@ def test_orphans_end_with_the_command(system: str):
 @pytest.mark.parametrize("name", ["/dev/fd/{}", "link"])
 def test_paths_of_descriptors(system: str, tmp_path, name: str):
     with (tmp_path / "file").open("w") as file:
-        path = tmp_path / "link" if name == "link" else name.format(file.fileno())
+        path = Path(name.format(file.fileno())) if name != "link" else tmp_path / name
         if name == "link":
             path.symlink_to(f"/dev/fd/{file.fileno()}")
         assert operating_system.descriptor_of(path) == file.fileno()

@@ -15,8 +15,9 @@ UNPICKLES = {
     "operators/exchange",
     "operators/state",
     "operators/task",
+    "plans/frames",
 }
-"""Folders of modules that load pickles: of functions, records and requests to sessions."""
+"""Folders of modules that load pickles: functions, records, requests to sessions, and loops of a wheel."""
 
 
 def files_with(pattern: str) -> list[Path]:

@@ -191,7 +191,11 @@ class JobHandle(Protocol):
 
 
 class JobClient:
-    """Queries one job, and cancels it."""
+    """Queries one job, and cancels it.
+
+    Args:
+        handle: The job.
+    """
 
     def __init__(self, handle: JobHandle) -> None:
         self._handle = handle

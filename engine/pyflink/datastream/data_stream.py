@@ -388,7 +388,12 @@ def opened(function: Any, kind: type, method: str) -> Callable[..., Any]:
 
 
 class BroadcastStream:
-    """A stream that goes to every subtask, and the broadcast state made from it."""
+    """A stream that goes to every subtask, and the broadcast state made from it.
+
+    Args:
+        input_stream: The records.
+        broadcast_state_descriptors: The states made from them, each under its name.
+    """
 
     def __init__(
         self, input_stream: DataStream, broadcast_state_descriptors: list[MapStateDescriptor]
@@ -398,7 +403,13 @@ class BroadcastStream:
 
 
 class BroadcastConnectedStream:
-    """A stream, keyed or not, connected with a BroadcastStream."""
+    """A stream, keyed or not, connected with a BroadcastStream.
+
+    Args:
+        non_broadcast_stream: The stream whose records each go to one subtask.
+        broadcast_stream: The stream whose records go to all subtasks.
+        broadcast_state_descriptors: The states made from the broadcast stream.
+    """
 
     def __init__(
         self,
@@ -466,6 +477,10 @@ class DataStream(StreamOutputs, Partitioning):
     """A stream of records of one type.
 
     Transformations return new streams and register their operator; nothing runs before `execute`.
+
+    Args:
+        environment: The environment of the job.
+        transformation: The operator whose output this stream is.
 
     Examples:
         >>> from penstock.common import Types
@@ -659,7 +674,14 @@ class DataStream(StreamOutputs, Partitioning):
 
 
 class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignore[misc]
-    """A stream partitioned by key; operators that read it have state and timers per key."""
+    """A stream partitioned by key; operators that read it have state and timers per key.
+
+    Args:
+        partitioned: The stream after its exchange by key.
+        origin: The stream before `key_by`.
+        key_selector: Gives a record's key.
+        row_type: What `get_type` returns; default: the type of the records.
+    """
 
     def __init__(
         self,
@@ -682,7 +704,15 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         key_selector: Callable[[Any], Any] | KeySelector | str | Sequence[str],
         key_type: DeclaredType | None = None,
     ) -> KeyedStream:
-        """By other keys, instead of these."""
+        """By other keys, instead of these.
+
+        Args:
+            key_selector: A function of a record, or a KeySelector. Not in PyFlink: a field's name or several.
+            key_type: Type of the keys; default: pickled Python objects, hashed by their bytes.
+
+        Returns:
+            KeyedStream: The same records.
+        """
         return self._origin_stream.key_by(key_selector, key_type)
 
     def interval_join(self, other: KeyedStream) -> KeyedIntervalJoin:
@@ -746,7 +776,15 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         broadcast_state_descriptor: MapStateDescriptor | None = None,
         *other_broadcast_state_descriptors: MapStateDescriptor,
     ) -> NoReturn:
-        """Raises TypeError."""
+        """Raises TypeError.
+
+        Args:
+            broadcast_state_descriptor: Any.
+            *other_broadcast_state_descriptors: Any.
+
+        Raises:
+            TypeError: Always: a keyed stream cannot be broadcast. Broadcast the stream before `key_by`.
+        """
         self._keep_partitioning()
 
     def partition_custom(
@@ -754,13 +792,30 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         partitioner: Callable[[Any, int], int] | Partitioner,
         key_selector: Callable[[Any], Any] | KeySelector,
     ) -> NoReturn:
-        """Raises TypeError."""
+        """Raises TypeError.
+
+        Args:
+            partitioner: Any.
+            key_selector: Any.
+
+        Raises:
+            TypeError: Always: a keyed stream is partitioned by its key.
+        """
         self._keep_partitioning()
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """As for other streams, of rows of key and record: what PyFlink's keyed streams consist of.
 
         TypeError for a strategy with a timestamp assigner, which PyFlink refuses, too.
+
+        Args:
+            watermark_strategy: A strategy without timestamp assigner.
+
+        Returns:
+            DataStream: Rows of key and record.
+
+        Raises:
+            TypeError: The strategy has a timestamp assigner.
         """
         if watermark_strategy.timestamp_assigner is not None:
             raise TypeError("a KeyedStream cannot have a timestamp assigner: assign timestamps before key_by")

@@ -277,7 +277,14 @@ class EnvironmentOptions:
         return self._checkpoint_config.is_force_unaligned_checkpoints()
 
     def enable_changelog_state_backend(self, enabled: bool) -> Self:
-        """Set the option; state here needs no changelog."""
+        """Set the option; state here needs no changelog.
+
+        Args:
+            enabled: The option's value.
+
+        Returns:
+            StreamExecutionEnvironment: Itself.
+        """
         self._configuration.set_string(_CHANGELOG, "true" if enabled else "false")
         return self
 
@@ -288,7 +295,14 @@ class EnvironmentOptions:
         return self._configuration.get_string(_CHANGELOG, "") == "true"
 
     def set_default_savepoint_directory(self, directory: str) -> Self:
-        """Set the option; nothing here is saved there."""
+        """Set the option; nothing here is saved there.
+
+        Args:
+            directory: A path.
+
+        Returns:
+            StreamExecutionEnvironment: Itself.
+        """
         self._configuration.set_string(_SAVEPOINTS, directory)
         return self
 
@@ -395,7 +409,14 @@ class EnvironmentOptions:
         return default_local_parallelism()
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
-        """Set the parallelism of environments that are later made without one."""
+        """Set the parallelism of environments that are later made without one.
+
+        Args:
+            parallelism: Subtasks per operator, 1 or more.
+
+        Raises:
+            ValueError: Below 1.
+        """
         set_default_local_parallelism(parallelism)
 
     def options(self) -> dict[str, str]:

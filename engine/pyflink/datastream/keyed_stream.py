@@ -405,7 +405,12 @@ class WindowedOperations:
 
 
 class WindowedStream(WindowedOperations):
-    """The windows of each key of a keyed stream."""
+    """The windows of each key of a keyed stream.
+
+    Args:
+        keyed_stream: The records.
+        window_assigner: Assigns windows to records.
+    """
 
     _kind = "Window"
     _apply_function = WindowFunction

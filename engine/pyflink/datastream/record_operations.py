@@ -329,7 +329,12 @@ class StreamOutputs(StreamSettings):
 
 
 class DataStreamSink:
-    """A registered sink; its methods name and place it."""
+    """A registered sink; its methods name and place it.
+
+    Args:
+        environment: The environment of the job.
+        transformation: The sink.
+    """
 
     def __init__(self, environment: EnvironmentOptions, transformation: Transformation) -> None:
         self._environment = environment
@@ -440,6 +445,10 @@ class ConnectedStreams:
     """Two streams that one function reads; keyed if both are keyed.
 
     If only one is, its records are rows of key and record, without state per key.
+
+    Args:
+        stream1: The first input.
+        stream2: The second input, of the same environment.
     """
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:

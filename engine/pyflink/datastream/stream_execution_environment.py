@@ -290,6 +290,10 @@ class StreamExecutionEnvironment(EnvironmentSources):
     A job is what is registered: operators and sinks are registered when they are made, sources when an
     operator reads them.
 
+    Args:
+        configuration: Options of the jobs. The options of the configuration directory and of `-D` apply in
+            any case.
+
     Examples:
         >>> from penstock.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
@@ -414,7 +418,14 @@ class StreamExecutionEnvironment(EnvironmentSources):
         self._caches.clear()
 
     def add_operator(self, transformation: Transformation) -> Transformation:
-        """Register an operator or sink; its default parallelism is the environment's current one."""
+        """Register an operator or sink; its default parallelism is the environment's current one.
+
+        Args:
+            transformation: An operator or a sink of this environment.
+
+        Returns:
+            Transformation: The same one.
+        """
         if transformation.default_parallelism is None:
             transformation.default_parallelism = self.get_parallelism()
         transformation.environment_parallelism = self.get_parallelism()
@@ -423,7 +434,17 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return transformation
 
     def new_job(self, job_name: str | None = None) -> Job:
-        """Return the registered operators as a job; they stay registered. Raises RuntimeError without any."""
+        """Return the registered operators as a job; they stay registered. Raises RuntimeError without any.
+
+        Args:
+            job_name: Name of the job; default "Flink Streaming Job".
+
+        Returns:
+            Job: All registered operators.
+
+        Raises:
+            RuntimeError: No operator is registered.
+        """
         if not self._registered:
             raise RuntimeError("No operators defined in streaming topology. Cannot execute.")
         job = job_from_environment(self, self._registered, job_name, planned=self._planned)
@@ -431,7 +452,15 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return job
 
     def collect(self, job_name: str, sink: Transformation) -> CollectedRecords | NoRecords:
-        """Start the registered job, and read the records of its CollectSink, `sink`, while it runs."""
+        """Start the registered job, and read the records of its CollectSink, `sink`, while it runs.
+
+        Args:
+            job_name: The job's name.
+            sink: The CollectSink.
+
+        Returns:
+            CollectedRecords | NoRecords: An iterator over the records.
+        """
         job = self._registered_job_to_run(job_name)
         if _is_captured(job, self.run_context):
             return NoRecords()
@@ -442,7 +471,15 @@ class StreamExecutionEnvironment(EnvironmentSources):
         )
 
     def collect_first(self, job_name: str, sink: Transformation) -> list[Any]:
-        """Run the registered job, and return the records of `sink`, a CollectSink with a limit."""
+        """Run the registered job, and return the records of `sink`, a CollectSink with a limit.
+
+        Args:
+            job_name: The job's name.
+            sink: The CollectSink.
+
+        Returns:
+            list[Any]: The records, as many as the limit at most.
+        """
         job = self._registered_job_to_run(job_name)
         if _is_captured(job, self.run_context):
             return []
@@ -483,7 +520,15 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return dataframes_of_job(job, sinks, self.run_context, observe)
 
     def dataframe_of(self, sink: Transformation, observation: Observation | None = None) -> DataFrame:
-        """Return the stream of `sink` as a lazy DataFrame, and unregister the operators that lead to it."""
+        """Return the stream of `sink` as a lazy DataFrame, and unregister the operators that lead to it.
+
+        Args:
+            sink: The sink whose input becomes the DataFrame.
+            observation: Collects metrics of the run.
+
+        Returns:
+            DataFrame: One row per record; each action on it runs the operators.
+        """
         job = self._job_to_run([sink], None)
         if _is_captured(job, self.run_context):
             raise JobCaptured  # a DataFrame needs its rows
@@ -504,11 +549,19 @@ class StreamExecutionEnvironment(EnvironmentSources):
         ]
 
     def register_cache(self, cached: Transformation) -> None:
-        """Register a cached stream."""
+        """Register a cached stream.
+
+        Args:
+            cached: The transformation of `DataStream.cache`.
+        """
         self._caches.register(cached)
 
     def invalidate_cache(self, cached: Transformation) -> None:
-        """Delete the records of a cached stream."""
+        """Delete the records of a cached stream.
+
+        Args:
+            cached: The transformation of `DataStream.cache`.
+        """
         self._caches.invalidate(cached)
 
     def _source(

@@ -31,6 +31,9 @@ def find_topology_files(paths: Sequence[str]) -> list[str]:
     files: dict[str, None] = {}
     for path in paths:
         local = local_path(path)
+        if local == STANDARD_INPUT:  # some systems have no file of this name
+            files[local] = None
+            continue
         if os.path.exists(local):
             roots = [local]
         else:
