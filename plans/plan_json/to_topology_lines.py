@@ -10,6 +10,7 @@ import polars as pl
 from penstock.plans.frames.polars_frames import join_topology
 from penstock.plans.tables import STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.canonical_texts import JSON_COLUMNS
 from penstock.plans.topology.operator_rules import (
     EDGE_RULES,
     NODE_RULES,
@@ -212,11 +213,15 @@ def _write_transformations(topologies: pl.DataFrame, rows: pl.DataFrame) -> pl.D
 
 
 def _transformations(topologies: pl.DataFrame, rows: pl.DataFrame) -> Parts:
-    names = [name for name in TRANSFORMATIONS.names[1:] if name != "sink_topology"]
-    text, sink = json_object(_values(rows, names)), pl.col("sink_topology")
-    with_sink = pl.concat_str(text.str.head(-1), pl.lit(","), sink.str.slice(1))
+    text = json_object(
+        _values(rows, [name for name in TRANSFORMATIONS.names[1:] if name not in JSON_COLUMNS])
+    )
+    for name in JSON_COLUMNS:
+        if rows[name].null_count() < len(rows):
+            keys = pl.col(name).str.slice(1)
+            text = pl.coalesce(pl.concat_str(text.str.head(-1), pl.lit(","), keys), text)
     # not by `listed`: the values of some columns are a list in the order of these rows
-    texts = rows.select(TOPOLOGY, "id", json=pl.when(sink.is_null()).then(text).otherwise(with_sink))
+    texts = rows.select(TOPOLOGY, "id", json=text)
     own = _values(topologies, _TOPOLOGY_KEYS)
     own["chaining"] = pl.when(~pl.col("chaining")).then(pl.lit("false"))
     heads = topologies.select(TOPOLOGY, json_object(own).str.head(-1).alias("json"))

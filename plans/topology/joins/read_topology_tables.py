@@ -22,6 +22,7 @@ from penstock.plans.printable import MOST_OF_A_NAME
 from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.tables.column_types import INT, LONG, STR
 from penstock.plans.topology import flink_options
+from penstock.plans.topology.columnar.canonical_texts import JSON_COLUMNS
 from penstock.plans.topology.columnar.lines_of_tables import (
     LARGE,
     cycle_of,
@@ -77,14 +78,16 @@ def _reads_unbounded_source(rows: DataFrame, topologies: DataFrame) -> DataFrame
     result as the function of this name for one process; one task walks each topology in the order of its ids,
     with numbers only and one byte per transformation.
     """
-    bounded = [str(kind) for kind in SOURCE_KINDS if kind != Kind.LEGACY_SOURCE]
+    bounded = F.get_json_object("details", "$.bounded")  # see validate_transformations.kind_by_bounds
+    is_source = F.col("kind").isin([str(kind) for kind in SOURCE_KINDS])
+    unbounded = is_source & F.coalesce(bounded == "false", F.col("kind") == str(Kind.LEGACY_SOURCE))
     numbers = (
-        rows.where(~F.col("kind").isin(bounded))
+        rows.where(~is_source | unbounded)
         .join(topologies, "topology_id", "left_semi")
         .select(
             "topology_id",
             "id",
-            (F.col("kind") == str(Kind.LEGACY_SOURCE)).alias("is_source"),
+            unbounded.alias("is_source"),
             F.col("kind").isin([str(kind) for kind in VIRTUAL_KINDS]).alias("is_virtual"),
             "inputs",
         )
@@ -148,7 +151,7 @@ def _canonical_row() -> Column:
     """The canonical line of one TRANSFORMATIONS row, without its newline."""
     fields = []
     for field in spark_schema("transformations").fields[1:]:
-        if field.name == "sink_topology":
+        if field.name in JSON_COLUMNS:
             continue
         value, kind = F.col(field.name), field.dataType
         match kind:
@@ -178,7 +181,9 @@ def _canonical_row() -> Column:
         if isinstance(kind, MapType | ArrayType) and field.name != "inputs":
             text = F.when(F.size(value) > 0, text)  # lambdas are slow and such lists are mostly empty
         fields.append(F.coalesce(text, F.lit("")))
-    return F.concat_ws("|", *fields, _string(F.col("sink_topology")))
+    sink, details = (_string(F.col(name)) for name in JSON_COLUMNS)
+    before_details = F.when(F.col("details").isNotNull(), F.coalesce(sink, F.lit("")))
+    return F.concat_ws("|", *fields, F.coalesce(before_details, sink), details)
 
 
 def _canonical_header() -> Column:
@@ -207,6 +212,7 @@ def _suspicious_transformation() -> Column:
     rules = [
         kind.isin([str(k) for k in WRITTEN_KINDS]),
         F.col("sink_topology").isNull(),
+        F.col("details").isNull(),
         _number_of_inputs(),
         (F.size("inputs") == 0) | _inputs_are_before(),
         physical | reduce(lambda a, b: a & b, (F.col(c).isNull() for c in OPERATOR_COLUMNS)),

@@ -15,6 +15,7 @@ from penstock.plans.frames.spark_frames import limited_column
 from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.printable import MOST_OF_A_NAME
 from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES, TRANSFORMATIONS
+from penstock.plans.topology.columnar.canonical_texts import JSON_COLUMNS
 from penstock.plans.topology.columnar.lines_batch import encode, lines_batch
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.parse_lines import PARSED, parse_lines
@@ -267,11 +268,14 @@ def text_of_topology() -> Column:
 
 def text_of_transformation() -> Column:
     """A row of TRANSFORMATIONS as a JSON object; keys are left out where they are not set."""
-    names = (name for name in TRANSFORMATIONS.names if name not in ("topology_id", "sink_topology"))
-    text, sink = F.to_json(F.struct(*map(_given, names))), F.trim("sink_topology")
-    inner = F.substring(sink, F.lit(2), F.length(sink) - 2)
-    with_sink = F.concat(F.substring(text, F.lit(1), F.length(text) - 1), F.lit(","), inner, F.lit("}"))
-    return F.coalesce(with_sink, text)
+    names = (name for name in TRANSFORMATIONS.names if name != "topology_id" and name not in JSON_COLUMNS)
+    text = F.to_json(F.struct(*map(_given, names)))
+    for name in JSON_COLUMNS:
+        keys = F.trim(name)
+        inner = F.substring(keys, F.lit(2), F.length(keys) - 2)
+        longer = F.concat(F.substring(text, F.lit(1), F.length(text) - 1), F.lit(","), inner, F.lit("}"))
+        text = F.coalesce(longer, text)
+    return text
 
 
 def _given(name: str) -> Column:
