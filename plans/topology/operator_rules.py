@@ -129,6 +129,7 @@ DETAILS: Rules = {
     "supports_concurrent_execution_attempts": boolean(),
     "slot_resources": _GROUP_RESOURCES,
     "bounded": boolean(),
+    "registered": boolean(),
     "data_set": _DATA_SET,
     "unaligned_checkpoints": boolean(),
 }
@@ -169,11 +170,11 @@ _OPERATOR: Rules = {
     **_details("supports_concurrent_execution_attempts"),
 }
 _WITH_INPUTS: Rules = {**_OPERATOR, **_details("keyed")}
-_SOURCE: Rules = {**_OPERATOR, **_details("bounded")}
+_SOURCE: Rules = {**_OPERATOR, **_details("bounded", "registered")}
 _PHYSICAL_KINDS: dict[Kind, Rules] = {
     Kind.SOURCE: _SOURCE,
     Kind.LEGACY_SOURCE: _SOURCE,
-    Kind.CACHE_READ: {**_PHYSICAL, **_details("output_type", "data_set")},
+    Kind.CACHE_READ: {**_PHYSICAL, **_details("output_type", "data_set", "registered")},
 }
 _VIRTUAL: dict[Kind, Rules] = {
     Kind.UNION: _ALL_KINDS,

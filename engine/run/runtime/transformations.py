@@ -309,7 +309,8 @@ class InputEdge:
 class GeneratedGraph:
     """A StreamGraph, with the transformations that its nodes and edges were made from."""
 
-    stream_graph: dict[str, Any]  #: as in a topology file
+    topology: dict[str, Any]  #: the job as a topology of transformations, from which the graph is planned
+    stream_graph: dict[str, Any]  #: in the form of a topology file
     physical: dict[int, LoweredTransformation]  #: by node
     edges: dict[str, InputEdge]  #: by edge_id
     next_id: int  #: next id of Flink's counter after the translation
@@ -367,22 +368,9 @@ class Job:
 
 def topology_of(job: Job) -> dict[str, Any]:
     """Return the topology (docs/topology-files.md) of `job` as PyFlink submits it, for the planner."""
-    return _topology(job, job.lowered.submitted)
+    return {**job.lowered.submitted.topology, "name": job.name}
 
 
 def topology_to_run(job: Job) -> dict[str, Any]:
     """Return the topology of `job` as it runs here, where operators have parallelism even in BATCH mode."""
-    return _topology(job, job.lowered.to_run)
-
-
-def _topology(job: Job, graph: GeneratedGraph) -> dict[str, Any]:
-    topology: dict[str, Any] = {
-        "name": job.name,
-        "stream_graph": graph.stream_graph,
-        "parallelism": job.parallelism,
-    }
-    if job.max_parallelism is not None:
-        topology["max_parallelism"] = job.max_parallelism
-    if job.config:
-        topology["config"] = job.config
-    return topology
+    return {**job.lowered.to_run.topology, "name": job.name}

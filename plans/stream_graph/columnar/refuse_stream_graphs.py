@@ -12,6 +12,7 @@ from penstock.plans.frames.polars_refusals import (
     refused_settings,
     settings_refused_at,
 )
+from penstock.plans.stream_graph.columnar.transformation_details import has_details
 from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.job_settings import SettingStep
@@ -190,6 +191,11 @@ STEP_HAS_UID = (
     " requires to set a uid since its customized topology has set uid for some operators.",
 )
 """The text before and after the name of the sink."""
+TWO_RESOURCES = (
+    "The slot sharing group ",
+    " has been configured with two different resource spec.",
+)
+"""The text before and after the name of the group."""
 CACHES_OPERATORS = "Cache can only be called with physical transformation or side output transformation"
 TOO_MANY_INPUTS = f"Only up to {MAX_INPUTS} inputs are supported at once, while encountered "
 CONFLICTING_WEIGHTS = (
@@ -236,6 +242,7 @@ def refuse_transformations(
             _uids_of_steps(expanded_transformations),
             _too_many_inputs(expanded_transformations),
             _caches_of_virtual(expanded_transformations),
+            _different_resources(expanded_transformations),
             _conflicting_weights(expanded_transformations, resolved_inputs, job_settings),
             *_refuse_settings_of_transformations(expanded_transformations, resolved_inputs, job_settings),
         ]
@@ -359,6 +366,22 @@ def _caches_of_virtual(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
     rows = join_topology(read, refused_inputs.select(TOPOLOGY, "id"), {"input": "id"}, "semi")
     order = [pl.lit(-1), pl.col("transformation"), pl.lit(INPUT_COUNT), pl.lit(0)]
     return refusals(rows, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, pl.lit(CACHES_OPERATORS), _TRANSFORMATION)
+
+
+def _different_resources(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
+    """Refuse slot sharing groups with different resources (StreamGraphGenerator.translate)."""
+    if not has_details(expanded_transformations):
+        return NO_REASON
+    resources = pl.col("details").str.json_path_match("$.slot_resources")
+    names = expanded_transformations.select(
+        TOPOLOGY, "id", "transformation", "position", "slot_sharing_group", resources=resources
+    ).drop_nulls("resources")
+    first = pl.col("resources").first().over(TOPOLOGY, "slot_sharing_group")
+    refused = names.sort(TOPOLOGY, "position").filter(pl.col("resources") != first)
+    before, after = map(pl.lit, TWO_RESOURCES)
+    message = pl.concat_str(before, "slot_sharing_group", after)
+    order = [pl.col("transformation"), pl.col("id"), pl.lit(INPUT_COUNT), pl.lit(0)]
+    return refusals(refused, Layer.STREAM_GRAPH, order, ILLEGAL_ARGUMENT, message, _TRANSFORMATION)
 
 
 def _too_many_inputs(expanded_transformations: pl.DataFrame) -> pl.DataFrame:

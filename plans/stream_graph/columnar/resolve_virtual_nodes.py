@@ -79,10 +79,12 @@ _IS_PHYSICAL, _IS_SOURCE = ~is_kind(*VIRTUAL_KINDS), is_kind(*SOURCE_KINDS)
 
 
 def node_rows(transformations: pl.DataFrame, resolved_inputs: pl.DataFrame) -> Ints:
-    """Return the rows of the physical transformations, without sources that no transformation reads."""
+    """Return the rows of the physical transformations, without unregistered sources that nothing reads."""
     physical, source = (c.to_numpy() for c in transformations.select(p=_IS_PHYSICAL, s=_IS_SOURCE))
     read = np.zeros(len(source), bool)
     read[resolved_inputs["source_row"].to_numpy()] = True
+    if has_details(transformations):
+        read |= details_of(transformations)["registered"].fill_null(value=False).to_numpy()
     return np.flatnonzero(physical & (read | ~source))
 
 

@@ -15,6 +15,7 @@ DETAILS_TYPE = pl.Struct(
         "keyed": pl.List(pl.Boolean),
         "parallelism_configured": pl.Boolean,
         "supports_concurrent_execution_attempts": pl.Boolean,
+        "registered": pl.Boolean,
         "data_set": pl.String,
         "unaligned_checkpoints": pl.Boolean,
     }
