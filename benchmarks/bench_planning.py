@@ -2,11 +2,11 @@
 
     python -m benchmarks.bench_planning [--only WORKLOAD] [--repeat N] [--scale X] [--until LAYER]
 
-Each workload is generated into Delta tables first; that and starting Spark are not part of the figures. `read
-and validate` reads those tables. The tables of a layer that no pass stores (they are derived while they are
-written) are read to the end into a sink that drops them: `rows of …`; writing Delta files is not part of the
-figures. Operators are physical operators. Peak memory is the largest sum over this process, its JVM and its
-Python workers, sampled twice a second.
+Each workload is generated into Delta tables first; that and starting Spark are not part of the figures. A
+giant is planned in blocks, whose stages are not timed by layer. The tables of a layer are read to the end
+into a sink that drops them: `rows of …`; writing Delta files is not part of the figures. Operators are
+physical operators. Peak memory is the largest sum over this process, its JVM and its Python workers, sampled
+twice a second.
 """
 
 import argparse
@@ -24,17 +24,17 @@ from rich.table import Table
 from penstock.engine.measure.bench.measure_planner import peak_memory
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_topologies import plan_read_topologies
+from penstock.engine.planning.planned_on_spark import Planned
 from penstock.engine.spark.session import get_session
 from penstock.plans.generate.fleet import Spec
 from penstock.plans.generate.generate_on_spark import generate_on_spark
 from penstock.plans.generate.layered import SHAPES
 from penstock.plans.layers import LAYER_TABLES, layers_until
-from penstock.plans.planners.joins_passes import produced
-from penstock.plans.planners.run_joins import Planned
+from penstock.plans.planners.columnar_passes import produced
 from penstock.plans.topology.joins.normalized_tables import load_topology_folder
-from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.vocabulary import Layer
 
+_READING = ("partition_topologies", "read_and_validate", "read_blocks")
 WORKLOADS = {
     "fleet": ("random", Spec(operators=12, topologies=100_000, seed=1, parallelism=4)),
     "layered": ("layered", Spec(operators=1_000_000, topologies=1, seed=1, parallelism=4)),
@@ -86,13 +86,12 @@ def _run(name: str, shape: str, spec: Spec, repeat: int, until: Layer) -> None:
         for _ in range(repeat):
             with peak_memory() as peak:
                 started = time.monotonic()
-                given = read_topology_tables(spark, *load_topology_folder(spark, folder)[:2])
-                read = time.monotonic() - started
+                given = load_topology_folder(spark, folder)
                 planned = plan_read_topologies(spark, given, until, lambda stage: None, planner=Planner.JOINS)
                 rows = _read_rows(planned, until)
                 total = time.monotonic() - started
             operators = planned.tables["stream_nodes"].count()
-            steps = {"read and validate": read, **planned.seconds, **rows}
+            steps = {**planned.seconds, **rows}
             runs.append(Run(total, steps, _by_layer(steps, until), peak[0]))
             planned.release()
     _print(name, operators, runs)
@@ -109,7 +108,7 @@ def _read_rows(planned: Planned, until: Layer) -> dict[str, float]:
 
 
 def _by_layer(steps: dict[str, float], until: Layer) -> dict[str, float]:
-    layers = {"topology": steps["read and validate"] + steps["partition_topologies"]}
+    layers = {"topology": sum(steps.get(step, 0) for step in _READING)}
     for layer, names in produced().items():
         if layer in layers_until(until):
             layers[layer] = steps[f"rows of {layer}"] + sum(steps.get(name, 0) for name in names)

@@ -1,27 +1,25 @@
-"""The plan of one process, whatever the partition count, the session's settings and the order of the rows.
-
-One run by joins, in blocks, plans random topologies and deep ones.
-"""
+"""The plan of one process, whatever the partition count, the session's settings and the order of the rows."""
 
 import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from penstock.engine.planning import plan_giants, plan_topologies
+from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.plan_in_workers import Size
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
-from penstock.plans.planners.run_joins import run_passes
-from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
+from penstock.plans.topology.fingerprint import BLOCK
 from penstock.plans.topology.joins.topologies_of_lines import read_topology_objects
-from penstock.plans.vocabulary import Layer
 from tests.planned_lines import differs
 from tests.plans.planners.table_contents import rows_of
 from tests.reference.deep_topologies import SHAPES, deep_topologies
@@ -31,22 +29,10 @@ from tests.reference.random_topologies import MODES, random_topology
 RANDOM = [random_topology(seed, 3 + seed % 40, mode=mode) for mode in MODES for seed in range(500, 519)]
 DEEP = {topology["name"]: topology for topology in deep_topologies()}
 TOPOLOGIES = [*RANDOM, *DEEP.values()]
+LARGEST = max(len(topology["transformations"]) for topology in RANDOM)
 Rows = dict[str, list[str]]
 WITHOUT = ("source_file", "source_line")
 """Columns that tables do not have."""
-
-
-class Run(NamedTuple):
-    partitions: int
-    adaptive: bool
-    ansi: bool
-    shuffle_seed: int
-    input_partitions: int
-    rows_per_block: int | None
-
-
-RUN = Run(3, True, False, 2, 3, 20)
-"""Beside one process, and what other tests plan: few partitions, no adaptive execution, ANSI."""
 
 
 @contextmanager
@@ -72,33 +58,26 @@ def base(tables: dict[str, pa.Table]) -> Rows:
     return {name: rows_of(table, WITHOUT) for name, table in tables.items()}
 
 
-def collected(frame: DataFrame) -> list[str]:
-    """As rows_of."""
-    rows = [row.asDict(recursive=True) for row in frame.drop(*WITHOUT).collect()]
-    return sorted(json.dumps(row, sort_keys=True) for row in rows)
-
-
 @pytest.fixture(scope="module")
 def planned(spark: SparkSession) -> Rows:
+    """Deep topologies in blocks, the others in workers, in a session of unusual settings."""
+
     def shuffled(rows: DataFrame) -> DataFrame:
-        return rows.orderBy(F.rand(RUN.shuffle_seed)).repartition(RUN.input_partitions)
+        return rows.orderBy(F.rand(2)).repartition(3)
 
     read = read_topology_objects(spark, TOPOLOGIES)
-    settings = {
-        "spark.sql.adaptive.enabled": str(RUN.adaptive).lower(),
-        "spark.sql.ansi.enabled": str(RUN.ansi).lower(),
-    }
-    with session_settings(spark, settings):
-        given = read_topology_tables(spark, shuffled(read.topologies), shuffled(read.transformations))
-        refused_by_readers = given.rejected.unionByName(read.rejected)
-        given = given._replace(rejected=refused_by_readers)
-        with planning_settings(spark, RUN.partitions, RUN.rows_per_block):
-            planned = run_passes(given, Layer.SLOTS, RUN.partitions)
-        found = {name: collected(frame) for name, frame in planned.tables.items()}
+    settings = {"spark.sql.adaptive.enabled": "true", "spark.sql.ansi.enabled": "false"}
+    with session_settings(spark, settings), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(plan_topologies, "OF_GIANTS", Size(LARGEST, 2**40))
+        patched.setattr(plan_giants, "_rows_of_a_block", lambda size, cores: BLOCK)
+        given = (shuffled(read.topologies), shuffled(read.transformations))
+        planned = plan_topologies.plan(given, spark=spark, planner=Planner.JOINS)
+        found = {name: rows_of(frame.toArrow(), WITHOUT) for name, frame in planned.tables.items()}
         planned.release()
+    refused_by_readers = rows_of(read.rejected.toArrow(), WITHOUT)
     for kept in read.persisted:
         kept.unpersist()
-    return found
+    return {**found, "rejected": sorted([*found["rejected"], *refused_by_readers])}
 
 
 def test_rows_are_equal(planned, base):
@@ -115,7 +94,7 @@ def test_the_rows_are_not_few(base):
 
 @pytest.fixture(scope="module")
 def plans(tables: dict[str, pa.Table]) -> dict[str, Any]:
-    """Of the deep topologies; rows by joins are equal to these."""
+    """Of the deep topologies; rows on Spark are equal to these."""
     lines = to_plan_lines({name: from_arrow(table) for name, table in tables.items()})
     return {name: json.loads(line) for name, line in lines.rows() if name in DEEP}
 

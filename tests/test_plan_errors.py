@@ -15,8 +15,8 @@ from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_workers import plan_in_workers
 from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.plan_topologies import plan
+from penstock.engine.planning.planned_on_spark import Planned
 from penstock.plans.errors import LostTopologiesError
-from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import Layer
 

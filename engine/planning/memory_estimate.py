@@ -28,7 +28,6 @@ from penstock.engine.machine.available_memory import (
 )
 from penstock.engine.spark.spark_memory_estimate import (
     BYTES_BESIDE_A_HEAP,
-    LEAST_HEAP_MEBIBYTES,
     heap_bytes,
     least_for_spark,
 )
@@ -47,15 +46,6 @@ if TYPE_CHECKING:
 BYTES_OF_A_PLANNED_ROW = 7_000
 """Bytes to plan a transformation or stream node: its tables, and Arrow blocks in and out."""
 
-BYTES_OF_A_WALKED_ROW = 400
-"""Bytes of a transformation or stream node in a worker that only walks its topology for the joins."""
-
-BYTES_OF_A_PACKED_ROW = 160
-"""The same for topologies in blocks, which arrive packed: 114 to 125 for layered topologies and giants."""
-
-BYTES_OF_A_JOINED_ROW = 2_500
-"""Heap bytes of joins per transformation or stream node, in addition to LEAST_HEAP_MEBIBYTES."""
-
 BYTES_OF_A_ROW_OF_A_BLOCK = 2_000
 """What a transformation takes in the worker that has its block: 1,730 of a layered topology."""
 
@@ -69,9 +59,6 @@ BYTES_OF_A_TASK_ON_A_WALK = 24
 _UNEVEN = 1.3
 """Size of a fleet's largest partition, as a multiple of the mean."""
 
-_HEAP_COUNTED = 0.9
-"""The share of -Xmx that counts: garbage collectors other than G1 may report less than their -Xmx."""
-
 
 def rows_at_once(rows: int, largest: int, partitions: int, cores: int) -> int:
     """Return the transformations and stream nodes that are planned at a time, in the largest partitions.
@@ -79,11 +66,6 @@ def rows_at_once(rows: int, largest: int, partitions: int, cores: int) -> int:
     `rows`: of all topologies; `largest`: of the largest topology that stays whole in a partition.
     """
     return min(rows, int(min(partitions, cores) * rows / partitions * _UNEVEN) + largest)
-
-
-def bytes_to_walk(rows: int, giant: int) -> int:
-    """Return the bytes of workers that walk `rows` at a time for the joins, `giant` of them in blocks."""
-    return (rows - giant) * BYTES_OF_A_WALKED_ROW + giant * BYTES_OF_A_PACKED_ROW
 
 
 def require_memory_of_workers(rows: int, size_bytes: int, available: Available) -> None:
@@ -113,23 +95,6 @@ def require_memory_for_blocks(
 
 
 _SMALL_ENOUGH_BYTES = 2**29
-
-
-def require_heap_to_join(rows: int, heap: int | None) -> None:
-    """Raise NotEnoughMemoryError if the heap of a local Spark is too small for joins.
-
-    `rows`: see rows_at_once; `heap`: in bytes, None if unknown. Hash maps, and a page of each sort, must be
-    in memory; everything else is spilled.
-    """
-    needed = LEAST_HEAP_MEBIBYTES * 2**20 + rows * BYTES_OF_A_JOINED_ROW
-    if heap is not None and heap < _HEAP_COUNTED * needed:
-        more = f"--conf spark.driver.memory={-(-needed // 2**20)}m"
-        raise NotEnoughMemoryError(
-            f"joining {rows:,} transformations at a time takes a heap of about {shown_bytes(needed)}, and "
-            f"Spark's JVM has {shown_bytes(heap)}",
-            f"give it more ({more}), join fewer at a time (--master local[1]), or use --planner columnar, "
-            "which needs less",
-        )
 
 
 # Memory of Spark's Python workers on their machines.

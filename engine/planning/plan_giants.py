@@ -19,6 +19,7 @@ from penstock.engine.planning.memory_estimate import (
     require_memory_for_blocks,
 )
 from penstock.engine.planning.plan_in_workers import Size
+from penstock.engine.planning.planned_on_spark import Planned
 from penstock.engine.planning.planning_settings import ROWS_OF_A_BLOCK, ROWS_PER_PARTITION, planning_settings
 from penstock.plans.blocks.giant import Giant, RowGroups, Write
 from penstock.plans.blocks.messages import Message, packed
@@ -36,7 +37,6 @@ from penstock.plans.frames.polars_refusals import reject_refused
 from penstock.plans.frames.spark_frames import no_rows
 from penstock.plans.frames.spark_schemas import conform, spark_schema
 from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
-from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.read_topology_tables import settings_of_topologies

@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.engine.planning.find_custom_planners import send_planners
 from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
+from penstock.engine.planning.planned_on_spark import Planned
 from penstock.engine.planning.require_memory_in_worker import require_memory_in_worker
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.frames.packed_blocks import PackedTables
@@ -31,7 +32,6 @@ from penstock.plans.planners.plan_packed_tables import (
     validate_tables,
     validated_tables,
 )
-from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.joins.local_transformations import (

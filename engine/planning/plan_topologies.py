@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,10 +13,9 @@ from pyspark.sql import functions as F
 from penstock.engine.planning.choose_planner import Choice, Planner, choose_on_spark
 from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
-    bytes_to_walk,
+    bytes_of_tasks,
     is_local,
     memory_of_workers,
-    require_heap_to_join,
     require_memory_of_workers,
     rows_at_once,
 )
@@ -24,20 +23,18 @@ from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 from penstock.engine.planning.plan_giants import OF_GIANTS, Store, plan_giant
 from penstock.engine.planning.plan_in_workers import RowCounts, Size, count_rows, plan_in_workers
 from penstock.engine.planning.plan_options import require_nothing_lost
+from penstock.engine.planning.planned_on_spark import Planned
 from penstock.engine.planning.planning_settings import (
-    ROWS_OF_A_BLOCK,
     ROWS_PER_PARTITION,
     partitions_for,
     planning_settings,
     reading_settings,
 )
 from penstock.engine.spark.session import any_session, require_delta
-from penstock.engine.spark.spark_memory_estimate import heap_bytes
 from penstock.plans.errors import NotEnoughMemoryError
+from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
-from penstock.plans.planners.run_joins import Finished, Planned, run_passes
-from penstock.plans.stream_graph.joins.resolve_virtual_nodes import limit_expansion
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.read_topology_files import lines_of_pipes
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, tables_beside_others
@@ -45,7 +42,6 @@ from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.joins.local_transformations import is_delta_table
 from penstock.plans.topology.joins.normalized_tables import load_topology_folder, normalized_tables
 from penstock.plans.topology.joins.read_topology_files import read_topology_files
-from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.topology.joins.topologies_of_lines import (
     GivenTables,
     TopologyTables,
@@ -112,10 +108,6 @@ _GIVEN = ("topologies", "transformations")
 _LOG = logging.getLogger("penstock.planning")
 
 
-class WritesGiants(Finished, Store, Protocol):
-    """Where tables of giants go before the plan is finished."""
-
-
 Topologies = (
     str
     | Path
@@ -167,13 +159,12 @@ def plan_read_topologies(
     choices: Choices | None = None,
     planner: Planner = Planner.AUTO,
     custom_planners: CustomPlanners | None = None,
-    finished: WritesGiants | None = None,
+    finished: Store | None = None,
 ) -> Planned:
     """Plan the tables of read_topologies like `plan`, and check that no topology is lost.
 
-    `custom_planners` decide in place of Flink's rules, in the workers. `finished` receives tables of giants
-    while later layers are planned, if the input is only giants. On an error, frames that reading has
-    persisted are released.
+    `custom_planners` decide in place of Flink's rules, in the workers. `finished` receives the tables of a
+    giant that is the only topology. On an error, frames that reading has persisted are released.
     """
     with _release_on_error(read):
         return _plan_by_choice(spark, read, until, report, choices, planner, custom_planners, finished)
@@ -201,7 +192,7 @@ def _plan_by_choice(
     choices: Choices | None,
     planner: Planner,
     custom_planners: CustomPlanners | None,
-    finished: WritesGiants | None,
+    finished: Store | None,
 ) -> Planned:
     with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
         counts = count_rows(read, OF_GIANTS)
@@ -247,10 +238,11 @@ def _plan_with_giants(
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None,
-    finished: WritesGiants | None,
+    finished: Store | None,
 ) -> Planned:
-    """Giants in blocks, one after the other, and those that blocks do not plan by joins; others in workers,
-    whole.
+    """Plan giants one after the other, each in blocks, and the other topologies whole in workers.
+
+    A giant that blocks do not plan is planned whole in one worker.
     """
     giants = counts.giants
     rows_of_others = counts.rows - sum(size.rows for size in giants.values())
@@ -265,18 +257,14 @@ def _plan_with_giants(
         alone = alone and read.inputs == 1
     into = finished if alone else None
     plans: list[Planned] = []
-    by_joins: dict[int, Size] = {}
     with _release_on_error(read, plans):
         for giant, size in giants.items():
             of_it = topologies.filter(pl.col(TOPOLOGY) == giant)
             planned = plan_giant(spark, read, of_it, size, until, choices, report, into)
             if isinstance(planned, str):
-                _LOG.info("topology %d is planned by joins: %s", giant, planned)
-                by_joins[giant] = size
-            else:
-                plans.append(planned)
-        if by_joins:
-            plans.append(_plan_by_joins(spark, read, by_joins, until, report, choices, into))
+                _LOG.info("topology %d is planned whole in one worker: %s", giant, planned)
+                planned = _plan_whole(spark, read, giant, size, until, report, choices)
+            plans.append(planned)
         if not alone:
             others = without_topologies(read, list(giants))
             partitions = partitions_for(spark, rows_of_others)
@@ -287,40 +275,22 @@ def _plan_with_giants(
         return _joined_plans(plans)
 
 
-def _plan_by_joins(
+def _plan_whole(
     spark: SparkSession,
     read: TopologyTables | GivenTables,
-    giants: Mapping[int, Size],
+    giant: int,
+    size: Size,
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None,
-    finished: Finished | None,
 ) -> Planned:
-    """`giants`, which have blocks of rows of their own kind."""
-    rows = sum(size.rows for size in giants.values())
-    partitions = partitions_for(spark, rows)
+    """Plan one giant in one worker, as fleets are planned. Raises NotEnoughMemoryError."""
     if is_local(spark.sparkContext):
-        cores = spark.sparkContext.defaultParallelism
-        at_once = rows_at_once(rows, min(rows, ROWS_PER_PARTITION), partitions, cores)
-        require_heap_to_join(at_once, heap_bytes(spark.sparkContext))
-        walked = rows_at_once(rows, rows, partitions, cores)
-        require_memory_of_workers(walked, bytes_to_walk(walked, rows), memory_of_workers(spark))
-    with reading_settings(spark, partitions):
-        valid = limit_expansion(validated(spark, only_topologies(read, list(giants))))
-    with (
-        _release_on_error(valid),
-        planning_settings(spark, partitions, ROWS_OF_A_BLOCK, alone=len(giants) == 1),
-    ):
-        if finished is not None:
-            finished.expect(rows)
-        return run_passes(valid, until, partitions, report, choices, finished)
-
-
-def validated(spark: SparkSession, read: TopologyTables | GivenTables) -> TopologyTables:
-    """Return the tables of read_topologies, validated by Spark unless they already are."""
-    if isinstance(read, GivenTables):
-        return read_topology_tables(spark, read.topologies, read.transformations)
-    return read
+        tasks = TaskRows(size.tasks, size.tasks, size.tasks)
+        needed = size.rows * BYTES_OF_A_PLANNED_ROW + bytes_of_tasks(tasks)
+        require_memory_of_workers(size.rows, needed, memory_of_workers(spark))
+    with planning_settings(spark, 1):
+        return plan_in_workers(only_topologies(read, [giant]), until, 1, report, choices)
 
 
 def read_topologies(

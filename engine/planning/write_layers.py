@@ -1,41 +1,38 @@
-"""Write tables of a plan on Spark while later layers are planned, and checkpoint tables between passes."""
+"""Write a plan of Spark to a store, a giant from its workers, and keep checkpoints in a folder."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from threading import Lock
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from penstock.engine.planning.planned_on_spark import Planned
 from penstock.engine.spark.describe_spark_error import describe_spark_error
 from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.plan_versions import is_store, start_manifest
+from penstock.engine.store.plan_versions import start_manifest
 from penstock.engine.store.require_target import require_target
 from penstock.engine.store.spark_tables import LocalSparkTables, folder_of_write, tables_of_spark
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import PARALLEL_WRITES
 from penstock.engine.store.vacuum_store import discard, set_aside_unreadable
 from penstock.engine.store.version_notes import VersionNumber
-from penstock.engine.store.write_plan import WriteInProgress, new_write_id, unchanged_topologies, write_plan
+from penstock.engine.store.write_plan import WriteInProgress, new_write_id, write_plan
 from penstock.engine.store.write_rows_in_workers import write_part
 from penstock.plans.blocks.giant import Write
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.frames.spark_schemas import unless_ended
-from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables import TABLES
 
 
 class WriteLayers:
-    """A write to a store that receives tables from passes (see plans.joins.hand_over_tables.Finished).
+    """A write to a store, to which workers may write the tables of a giant (see plan_giants.Store).
 
-    None of it can be read before `publish`; every other end is `discard`. If the newest version
-    holds the same topologies, tables wait for `publish`, which may find that nothing has changed.
+    Nothing can be read before `publish`; every other end is `discard`.
     """
 
     def __init__(
@@ -45,36 +42,10 @@ class WriteLayers:
         self._spark = spark
         self._store = store
         self._planner_version, self._options = planner_version, options
-        self._rows: int | None = None
         self._write_id = ""
         self._started_tables: set[str] = set()
         self._written: dict[str, list[DataFile]] = {}
-        self._waits = False
-        self._starting = Lock()
         self._before: dict[str, int] = {}
-
-    def expect(self, rows: int) -> None:
-        """See Finished."""
-        self._rows = rows
-
-    def add(self, tables: Mapping[str, DataFrame], packed: Sequence[PackedTables]) -> None:
-        """See Finished. Raises StoreError, MachineError and SchemaError."""
-        delta = tables_of_spark(self._spark, self._store, packed)
-        with store_errors(self._store, "writing"):
-            with self._starting:
-                if not self._started_tables and not self._waits:
-                    self._start(tables)
-                self._started_tables |= set() if self._waits else tables.keys()
-            if self._waits:
-                return
-            row_estimates = {} if self._rows is None else dict.fromkeys(tables, self._rows)
-            delta.append_all(tables, self._write_id, row_estimates)
-            self._written |= {table: delta.listed_files(table, self._write_id) or [] for table in tables}
-
-    def clear(self) -> None:
-        """See Finished."""
-        self.discard()
-        self._started_tables, self._written, self._waits = set(), {}, True
 
     def writer(self, tables: Collection[str]) -> Write | None:
         """As plan_giants.Store: for a local store. Raises StoreError and MachineError."""
@@ -130,27 +101,13 @@ class WriteLayers:
             with suppress(Py4JError):  # Spark may have ended
                 discard(tables_of_spark(self._spark, self._store), self._started_tables, self._write_id)
 
-    def _start(self, tables: Mapping[str, DataFrame]) -> None:
-        delta = tables_of_spark(self._spark, self._store)
-        require_target(self._store)
-        topologies = tables.get("topologies")
-        if topologies is not None and is_store(delta):
-            same = unchanged_topologies(
-                delta, topologies, planner_version=self._planner_version, options=self._options
-            )
-            self._waits = same is not None and same.count() == topologies.count()
-        if not self._waits:
-            start_manifest(delta)
-            set_aside_unreadable(self._store, TABLES)
-            self._write_id = new_write_id()
-
 
 # Checkpoints: tables between passes, in a folder that every executor reaches.
 
 
 @contextmanager
 def checkpoints_in(spark: SparkSession, folder: str | None) -> Iterator[None]:
-    """Inside the block, `plans.joins.spark_schemas` writes checkpoints to a new folder in `folder`.
+    """Inside the block, `plans.frames.spark_schemas` writes checkpoints to a new folder in `folder`.
 
     With None, tables stay on the executors, or in the context's checkpoint directory if it has one. Raises
     ConfigurationError if the folder cannot be created.

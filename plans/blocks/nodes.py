@@ -38,6 +38,7 @@ from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
     offsets,
     resolve_inputs,
 )
+from penstock.plans.stream_graph.columnar.transformation_details import has_details
 from penstock.plans.stream_graph.columnar.translate_transformations import translate_nodes
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.normalized_tables import given_columns, normalized_transformations
@@ -91,6 +92,7 @@ def read(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
         "kinds": np.bincount(kinds, minlength=len(KINDS)).tolist(),
         "named_groups": rows["slot_sharing_group"].null_count() < len(rows),
         "expands_sinks": rows["sink_topology"].null_count() < len(rows),
+        "has_details": has_details(rows),
     }
     yield Message(DRIVER, SUMMARY, pl.DataFrame([summary], _SUMMARY))
     if not sound:
@@ -116,6 +118,7 @@ _SUMMARY: dict[str, pl.DataType | type[pl.DataType]] = {
     "kinds": pl.List(pl.Int64),
     "named_groups": pl.Boolean,
     "expands_sinks": pl.Boolean,
+    "has_details": pl.Boolean,
 }
 
 

@@ -142,6 +142,8 @@ def looked(giant: Giant, said: Mapping[str, pl.DataFrame], config: Mapping[str, 
         otherwise = "a row may be wrong"
     elif summary["expands_sinks"].any():
         otherwise = "sinks of it become several operators"
+    elif summary["has_details"].any():
+        otherwise = "transformations have keys that few have"
     elif giant.given and has(Kind.LEGACY_SOURCE) and may_run_as_batch(config):
         otherwise = "its job type depends on its sources"
     return Looked([digest for of in summary["digests"] for digest in of], traits, otherwise)

@@ -172,15 +172,6 @@ def block(number: str, rows: int) -> Column:
     return F.expr(f"`{number}` div {rows}")
 
 
-def by_number(frame: DataFrame, number: str) -> DataFrame:
-    """Return `frame` with the rows of each number in one partition, if topologies have blocks.
-
-    For several joins or windows that all have the number among their keys; otherwise Spark would exchange for
-    each.
-    """
-    return frame if rows_per_block(frame) is None else frame.repartition(TOPOLOGY, number)
-
-
 def partitioned(frame: DataFrame, partitions: int) -> DataFrame:
     """Partition `frame` by topology, or by topology and number if it has numbers and topologies
     have blocks.

@@ -26,7 +26,6 @@ from penstock.plans.frames.packed_blocks import (
     unpacked,
     walked_alone,
 )
-from penstock.plans.frames.spark_frames import no_rows
 from penstock.plans.tables.column_types import TOPOLOGY
 
 Compact = Callable[[pa.Table], pa.Table]
@@ -88,11 +87,6 @@ def walk_topologies(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> Dat
     """
     size = rows_per_block(parts[0].rows)
     return _walk_rows(parts, walk, schema) if size is None else _walk_blocks(parts, walk, schema, size)
-
-
-def nothing_found(rows: DataFrame, schema: pa.Schema) -> DataFrame:
-    """Return the empty result of a walk without rows, which saves starting workers."""
-    return no_rows(rows.sparkSession, from_arrow_schema(schema))
 
 
 def _walk_rows(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> DataFrame:

@@ -4,9 +4,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from penstock.plans.frames.arrays import Flags, Ints, positions, topologies_of
+from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.job_graph.uid_hashes import UidHashes
 
 Value = TypeVar("Value", bound=np.generic)
@@ -62,44 +61,6 @@ def stream_graph_arrays(
     )
 
 
-def arrays_of_rows(nodes: pa.Table, edges: pa.Table) -> StreamGraphArrays:
-    """Build the arrays from node rows sorted by topology and id, and edge rows sorted by topology, id and
-    out_index.
-
-    Node rows contain the hash of the uid: uid_lower and uid_upper.
-    """
-    topologies = topologies_of(nodes)
-    position = positions(topologies, nodes.column("id").to_numpy())
-    edge_topologies = topologies_of(edges)
-    # Positions have 64 bits, which take much memory for many rows.
-    sources, targets = (
-        position(edge_topologies, edges.column(end).to_numpy()).astype(np.int32) for end in ("id", "target")
-    )
-    del edge_topologies, position
-    return stream_graph_arrays(
-        topologies,
-        _uid_hashes(nodes),
-        _flags(nodes, "no_output"),
-        _flags(nodes, "source"),
-        GraphEdges(
-            sources,
-            targets,
-            edges.column("out_index").to_numpy(),
-            edges.column("in_index").to_numpy(),
-            _flags(edges, "chainable"),
-            _flags(edges, "chained_source"),
-        ),
-    )
-
-
-def _uid_hashes(nodes: pa.Table) -> UidHashes:
-    named = np.asarray(nodes.column("uid_lower").is_valid())
-    if not named.any():
-        return UidHashes(named, np.zeros((0, 2), np.uint64))
-    halves = [nodes.column(half).fill_null(0).to_numpy() for half in ("uid_lower", "uid_upper")]
-    return UidHashes(named, np.column_stack(halves).view(np.uint64))
-
-
 def _bounds(ends: Ints, count: int) -> Ints:
     bounds = np.zeros(count + 1, np.int32)
     np.cumsum(np.bincount(ends, minlength=count), out=bounds[1:])
@@ -110,7 +71,3 @@ def _placed(values: npt.NDArray[Value], places: Ints) -> npt.NDArray[Value]:
     placed = np.empty_like(values)
     placed[places] = values
     return placed
-
-
-def _flags(rows: pa.Table, name: str) -> Flags:
-    return np.asarray(rows.column(name).fill_null(False), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Every table that a planner derives of topologies, final or not, in the columns that both planners know."""
+"""Every table that the passes derive of topologies, final or not."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -7,15 +7,11 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
 from penstock.plans.layers import Choices
 from penstock.plans.planners import columnar_passes as columnar
-from penstock.plans.planners import joins_passes as joins
 from penstock.plans.planners.plan_as_read import read_topologies
-from penstock.plans.planners.run_joins import _Run, run_steps
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.joins.topologies_of_lines import read_topology_objects
 from penstock.plans.vocabulary import Layer
 from tests.plans.planners.table_contents import with_dicts
 
@@ -27,7 +23,7 @@ _BESIDE = {
     "walked": ("stream_nodes", "id", "node"),
     "sorted_vertices": ("vertices", "vertex", "vertex"),
 }
-"""Columnar tables without keys: the table whose rows they follow, its key, and the key's name here."""
+"""Tables without keys: the table whose rows they follow, its key, and the key's name here."""
 
 _IDS_IN_HALVES = {
     "walked": "operator_id",
@@ -65,33 +61,12 @@ def derived_in_process(topologies: Iterable[Mapping[str, Any]]) -> Derived:
     return _by_name(table)
 
 
-def derived_on_spark(spark: SparkSession, topologies: Iterable[Mapping[str, Any]]) -> Derived:
-    """By the steps of joins, all of them in one run."""
-    run = _Run(2, lambda stage: None)
-    run.read(read_topology_objects(spark, topologies))
-    chosen = joins.steps(Choices(), Layer.SLOTS)
-    run_steps(chosen, [name for name, _ in chosen], run)
-
-    @cache
-    def table(name: str, choices: Choices) -> pa.Table:
-        derived = run.tables[name]
-        if choices != Choices():
-            step = joins.implementations(choices)[name]
-            derived = step.derive(**{read: run.tables[read] for read in step.reads})
-        return derived.toArrow()
-
-    return _by_name(table)
-
-
 def _by_name(table: Callable[[str, Choices], pa.Table]) -> Derived:
     topologies = table("topologies", Choices())
     ids = dict(zip(*(topologies[column].to_pylist() for column in ("name", TOPOLOGY)), strict=True))
 
     def rows(name: str, choices: Choices, topology: str) -> list[dict[str, Any]]:
         found = table(name, choices).filter(pc.field(TOPOLOGY) == ids[topology])
-        if name == "walked" and "out_index" in found.column_names:
-            # On Spark the rows of nodes and edges are in one table, and those of collisions.
-            found = found.filter(pc.field("node").is_valid() & pc.field("out_index").is_null())
         plain = [
             {field.name: with_dicts(row[field.name], field.type) for field in found.schema}
             for row in found.to_pylist()

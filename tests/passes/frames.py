@@ -1,20 +1,17 @@
-"""Small tables by hand, and the table that a pass of either planner derives of them."""
+"""Small tables by hand, and the table that a pass derives of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_schemas import spark_type
 from penstock.plans.layers import Choices
 from penstock.plans.planners import columnar_passes as columnar
-from penstock.plans.planners import joins_passes as joins
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 
@@ -52,7 +49,7 @@ def make_table(
 def make_frame(
     spark: SparkSession, schema: str | pa.Schema, rows: Iterable[Mapping[str, Any]], **defaults: Any
 ) -> DataFrame:
-    """The table of make_table on Spark, partitioned by topology, as passes get it."""
+    """The table of make_table on Spark, partitioned by topology, with rows in any order."""
     columns, found = make_table(schema, rows, **defaults)
     struct = StructType([StructField(f.name, spark_type(f.type), f.nullable) for f in columns])
     values = [tuple(row[name] for name in columns.names) for row in found]
@@ -68,7 +65,7 @@ def make_polars(schema: str | pa.Schema, rows: Iterable[Mapping[str, Any]], **de
 
 
 def derive_in_process(produces: str, given: Mapping[str, pl.DataFrame], of_choices: OfChoices = None) -> Rows:
-    """Rows of the table that the columnar pass derives; its planner's own tables come from their steps.
+    """Rows of the table that the pass derives; the planner's own tables come from their steps.
 
     `of_choices`: cluster configurations, each with its topologies; by default Flink's, for all of them.
     """
@@ -86,25 +83,6 @@ def derive_in_process(produces: str, given: Mapping[str, pl.DataFrame], of_choic
             tables = {name: t.filter(pl.col(TOPOLOGY).is_in(topologies)) for name, t in given.items()}
         found += derived(columnar.implementations(choices)[produces], tables).to_dicts()
     return found
-
-
-def derive_on_spark(produces: str, given: Mapping[str, DataFrame], of_choices: OfChoices = None) -> Rows:
-    """Rows of the table that the pass on Spark derives, in one job; otherwise as derive_in_process."""
-    kept = {name: frame.localCheckpoint() for name, frame in given.items()}
-
-    def derived(step: joins.JoinStep, tables: dict[str, DataFrame]) -> DataFrame:
-        for name in step.reads:
-            if name not in tables:
-                tables[name] = derived(joins.OF_ITS_OWN[name][1], tables)
-        return step.derive(**{name: tables[name] for name in step.reads})
-
-    found = []
-    for choices, topologies in (of_choices or {Choices(): None}).items():
-        frames = dict(kept)
-        if topologies is not None:
-            frames = {name: f.filter(F.col(TOPOLOGY).isin(*topologies)) for name, f in kept.items()}
-        found.append(derived(joins.implementations(choices)[produces], frames))
-    return [row.asDict() for row in reduce(DataFrame.unionByName, found).collect()]
 
 
 def zero_of(kind: pa.DataType) -> Any:

@@ -1,4 +1,4 @@
-"""Topologies in blocks: what is read by whom, how rows are packed, and how often they are exchanged."""
+"""Rows packed in blocks for walks, giants apart from other topologies, and checkpoints."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.planning.plan_topologies import only_topologies, read_topologies, without_topologies
-from penstock.engine.planning.planning_settings import planning_settings
 from penstock.engine.planning.write_layers import checkpoints_in
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.packed_blocks import (
@@ -20,13 +19,10 @@ from penstock.plans.frames.packed_blocks import (
     unpack_blocks,
     unpacked,
 )
-from penstock.plans.frames.spark_frames import number_in_order
 from penstock.plans.frames.spark_schemas import compute, cut_lineage, free, keep
-from penstock.plans.planners import run_joins as run_passes
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
-from penstock.plans.vocabulary import Layer
-from tests.plans.planners.test_plan_columnar import exchanges_of
+from tests.plans.planners.table_contents import exchanges_of
 
 SCHEMA = pa.schema([(TOPOLOGY, pa.int64()), ("id", pa.int32()), ("name", pa.string()), ("tag", pa.string())])
 ROWS_OF_TWO = [
@@ -72,25 +68,6 @@ def test_a_walk_sees_numbers_in_place_of_texts_and_nothing_where_there_is_nothin
     assert whole.column("name").to_pylist() == table.column("name").to_pylist()
 
 
-@pytest.mark.parametrize("rows_per_block", [None, 1, 3])
-def test_numbers_count_in_order_across_blocks(spark: SparkSession, rows_per_block):
-    given = [(topology, order) for topology in (1, 2) for order in (0, 2, 3, 7, 12, 13, 40)]
-    with planning_settings(spark, 3, rows_per_block):
-        rows = spark.createDataFrame(given[::-1], f"{TOPOLOGY} long, place int")
-        found = number_in_order(rows, "place", "number").orderBy(TOPOLOGY, "place").collect()
-    assert [row["number"] for row in found] == [*range(7), *range(7)]
-
-
-def test_rows_of_one_topology_are_numbered_in_many_tasks(spark: SparkSession):
-    with planning_settings(spark, 4, 10):
-        given = spark.createDataFrame([(1, number) for number in range(200)], f"{TOPOLOGY} long, id int")
-        rows = given.groupBy(TOPOLOGY, F.hex("id").alias("group")).agg(F.min("id").alias("place"))
-        found = number_in_order(rows, "place", "number").withColumn("task", F.spark_partition_id())
-        numbered = found.select("number", "task").collect()
-    assert sorted(row["number"] for row in numbered) == [*range(200)]
-    assert len({row["task"] for row in numbered}) > 1
-
-
 TOPOLOGIES_BY_NAME = [
     {
         "name": f"chain of {length}",
@@ -126,24 +103,6 @@ def test_giants_are_taken_apart_and_what_was_rejected_is_kept_once(read):
     assert large.transformations.count() == 30
     assert (others.rejected.count(), large.rejected.count()) == (1, 0)
     assert (others.inputs, large.inputs) == (3, 1)
-
-
-EXCHANGES_IN_BLOCKS = 108
-
-
-def test_exchanges_of_a_plan_in_blocks(spark, read, monkeypatch):
-    """None comes back unnoticed: exchanges in the executed plans of all steps, broadcasts included."""
-    kept = []
-
-    def counted(rows):
-        kept.append(exchanges_of(rows))
-        return keep(rows)
-
-    monkeypatch.setattr(run_passes, "keep", counted)
-    with planning_settings(spark, 3, rows_per_block=4):
-        planned = run_passes.run_passes(read, Layer.SLOTS, 3)
-    planned.release()
-    assert sum(kept) == EXCHANGES_IN_BLOCKS
 
 
 def test_a_checkpoint_keeps_its_partitioning_where_aliases_are_optimized_away(spark):

@@ -1,32 +1,27 @@
-"""Every pass by its fixture, in both planners: small tables in, a table out (see fixtures.py).
+"""Every pass by its fixture: small tables in, a table out (see fixtures.py).
 
-A planner plans the topologies of all cases in one run, so that every table comes from its own steps, also the
-tables that only it keeps. ../golden/passes.jsonl.gz holds the plans that Flink makes of these topologies.
+The topologies of all cases are planned in one run. ../golden/passes.jsonl.gz holds the plans that Flink makes
+of these topologies; tests/plans/blocks plans them in blocks.
 """
 
 import gzip
 import json
-from collections.abc import Iterator
 from decimal import ROUND_DOWN, Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.layers import Choices
 from penstock.plans.passes import PASSES
 from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
-from tests.passes.derived_tables import Derived, derived_in_process, derived_on_spark
+from tests.passes.derived_tables import Derived, derived_in_process
 from tests.passes.fixtures import FOLDER, GIVEN, Case, Shown, read_cases, shown
 from tests.passes.topologies import choices_of, for_flink, topology_of
 
 CASES = {entry.produces: read_cases(entry.produces) for entry in PASSES}
 GOLDEN = Path(__file__).parents[1] / "golden" / "passes.jsonl.gz"
-BLOCKS = pytest.param("blocks", marks=pytest.mark.spark)
-both_planners = pytest.mark.parametrize("planner", ["columnar", BLOCKS])
 
 
 def weights() -> dict[str, list[int]]:
@@ -57,23 +52,14 @@ def columnar() -> Derived:
     return derived_in_process(TOPOLOGIES)
 
 
-@pytest.fixture(scope="module")
-def blocks(spark: SparkSession) -> Iterator[Derived]:
-    """By joins, with blocks of two nodes: every topology is cut as only giants are."""
-    with planning_settings(spark, 3, rows_per_block=2):
-        yield derived_on_spark(spark, TOPOLOGIES)
-
-
-@both_planners
 @pytest.mark.parametrize("produces", CASES)
-def test_tables_are_those_of_the_fixture(produces, planner, request):
-    derived = request.getfixturevalue(planner)
+def test_tables_are_those_of_the_fixture(produces, columnar):
     differ = [
         f"{case.name}\n{found.text()}"
         for case in CASES[produces]
         for expected in case.tables
         if expected.table not in GIVEN
-        if sorted((found := found_table(derived, case, expected)).rows) != sorted(expected.rows)
+        if sorted((found := found_table(columnar, case, expected)).rows) != sorted(expected.rows)
     ]
     assert not differ, "\n\n".join(differ)
 
@@ -112,9 +98,7 @@ def test_flink_has_planned_the_topologies_of_all_cases():
     assert planned == {topology["name"]: topology for topology in for_flink()}
 
 
-@both_planners
-def test_fractions_of_any_weights_are_cut_off_after_16_decimals(planner, request):
-    derived = request.getfixturevalue(planner)
+def test_fractions_of_any_weights_are_cut_off_after_16_decimals(columnar):
 
     def cut_off(weight, total):
         return float((Decimal(weight) / Decimal(total)).quantize(Decimal(10) ** -16, ROUND_DOWN))
@@ -123,7 +107,7 @@ def test_fractions_of_any_weights_are_cut_off_after_16_decimals(planner, request
         total = (sum(of_operators) + 2**31) % 2**32 - 2**31
         found = {
             row["node"]: row["managed_memory_fraction"]
-            for row in derived("chained_operators", Choices(), name)
+            for row in columnar("chained_operators", Choices(), name)
         }
         assert found == {
             node: {"OPERATOR": cut_off(weight, total)} for node, weight in enumerate(of_operators, 1)

@@ -14,8 +14,6 @@ from penstock.plans.frames.arrays import positions, smallest_in_component, topol
 from penstock.plans.frames.spark_walks import whole_topologies
 from penstock.plans.job_graph.generate_operator_ids import generate_operator_ids
 from penstock.plans.job_graph.java_hashes import java_string_hashes
-from penstock.plans.job_graph.joins import mark_chainable_edges as walk_stream_graph
-from penstock.plans.job_graph.joins.mark_chainable_edges import with_edge_hashes, with_uid_hashes
 from penstock.plans.job_graph.order_depth_first import (
     FIRST_BRANCH,
     LATER_BRANCH,
@@ -24,8 +22,9 @@ from penstock.plans.job_graph.order_depth_first import (
     order_depth_first,
 )
 from penstock.plans.job_graph.sort_vertices_topologically import order_and_regions
-from penstock.plans.job_graph.stream_graph_arrays import arrays_of_rows
-from penstock.plans.stream_graph.joins.translate_transformations import inherit
+from penstock.plans.job_graph.stream_graph_arrays import GraphEdges, stream_graph_arrays
+from penstock.plans.job_graph.uid_hashes import uid_hashes
+from penstock.plans.stream_graph.choose_partitioners import NO_GROUP, inherited_groups
 
 
 @pytest.fixture(params=["interpreted", "compiled"], autouse=True)
@@ -35,51 +34,31 @@ def _both_ways(request, monkeypatch):
 
 
 CHAINED, OPEN, CHAINED_SOURCE = "chained", "open", "chained source"
-SCHEMA = pa.schema(
-    [
-        ("topology_id", pa.int64()),
-        ("id", pa.int32()),
-        ("target", pa.int32()),
-        ("out_index", pa.int32()),
-        ("in_index", pa.int32()),
-        ("chainable", pa.bool_()),
-        ("chained_source", pa.bool_()),
-        ("no_output", pa.bool_()),
-        ("source", pa.bool_()),
-        ("uid", pa.string()),
-        ("edge_id", pa.string()),
-    ]
-)
 
 
 def arrays(*topologies, uids=None, no_output=()):
-    """Arrays of rows_of."""
-    return arrays_of_rows(*rows_of(*topologies, uids=uids, no_output=no_output))
-
-
-def rows_of(*topologies, uids=None, no_output=()):
     """Topologies of edges (source, target, how), numbered from 0; a node without an input is a source."""
-    rows = []
-    for topology, edges in enumerate(topologies):
-        targets = {t for _, t, _ in edges}
+    nodes, edges = [], []
+    for topology, of_topology in enumerate(topologies):
+        targets = {t for _, t, _ in of_topology}
+        place = {
+            n: len(nodes) + at for at, n in enumerate(sorted({n for s, t, _ in of_topology for n in (s, t)}))
+        }
+        nodes += [(topology, (uids or {}).get(n), n in no_output, n not in targets) for n in place]
         out_index, in_index = {}, {}
-        nodes = {n for s, t, _ in edges for n in (s, t)}
-        rows += [
-            {"topology_id": topology, "id": n, "out_index": -1, "uid": (uids or {}).get(n)}
-            | {"no_output": n in no_output, "source": n not in targets}
-            for n in nodes
-        ]
-        for s, t, how in sorted(edges, key=lambda e: e[1]):
+        for s, t, how in sorted(of_topology, key=lambda e: e[1]):
             out_index[s], in_index[t] = out_index.get(s, -1) + 1, in_index.get(t, -1) + 1
-            rows.append(
-                {"topology_id": topology, "id": s, "target": t, "out_index": out_index[s]}
-                | {"in_index": in_index[t], "chainable": how == CHAINED}
-                | {"chained_source": how == CHAINED_SOURCE, "edge_id": f"{s}-{t}" if how == OPEN else None}
+            edges.append(
+                (place[s], place[t], out_index[s], in_index[t], how == CHAINED, how == CHAINED_SOURCE)
             )
-    rows.sort(key=lambda row: (row["topology_id"], row["id"], row["out_index"]))
-    node_rows, edge_rows = ([row for row in rows if ("target" in row) == kind] for kind in (False, True))
-    nodes, edges = (pa.Table.from_pylist(of_kind, SCHEMA) for of_kind in (node_rows, edge_rows))
-    return with_uid_hashes(nodes), with_edge_hashes(edges)
+    of_topologies, of_uids, no_outputs, are_sources = zip(*nodes, strict=True)
+    return stream_graph_arrays(
+        np.array(of_topologies),
+        uid_hashes(pa.array(of_uids, pa.string())),
+        np.array(no_outputs),
+        np.array(are_sources),
+        GraphEdges(*map(np.array, zip(*edges, strict=True))),
+    )
 
 
 def murmur(number, copies=1):
@@ -301,18 +280,6 @@ def test_vertices_are_sorted_as_a_direct_recursive_reading_sorts_them():
     assert list(zip(*(column.tolist() for column in found), strict=True)) == expected
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 100])
-def test_what_is_found_does_not_depend_on_the_rows_that_are_put_together(rows, monkeypatch):
-    edges = [(1, 2, CHAINED), (1, 3, OPEN), (2, 4, OPEN), (3, 4, OPEN), (3, 5, CHAINED), (5, 6, OPEN)]
-    tables = rows_of(edges, edges[1:])
-    whole = [row for batch in walk_stream_graph.walk_graphs(*tables) for row in batch.to_pylist()]
-    monkeypatch.setattr(walk_stream_graph, "ROWS_OF_A_BATCH", rows)
-    found = [row for batch in walk_stream_graph.walk_graphs(*tables) for row in batch.to_pylist()]
-    assert found == whole
-    ends = [(row["node"], row["out_index"]) for row in whole if row["out_index"] is not None]
-    assert ends == [(1, 1), (2, 0), (3, 0), (5, 0), (1, 0), (2, 0), (3, 0), (5, 0)]
-
-
 def test_the_topologies_of_rows():
     for topologies in ([], [4], [4, 4, 4], [4, 4, 9]):
         column = pa.chunked_array(
@@ -322,13 +289,7 @@ def test_the_topologies_of_rows():
 
 
 def test_groups_are_inherited_where_all_inputs_agree():
-    """1 of group a, 2 of group b, 3 of none; 4 reads 1, 5 reads 1 and 2, 6 reads 3; another topology's 1."""
-    nodes = {
-        "topology_id": [7] * 6 + [8],
-        "id": [1, 2, 3, 4, 5, 6, 1],
-        "slot_sharing_group": ["a", "b", None, None, None, None, "b"],
-    }
-    inputs = {"topology_id": [7] * 4, "id": [4, 5, 5, 6], "source": [1, 1, 2, 3]}
-    (rows,) = inherit(pa.table(nodes), pa.table(inputs))
-    groups = ["a", "b", "default", "a", "default", "default", "b"]
-    assert rows.to_pydict() == {**nodes, "slot_sharing_group": groups}
+    """1 of group 1, 2 of group 2, 3 of none; 4 reads 1, 5 reads 1 and 2, 6 reads 3, 7 reads 4."""
+    own = np.array([NO_GROUP, 1, 2, NO_GROUP, NO_GROUP, NO_GROUP, NO_GROUP, NO_GROUP], np.int32)
+    sources, targets = np.array([1, 1, 2, 3, 4]), np.array([4, 5, 5, 6, 7])
+    assert inherited_groups(own, sources, targets).tolist()[1:] == [1, 2, 0, 1, 0, 0, 1]

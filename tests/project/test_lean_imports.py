@@ -152,8 +152,6 @@ TAKE_SPARK = {
         "plans/blocks/run_blocks.py",
         "plans/generate/generate_on_spark.py",
         "plans/metrics/plan_metrics_on_spark.py",
-        "plans/planners/joins_passes.py",
-        "plans/planners/run_joins.py",
     },
     "operators": {
         "operators/task/worker_daemon.py",
@@ -170,6 +168,7 @@ TAKE_SPARK = {
         "engine/commands/metrics.py",
         "engine/planning/write_layers.py",
         "engine/planning/plan_giants.py",
+        "engine/planning/planned_on_spark.py",
         "engine/planning/plan_in_workers.py",
         "engine/planning/metrics_on_spark.py",
         "engine/planning/plan_topologies.py",

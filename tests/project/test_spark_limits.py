@@ -13,8 +13,7 @@ from penstock.engine.machine.available_memory import Available
 from penstock.engine.planning import memory_estimate as planning
 from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
-    bytes_to_walk,
-    require_heap_to_join,
+    require_memory_for_blocks,
     require_memory_of_workers,
     rows_at_once,
 )
@@ -168,14 +167,6 @@ def test_what_workers_plan_is_foreseen(monkeypatch, rows, largest, fits):
             require_memory_of_workers(at_once, at_once * BYTES_OF_A_PLANNED_ROW, left)
 
 
-@pytest.mark.parametrize(
-    ("rows", "giant", "gibibytes"),
-    [(250_000, 0, 0.09), (37_494_172, 37_494_172, 5.6), (37_744_172, 37_494_172, 5.7), (37_494_172, 0, 14)],
-)
-def test_a_giant_comes_to_its_worker_packed(rows, giant, gibibytes):
-    assert bytes_to_walk(rows, giant) / 2**30 == pytest.approx(gibibytes, abs=0.05)
-
-
 def test_what_the_jvm_may_still_take_is_not_the_workers(monkeypatch):
     leaves(monkeypatch, 4)
     monkeypatch.setattr(planning, "resident_bytes", lambda _: 2**30)
@@ -186,21 +177,26 @@ def test_what_the_jvm_may_still_take_is_not_the_workers(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("rows", "mebibytes", "runs"),
+    ("rows", "tasks", "at_a_time", "fits"),
     [
-        (18_559, 512, False),
-        (249_537, 512, False),
-        (249_537, 1024, False),
-        (249_537, 1536, True),
-        (249_537, 2048, True),
+        (100_000, 400_000, 100_000, None),
+        (4_000_000, 16_000_000, 250_000, True),
+        (4_000_000, 160_000_000, 250_000, False),
+        (4_000_000, 16_000_000, 1_000_000, False),
+        (12_000_000, 12_000_000, 250_000, False),
     ],
 )
-def test_joins_that_ran_out_of_heap_are_refused(rows, mebibytes, runs):
-    """Measured, see docs/scaling.md."""
-    at_once = rows_at_once(rows, rows if rows > 200_000 else 50, 4, 2)
-    if runs:
-        require_heap_to_join(at_once, mebibytes * 2**20)
+def test_memory_for_blocks_is_required_before_a_job(monkeypatch, rows, tasks, at_a_time, fits):
+    """Rows and tasks of the walk and rows of blocks count; it is measured only where it may be too little."""
+    asked = []
+
+    def left() -> Available:
+        asked.append(rows)
+        return Available(3 * 2**30, "this machine")
+
+    if fits is False:
+        with pytest.raises(NotEnoughMemoryError, match=f"planning {rows:,} transformations in blocks"):
+            require_memory_for_blocks(rows, tasks, at_a_time, left)
     else:
-        with pytest.raises(NotEnoughMemoryError, match=f"joining {at_once:,} transformations at a time"):
-            require_heap_to_join(at_once, mebibytes * 2**20)
-    require_heap_to_join(at_once, None)
+        require_memory_for_blocks(rows, tasks, at_a_time, left)
+    assert asked == ([] if fits is None else [rows])

@@ -10,7 +10,9 @@ from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.measure.bench.planners import bench_choices, bench_configuration
 from penstock.engine.measure.bench.times import Plans, Times, by_layer, repeat_plan
 from penstock.engine.planning.choose_planner import Planner
-from penstock.engine.planning.plan_topologies import plan, plan_read_topologies, read_topologies, validated
+from penstock.engine.planning.plan_in_workers import PARTITION
+from penstock.engine.planning.plan_topologies import plan, plan_read_topologies, read_topologies
+from penstock.engine.planning.planned_on_spark import Planned
 from penstock.engine.planning.planning_settings import settings_for_planner
 from penstock.engine.spark.session import get_session
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
@@ -21,12 +23,11 @@ from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.plan_json.to_plan_lines import SECTIONS, to_plan_lines
 from penstock.plans.planners import columnar_passes as columnar
-from penstock.plans.planners import joins_passes as joins
-from penstock.plans.planners.plan_in_parts import TO_ARROW, WITHOUT_REFUSED
-from penstock.plans.planners.run_joins import Planned
+from penstock.plans.planners.plan_in_parts import TO_ARROW
 from penstock.plans.vocabulary import Layer
 
-_PRODUCED = {Planner.JOINS: joins.produced(), Planner.COLUMNAR: columnar.produced()}
+_PRODUCED = columnar.produced()
+_READING = (PARTITION, "read_and_validate", "read_blocks")
 _WRITTEN = {"topologies", "rejected"} | {table for section in SECTIONS for table in section.tables}
 _DERIVED = {table for layer in list(Layer)[1:] for table in LAYER_TABLES[layer]}
 
@@ -77,8 +78,6 @@ def _plan(path: Path, until: Layer, planner: Planner) -> Times:
     spark = get_session(app_name="penstock bench")
     started = time.monotonic()
     topologies = read_topologies(spark, str(path))
-    if planner is Planner.JOINS:
-        topologies = validated(spark, topologies)
     read = time.monotonic()
     planned = plan_read_topologies(spark, topologies, until, lambda stage: None, bench_choices(), planner)
     done = time.monotonic()
@@ -86,9 +85,9 @@ def _plan(path: Path, until: Layer, planner: Planner) -> Times:
         if name in _DERIVED:
             rows.write.format("noop").mode("overwrite").save()
     handed_over = time.monotonic()
-    layers = by_layer(planned.seconds, _PRODUCED[planner])
-    reading = planned.seconds["partition_topologies"] + planned.seconds.get("read_and_validate", 0.0)
+    layers = by_layer(planned.seconds, _PRODUCED)
+    reading = sum(planned.seconds.get(stage, 0.0) for stage in _READING)
     to_arrow = planned.seconds.get(TO_ARROW, 0.0)
-    other = done - read - sum(planned.seconds.values()) + planned.seconds.get(WITHOUT_REFUSED, 0.0)
+    other = done - read - sum(layers.values()) - reading - to_arrow
     _last_plan[path, until, planner] = planned
     return Times(read - started + reading, layers, handed_over - done + to_arrow, other)

@@ -131,7 +131,7 @@ def refuse_execution_graphs(
             out_of_bounds(job_vertices),
             above_max_parallelism(job_vertices, execution_job_vertices),
             split_co_locations(job_vertices, task_regions),
-            _too_many_tasks(job_vertices, connected_edges),
+            too_many_tasks(largest_vertices(job_vertices, connected_edges)),
         ]
     )
 
@@ -179,8 +179,8 @@ def split_co_locations(job_vertices: pl.DataFrame, task_regions: pl.DataFrame) -
     return refusals(split, Layer.EXECUTION_GRAPH, order, ILLEGAL_STATE, message, location)
 
 
-def _too_many_tasks(job_vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
-    rows = largest_vertices(job_vertices, connected_edges)
+def too_many_tasks(rows: pl.DataFrame) -> pl.DataFrame:
+    """The reasons that topologies with too many tasks are, from their largest_vertices."""
     if rows.is_empty():
         return NO_REASON
     everything, tasks, inputs = (

@@ -172,16 +172,24 @@ def refuse_memory_fractions(
         vertices, on=[TOPOLOGY, "vertex"]
     )
     sums = summed.group_by(_GROUP).agg(pl.col("weight").sum().alias("sum")).filter(pl.col("sum") > MAX_INT)
-    in_groups = vertices.join(sums, on=_GROUP).with_columns(
-        _place(_id_hash(), pl.len().over(_GROUP)).alias("vertex_place")
-    )
+    in_groups = vertices.join(sums, on=_GROUP).with_columns(pl.len().over(_GROUP).alias("group_vertices"))
     topologies = sums.select(TOPOLOGY).unique()
     of_topologies = operators.select(TOPOLOGY, "vertex", "node", "managed_memory").join(
         topologies, on=TOPOLOGY, how="semi"
     )
+    weights = of_topologies.select(TOPOLOGY, "vertex", "node", weight.fill_null(0).alias("weight"))
+    return overflows_refused(weights, in_groups, precedence)
+
+
+def overflows_refused(operators: pl.DataFrame, vertices: pl.DataFrame, precedence: int) -> pl.DataFrame:
+    """The reasons that weights of slot sharing groups are whose sum overflows.
+
+    In: operators (vertex, node, weight) of whole vertices; vertices (vertex, vertex_id, slot_sharing_group)
+    of groups whose `sum` of weights is above MAX_INT, and which have `group_vertices` vertices.
+    """
+    in_groups = vertices.with_columns(_place(_id_hash(), pl.col("group_vertices")).alias("vertex_place"))
     placed = (
-        of_topologies.select(TOPOLOGY, "vertex", "node", weight.fill_null(0).alias("weight"))
-        .join(in_groups, on=[TOPOLOGY, "vertex"])
+        operators.join(in_groups, on=[TOPOLOGY, "vertex"])
         .with_columns(
             _place(pl.col("node"), pl.len().over(TOPOLOGY, "vertex")).alias("node_place"),
             wrapped(pl.col("sum")).alias("group_weight"),

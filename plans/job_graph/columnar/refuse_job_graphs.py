@@ -66,7 +66,8 @@ def refuse_job_graphs(
             forward_groups_refused(vertices),
             incompatible_data_sets(connected_edges),
             buffer_timeouts(connected_edges, operators),
-            *_hybrid(connected_edges, job_vertices, job_settings),
+            hybrid_in_streaming(connected_edges, job_settings),
+            hybrid_beside_groups(_with_hybrid(connected_edges), job_vertices),
             co_locations(job_vertices),
             refuse_memory_fractions(operators, job_vertices, checks.MEMORY_FRACTION),
             refuse_overrides(job_vertices, job_settings),
@@ -175,14 +176,27 @@ def incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
 
 def buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
     """The reasons that buffer timeouts of blocking edges are."""
-    timed = connected_edges.filter(
-        pl.col("result_partition_type").is_in(BLOCKING_TYPES) & (pl.col("buffer_timeout") != -1)
-    )
+    timed = timed_edges(connected_edges)
     if timed.is_empty():
         return _none()
-    sources = rename(operators, at="node", source_name="name")
-    targets = rename(operators, at="node", target_name="name")
-    rows = join_topology(join_topology(timed, sources, {"source_node": "at"}), targets, {"target_node": "at"})
+    return timeouts_refused(with_end_name(with_end_name(timed, "source", operators), "target", operators))
+
+
+def timed_edges(connected_edges: pl.DataFrame) -> pl.DataFrame:
+    """Blocking edges with a buffer timeout."""
+    return connected_edges.filter(
+        pl.col("result_partition_type").is_in(BLOCKING_TYPES) & (pl.col("buffer_timeout") != -1)
+    )
+
+
+def with_end_name(edges: pl.DataFrame, end: str, operators: pl.DataFrame) -> pl.DataFrame:
+    """Add the name of the operator at one end (`source` or `target`) to edges of connected_edges."""
+    names = rename(operators, at="node", **{f"{end}_name": "name"})
+    return join_topology(edges, names, {f"{end}_node": "at"})
+
+
+def timeouts_refused(rows: pl.DataFrame) -> pl.DataFrame:
+    """The reasons that timed_edges with the names of both ends are."""
     before, after = map(pl.lit, checks.OUTPUT_TAG)
     values = (
         pl.col("buffer_timeout"),
@@ -200,21 +214,29 @@ def buffer_timeouts(connected_edges: pl.DataFrame, operators: pl.DataFrame) -> p
     return _refusals(rows, _connect_order(0), UNSUPPORTED_OPERATION, message, _data_set())
 
 
-def _hybrid(
-    connected_edges: pl.DataFrame, job_vertices: pl.DataFrame, job_settings: pl.DataFrame
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+def hybrid_in_streaming(connected_edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+    """The reasons that hybrid shuffles of streaming jobs are, each with its job's first data set."""
     edges = connected_edges.filter(pl.col("result_partition_type").is_in(HYBRID_TYPES))
     if edges.is_empty():
-        return _none(), _none()
+        return _none()
     hybrid = edges.group_by(TOPOLOGY).agg(pl.col("data_set_id").min())
     streaming = job_settings.filter(pl.col("job_type") == JobType.STREAMING.value).select(TOPOLOGY)
-    in_streaming = join_topology(hybrid, streaming, {}, "semi")
+    rows, message = join_topology(hybrid, streaming, {}, "semi"), pl.lit(checks.HYBRID_IN_STREAMING)
+    return _refusals(rows, [pl.lit(checks.HYBRID_JOB)], ILLEGAL_STATE, message, _data_set())
+
+
+def hybrid_beside_groups(with_hybrid: pl.DataFrame, job_vertices: pl.DataFrame) -> pl.DataFrame:
+    """The reasons that named slot sharing groups are in the topologies `with_hybrid` shuffles."""
+    if with_hybrid.is_empty():
+        return _none()
     of_group = job_vertices.filter(pl.col("slot_sharing_group_name") != DEFAULT_SLOT_SHARING_GROUP)
-    beside_group = join_topology(of_group, hybrid, {}, "semi")
-    in_job, in_group = pl.lit(checks.HYBRID_IN_STREAMING), pl.lit(checks.HYBRID_BESIDE_GROUP)
+    rows, message = join_topology(of_group, with_hybrid, {}, "semi"), pl.lit(checks.HYBRID_BESIDE_GROUP)
+    return _refusals(rows, [pl.lit(checks.HYBRID_GROUP)], ILLEGAL_STATE, message, _vertex())
+
+
+def _with_hybrid(connected_edges: pl.DataFrame) -> pl.DataFrame:
     return (
-        _refusals(in_streaming, [pl.lit(checks.HYBRID_JOB)], ILLEGAL_STATE, in_job, _data_set()),
-        _refusals(beside_group, [pl.lit(checks.HYBRID_GROUP)], ILLEGAL_STATE, in_group, _vertex()),
+        connected_edges.filter(pl.col("result_partition_type").is_in(HYBRID_TYPES)).select(TOPOLOGY).unique()
     )
 
 

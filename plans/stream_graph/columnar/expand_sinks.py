@@ -1,7 +1,7 @@
 """Expand sinks of the Sink V2 API, and caches, into the operators that Flink creates for them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -11,7 +11,12 @@ import pyarrow as pa
 from penstock.plans.frames.arrays import Ints, runs
 from penstock.plans.frames.compiled import run_loop
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import FIRST_VIRTUAL, KINDS, input_rows
+from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
+    FIRST_VIRTUAL,
+    KINDS,
+    InputRows,
+    input_rows,
+)
 from penstock.plans.stream_graph.columnar.transformation_details import details_of, has_details, with_node_ids
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.tables.column_types import BOOL, INT, STR, TOPOLOGY
@@ -249,31 +254,163 @@ def expand_transformations(transformations: pl.DataFrame, job_settings: pl.DataF
 def expand_sinks(transformations: pl.DataFrame, job_settings: pl.DataFrame | None = None) -> pl.DataFrame:
     """The transformations with their sinks expanded (see EXPANDED).
 
-    `job_settings`: needed if there are caches, whose operators take ids in BATCH mode.
+    `job_settings`: needed if there are caches, for which ids are drawn in BATCH mode.
     """
-    plain = transformations.with_columns(
-        position=pl.col("id"), transformation=pl.col("id"), concurrent_attempts=pl.lit(value=True)
-    ).select(EXPANDED.names)
     is_sink = pl.col("sink_topology").is_not_null()
     with_sinks = transformations.filter(is_sink)[TOPOLOGY].unique().implode()
     if not with_sinks.list.len().item():
-        return plain
+        return _plain(transformations)
     has_sinks = pl.col(TOPOLOGY).is_in(with_sinks)
     ordered = _with_configured(transformations.filter(has_sinks).sort(TOPOLOGY, "id"))
+    links = input_rows(ordered.select(TOPOLOGY, "id", "inputs", "kind"))
+    sizes, drawn = sizes_of_sinks(ordered), draw_ids(links, _caches_with_nodes(ordered, links, job_settings))
+    numbers = number_sinks(ordered[TOPOLOGY].to_numpy(), links, sizes, drawn, _highest_ids(ordered))
+    expanded = expand_numbered_sinks(ordered, numbers)
+    return pl.concat([_plain(transformations.filter(~has_sinks)), expanded])
+
+
+def _plain(transformations: pl.DataFrame) -> pl.DataFrame:
+    return transformations.with_columns(
+        position=pl.col("id"), transformation=pl.col("id"), concurrent_attempts=pl.lit(value=True)
+    ).select(EXPANDED.names)
+
+
+def sizes_of_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
+    """Return row, parts, ids and ids_of_ways of each row that is a sink to expand.
+
+    A sink takes a fixed number of ids, and ids_of_ways for each way into it.
+    """
+    texts = transformations["sink_topology"]
+    rows = texts.is_not_null().arg_true()
+    _, sizes = _parts(texts.drop_nulls().unique())
+    sinks = pl.DataFrame({"row": rows.cast(pl.Int64), "sink_topology": texts.gather(rows)})
+    return sinks.join(sizes, on="sink_topology", how="left", maintain_order="left").drop("sink_topology")
+
+
+class DrawnIds(NamedTuple):
+    """The stream nodes that each row expands to, and the ids of virtual nodes drawn for each operator."""
+
+    node_counts: Ints
+    drawn: Ints
+
+
+def draw_ids(links: InputRows, caches_with_nodes: Ints | None = None) -> DrawnIds:
+    """Return the ids of virtual nodes, for links between rows by topology and id.
+
+    `caches_with_nodes`: rows of caches for which Flink makes a virtual node.
+    """
+    node_counts, drawn = (np.zeros(len(links.kinds), np.int64) for _ in range(2))
+    virtual = links.kinds >= FIRST_VIRTUAL
+    run_loop(
+        _count_ways,
+        len(links.kinds),
+        (links.bounds, links.rows, virtual, links.kinds == _SINK),
+        (node_counts,),
+    )
+    has_node = _HAS_NODE[links.kinds]
+    if caches_with_nodes is not None:
+        has_node[caches_with_nodes] = True
+    if has_node.any():
+        first = np.full(len(links.kinds), _NONE, np.int64)
+        run_loop(
+            _count_drawn,
+            len(links.kinds),
+            (links.bounds, links.rows, virtual, _IS_SOURCE[links.kinds], has_node, node_counts),
+            (drawn, first),
+        )
+    return DrawnIds(node_counts, drawn)
+
+
+def number_sinks(
+    topologies: Ints,
+    links: InputRows,
+    sizes: pl.DataFrame,
+    drawn_ids: DrawnIds | None = None,
+    highest_ids: Ints | None = None,
+) -> pl.DataFrame:
+    """Return last_id, after which the ids of a sink's parts begin, and `ways`, the ways into it.
+
+    In: the topology of each row and the links between rows, by topology and id; `sizes` (see sizes_of_sinks)
+    of their sinks, which are the rows of the result. `highest_ids`: the highest node id of each row's
+    topology, if they differ from ids.
+    """
+    node_counts, drawn = drawn_ids or draw_ids(links)
+    of_topologies = runs(topologies)
+    counts = np.diff(np.append(of_topologies.starts, len(topologies)))
+    sinks = sizes["row"].to_numpy()
+    of_sinks = of_topologies.of_row[sinks]
+    before = np.append(0, np.cumsum(drawn))
+    drawn_until = before[sinks + 1] - before[of_topologies.starts[of_sinks]]
+    ways = node_counts[links.rows[links.bounds[sinks]]]
+    taken = _taken_ids(sizes, ways)
+    taken_before = np.cumsum(taken) - taken
+    first_sinks = np.searchsorted(of_sinks, of_sinks)
+    highest = counts[of_sinks]
+    if highest_ids is not None:
+        highest = np.maximum(highest, highest_ids[sinks])
+    last_id = highest + drawn_until + taken_before - taken_before[first_sinks]
+    return pl.DataFrame({"last_id": last_id, "ways": ways})
+
+
+def _taken_ids(sizes: pl.DataFrame, ways: Ints) -> Ints:
+    """Return the ids that each sink takes."""
+    taken: Ints = sizes["ids"].to_numpy() + sizes["ids_of_ways"].to_numpy() * ways
+    return taken
+
+
+def _highest_ids(ordered: pl.DataFrame) -> Ints | None:
+    """Return the highest node id of each row's topology; None if none is set."""
+    if not has_details(ordered):
+        return None
+    node_ids = details_of(ordered).hstack([ordered[TOPOLOGY]])
+    return node_ids.select(pl.col("node_id").max().over(TOPOLOGY).fill_null(0)).to_series().to_numpy()
+
+
+def _caches_with_nodes(
+    ordered: pl.DataFrame, links: InputRows, job_settings: pl.DataFrame | None
+) -> Ints | None:
+    """Return the rows of caches of side outputs in BATCH mode, for which Flink makes a virtual node."""
+    caches = links.kinds == _CACHE
+    if job_settings is None or not caches.any():
+        return None
+    rows = np.flatnonzero(
+        caches & ordered[TOPOLOGY].is_in(_batch_topologies(job_settings).implode()).to_numpy()
+    )
+    return rows[links.kinds[links.rows[links.bounds[rows]]] == _SIDE_OUTPUT]
+
+
+def ids_of_translation(transformations: pl.DataFrame, job_settings: pl.DataFrame) -> int:
+    """Return the number of ids that virtual nodes and the parts of sinks of the only topology take."""
+    ordered = transformations.sort("id")
+    links = input_rows(ordered.select(TOPOLOGY, "id", "inputs", "kind"))
+    node_counts, drawn = draw_ids(links, _caches_with_nodes(ordered, links, job_settings))
+    sizes = sizes_of_sinks(ordered)
+    ways = node_counts[links.rows[links.bounds[sizes["row"].to_numpy()]]]
+    return int(drawn.sum() + _taken_ids(sizes, ways).sum())
+
+
+def expand_numbered_sinks(ordered: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
+    """Expand the sinks of transformations in order of topology and id, all of which have sinks.
+
+    In: `numbers` (see number_sinks) of the sinks. Out: EXPANDED, the given rows first.
+    """
+    is_sink = pl.col("sink_topology").is_not_null()
     parts, sizes = _parts(ordered["sink_topology"].drop_nulls().unique())
-    sinks = _sinks_with_ids(ordered, sizes, job_settings)
-    sink_parts = sinks.join(parts, on="sink_topology", maintain_order="left_right")
     placed = _with_positions(ordered, sizes)
+    schema = _plain(ordered.clear()).schema
     replaced = placed.with_columns(
-        pl.when(is_sink).then(pl.lit(value, plain.schema[name])).otherwise(name).alias(name)
+        pl.when(is_sink).then(pl.lit(value, schema[name])).otherwise(name).alias(name)
         for name, value in _SINK_ITSELF.items()
     )
-    first = placed.filter(is_sink).select(
-        pl.int_ranges(pl.col("position") + 1, pl.col("position") + 1 + pl.col("parts"))
+    sinks = placed.filter(is_sink)
+    first = sinks.select(pl.int_ranges(pl.col("position") + 1, pl.col("position") + 1 + pl.col("parts")))
+    sink_parts = (
+        sinks.drop("position", "transformation", "concurrent_attempts", "parts")
+        .hstack(numbers)
+        .join(parts, on="sink_topology", maintain_order="left_right")
     )
     expanded = _as_transformations(sink_parts).with_columns(position=first.to_series().explode())
-    tables = (plain.filter(~has_sinks), replaced, expanded)
-    return pl.concat(table.select(plain.columns).cast(plain.schema) for table in tables)
+    return pl.concat(table.select(schema.names()).cast(schema) for table in (replaced, expanded))
 
 
 def _parts(sink_topologies: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -293,17 +430,6 @@ def _parts(sink_topologies: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
     return from_arrow(pa.Table.from_pylist(rows, _PART)), text_sizes
 
 
-def _with_positions(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
-    """Return transformations sorted by id, with `parts`, the number of their parts, and their positions."""
-    parts = pl.col("parts").fill_null(0)
-    return ordered.join(sizes, on="sink_topology", how="left", maintain_order="left").with_columns(
-        parts=parts,
-        position=pl.col("id") + parts.cum_sum().over(TOPOLOGY) - parts,
-        transformation=pl.col("id"),
-        concurrent_attempts=pl.lit(value=True),
-    )
-
-
 def _with_configured(rows: pl.DataFrame) -> pl.DataFrame:
     """Add the parallelism_configured of sinks to their sink_topology, from which parts are made."""
     if not has_details(rows):
@@ -313,82 +439,18 @@ def _with_configured(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(sink_topology=pl.coalesce(longer, sink))
 
 
-def ids_of_translation(transformations: pl.DataFrame, job_settings: pl.DataFrame) -> int:
-    """Return the number of ids that virtual nodes and the parts of sinks of the only topology take."""
-    ordered = transformations.sort("id")
-    _, sizes = _parts(ordered["sink_topology"].drop_nulls().unique())
-    taken = _sinks_with_ids(ordered, sizes, job_settings)["taken"].sum()
-    return int(_drawn_ids(ordered, job_settings)[1].sum() + taken)
-
-
-def _sinks_with_ids(
-    ordered: pl.DataFrame, sizes: pl.DataFrame, job_settings: pl.DataFrame | None
-) -> pl.DataFrame:
-    """Return the sinks with last_id, after which their parts' ids begin, and `ways`, the ways into the sink.
-
-    In: all transformations of topologies with sinks, by topology and id; sizes as returned by _parts.
-    """
-    node_counts, drawn = _drawn_ids(ordered, job_settings)
-    input_arrays = input_rows(ordered.select(TOPOLOGY, "id", "inputs", "kind"))
-    of_topologies = runs(ordered[TOPOLOGY].to_numpy())
-    transformations = np.diff(np.append(of_topologies.starts, len(ordered)))[of_topologies.of_row]
-    if has_details(ordered):
-        node_ids = details_of(ordered).hstack([ordered[TOPOLOGY]])
-        highest = node_ids.select(pl.col("node_id").max().over(TOPOLOGY).fill_null(0)).to_series()
-        transformations = np.maximum(transformations, highest.to_numpy())
-    input = input_arrays.rows[np.minimum(input_arrays.bounds[:-1], max(len(input_arrays.rows) - 1, 0))]
+def _with_positions(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
+    """Return transformations sorted by id, with `parts`, the number of their parts, and their positions."""
+    parts = pl.col("parts").fill_null(0)
     return (
-        ordered.with_columns(drawn=drawn, transformations=transformations, ways=node_counts[input])
-        .with_columns(pl.col("drawn").cum_sum().over(TOPOLOGY))
-        .filter(pl.col("sink_topology").is_not_null())
-        .join(sizes, on="sink_topology", how="left", maintain_order="left")
-        .with_columns(taken=pl.col("ids") + pl.col("ids_of_ways") * pl.col("ways"))
+        ordered.join(sizes.drop("ids", "ids_of_ways"), on="sink_topology", how="left", maintain_order="left")
+        .with_columns(parts=parts)
         .with_columns(
-            last_id=pl.col("transformations")
-            + pl.col("drawn")
-            + pl.col("taken").cum_sum().over(TOPOLOGY)
-            - pl.col("taken")
+            position=pl.col("id") + pl.col("parts").cum_sum().over(TOPOLOGY) - pl.col("parts"),
+            transformation=pl.col("id"),
+            concurrent_attempts=pl.lit(value=True),
         )
     )
-
-
-def _drawn_ids(ordered: pl.DataFrame, job_settings: pl.DataFrame | None) -> tuple[Ints, Ints]:
-    """Return the stream nodes that each row expands to, and the ids of virtual nodes drawn for each operator.
-
-    In: as _sinks_with_ids.
-    """
-    input_arrays = input_rows(ordered.select(TOPOLOGY, "id", "inputs", "kind"))
-    node_counts, drawn = (np.zeros(len(ordered), np.int64) for _ in range(2))
-    virtual = input_arrays.kinds >= FIRST_VIRTUAL
-    run_loop(
-        _count_ways,
-        len(ordered),
-        (input_arrays.bounds, input_arrays.rows, virtual, input_arrays.kinds == _SINK),
-        (node_counts,),
-    )
-    has_node = _HAS_NODE[input_arrays.kinds]
-    if job_settings is not None and (input_arrays.kinds == _CACHE).any():
-        # In BATCH mode, Flink makes a virtual node of its own for a cache that reads a side output.
-        batch = ordered[TOPOLOGY].is_in(_batch_topologies(job_settings).implode()).to_numpy()
-        caches = np.flatnonzero((input_arrays.kinds == _CACHE) & batch)
-        read = input_arrays.rows[input_arrays.bounds[caches]]
-        has_node[caches] = input_arrays.kinds[read] == _SIDE_OUTPUT
-    if has_node.any():
-        first = np.full(len(ordered), _NONE, np.int64)
-        run_loop(
-            _count_drawn,
-            len(ordered),
-            (
-                input_arrays.bounds,
-                input_arrays.rows,
-                virtual,
-                _IS_SOURCE[input_arrays.kinds],
-                has_node,
-                node_counts,
-            ),
-            (drawn, first),
-        )
-    return node_counts, drawn
 
 
 def _count_ways(bounds: Ints, inputs: Ints, virtual: Ints, sinks: Ints, node_counts: Ints) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.engine.planning.plan_topologies import read_topologies, validated
+from penstock.engine.planning.plan_topologies import plan_read_topologies, read_topologies
 from penstock.plans.planners.plan_as_read import read_topologies as read_in_process
 from penstock.plans.topology.job_defaults import JobDefaults
+from penstock.plans.vocabulary import Layer
 from tests.plans.topology.builders import simple
 
 DEFAULTS = JobDefaults(3, {"pipeline.max-parallelism": "64", "pipeline.operator-chaining.enabled": "false"})
@@ -57,11 +58,13 @@ def rows_of(topologies: DataFrame) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("form", ["lines", "document", "objects", "tables", "folder"])
 def test_defaults_of_jobs(spark, forms, form):
-    read = validated(spark, read_topologies(spark, forms[form], job_defaults=DEFAULTS))
+    read = read_topologies(spark, forms[form], job_defaults=DEFAULTS)
+    planned = plan_read_topologies(spark, read, Layer.TOPOLOGY, lambda stage: None)
     expected = read_in_process(GIVEN, job_defaults=DEFAULTS)
     named = expected.topologies.select(COLUMNS).sort("name").to_arrow().to_pylist()
-    assert rows_of(read.topologies) == [
+    assert rows_of(planned.tables["topologies"]) == [
         (row["name"], row["parallelism"], dict(row["config"]), row["fingerprint"]) for row in named
     ]
-    limits = sorted(row["max_parallelism"] for row in read.job_settings.collect())
+    limits = sorted(row["max_parallelism"] for row in planned.tables["job_settings"].collect())
+    planned.release()
     assert limits == sorted(expected.job_settings["max_parallelism"].to_list()) == [9, 64]

@@ -1,4 +1,4 @@
-"""A giant whose tables are stored while later layers are planned leaves the store that others leave."""
+"""A giant whose tables workers write leaves the store that other topologies leave."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.commands.maintain import verify_version
 from penstock.engine.output.progress import Report
-from penstock.engine.planning import plan_topologies
+from penstock.engine.planning import plan_giants, plan_topologies
 from penstock.engine.planning.choose_planner import Choice, Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_in_workers import Size
@@ -20,9 +20,7 @@ from penstock.engine.planning.write_layers import WriteLayers
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions
-from penstock.engine.store.spark_tables import LocalSparkTables
 from penstock.plans.errors import MachineError, StoreError
-from penstock.plans.planners import run_joins as run_passes
 from penstock.plans.vocabulary import Layer
 from tests.plans.planners.table_contents import rows_of
 from tests.reference.random_topologies import random_topology
@@ -41,22 +39,7 @@ REFUSED_LATE = {
 @pytest.fixture(autouse=True)
 def giants_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_topologies, "OF_GIANTS", Size(15, 2**40))
-    monkeypatch.setattr(plan_topologies, "ROWS_OF_A_BLOCK", 12)
-
-
-@pytest.fixture
-def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Tables that came before the plan was done, by joins, as if blocks did not plan it."""
-    monkeypatch.setattr(plan_topologies, "plan_giant", lambda *_: "for a test")
-    found: list[str] = []
-    hand_over = run_passes._Run._hand_over
-
-    def seen(self: Any, step: Any, inputs: Any) -> None:
-        hand_over(self, step, inputs)
-        found.extend(step.tables)
-
-    monkeypatch.setattr(run_passes._Run, "_hand_over", seen)
-    return found
+    monkeypatch.setattr(plan_giants, "_rows_of_a_block", lambda size, cores: 12)
 
 
 def plan_into(
@@ -97,7 +80,7 @@ def test_nothing_of_a_plan_that_fails_stays_in_the_storage_of_a_session(
     assert stored_in(spark) <= before
 
 
-def test_rows_are_those_of_a_plan_in_memory(spark: SparkSession, tmp_path: Path, handed_over: list[str]):
+def test_rows_are_those_of_a_plan_in_memory(spark: SparkSession, tmp_path: Path):
     store, before = tmp_path / "store", stored_in(spark)
     stored = plan_into(spark, store, [PLANNED])
     assert stored_in(spark) <= before
@@ -107,40 +90,21 @@ def test_rows_are_those_of_a_plan_in_memory(spark: SparkSession, tmp_path: Path,
     assert found.keys() == planned.tables.keys()
     for name, table in planned.tables.items():
         assert rows_of(found[name]) == rows_of(table), name
-    assert {"stream_edges", "job_vertices", "execution_edges"} <= set(handed_over)
-    assert "rejected" not in handed_over
 
 
-def test_the_same_plan_is_no_new_version_and_leaves_no_files(
-    spark: SparkSession, tmp_path: Path, handed_over: list[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_the_same_plan_is_no_new_version_and_leaves_no_files(spark: SparkSession, tmp_path: Path):
     store = tmp_path / "store"
-    appended: list[str] = []
-    append = LocalSparkTables.append
-
-    def seen(self: Any, table: str, *others: Any) -> None:
-        appended.append(table)
-        append(self, table, *others)
-
-    monkeypatch.setattr(LocalSparkTables, "append", seen)
-    for is_new in (True, False):
+    for _ in range(2):
         assert plan_into(spark, store, [PLANNED], Layer.STREAM_GRAPH).version == 1
-        assert "stream_edges" in handed_over
-        assert ("stream_edges" in appended) == is_new
-        handed_over.clear()
-        appended.clear()
     (version,) = list_versions(DeltaRsTables(str(store)))
     assert written(store) == {version.write_id}
     assert verify_version(DeltaRsTables(str(store)), 1)[1] == []
 
 
-def test_a_topology_that_a_later_layer_refuses_is_in_no_table(
-    spark: SparkSession, tmp_path: Path, handed_over: list[str]
-):
+def test_a_topology_that_a_later_layer_refuses_is_in_no_table(spark: SparkSession, tmp_path: Path):
     store = tmp_path / "store"
     stored = plan_into(spark, store, [REFUSED_LATE], Layer.JOB_GRAPH)
     assert stored[1:4] == (1, 0, 1)
-    assert "stream_edges" in handed_over
     found = read_plan(DeltaRsTables(str(store)))
     planned = plan_in_process(str(tmp_path / "topologies.jsonl"), until=Layer.JOB_GRAPH)
     assert {name for name, rows in found.items() if len(rows)} == {"rejected"}

@@ -19,16 +19,15 @@ from penstock.engine.planning.plan_in_workers import Size
 from penstock.engine.planning.plan_into_store import WorkOnSpark, plan_into_store_on_spark
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.planning.plan_topologies import plan
+from penstock.engine.planning.planned_on_spark import Planned
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.plans.blocks import run_blocks
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.spark_schemas import keep
-from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
-from tests.plans.planners.table_contents import rows_of
-from tests.plans.planners.test_plan_columnar import exchanges_of
+from tests.plans.planners.table_contents import exchanges_of, rows_of
 from tests.reference.random_topologies import random_topology
 
 BLOCK = 4_096  # the least of rows that are not validated

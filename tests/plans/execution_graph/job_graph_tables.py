@@ -7,8 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import polars as pl
 
 from tests.reference.jobs import PlannedJob, job_of_topology
 from tests.reference.random_topologies import MODES, random_topology
@@ -19,29 +18,31 @@ _FLINK = Path(__file__).parents[2] / "plans" / "slots" / "flink_slots.jsonl.gz"
 TaskNumbers = dict[str, list[int]]
 """Vertex id to the numbers of its subtasks."""
 
-_ROWS = pa.schema(
-    [
-        ("topology_id", pa.int64()),
-        *((name, pa.int32()) for name in ("vertex", "target", "order", "parallelism", "slot_sharing_group")),
-        ("co_location_group", pa.int32()),
-        ("pipelined_region", pa.int32()),
-        ("all_to_all", pa.bool_()),
-        ("pipelined", pa.bool_()),
-    ]
-)
 
-
-def job_graph_tables(jobs: Mapping[int, PlannedJob], seed: int = 0) -> tuple[pa.Table, pa.Table]:
-    """The job_graph_rows of several topologies by topology_id, sorted by it; otherwise in any order."""
+def job_graph_tables(jobs: Mapping[int, PlannedJob], seed: int = 0) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """ordered_vertices and placed_edges by topology_id; edges otherwise in any order."""
     rng = Random(seed)
-    rows = []
+    vertices: list[dict[str, Any]] = []
+    edges: list[dict[str, Any]] = []
     for topology_id, planned in sorted(jobs.items()):
-        of_topology = [*_vertex_rows(topology_id, planned), *_edge_rows(topology_id, planned)]
+        vertices += _vertex_rows(topology_id, planned)
+        of_topology = [*_edge_rows(topology_id, planned)]
         rng.shuffle(of_topology)
-        rows += of_topology
-    both = pa.Table.from_pylist(rows, _ROWS)
-    is_edge = both.column("target").is_valid()
-    return both.filter(pc.invert(is_edge)), both.filter(is_edge)
+        edges += of_topology
+    return pl.DataFrame(vertices, _VERTICES), pl.DataFrame(edges, _EDGES)
+
+
+_VERTICES = {
+    "topology_id": pl.Int64,
+    **dict.fromkeys(
+        ("vertex", "parallelism", "slot_sharing_group", "co_location_group", "pipelined_region"), pl.Int32
+    ),
+}
+_EDGES = {
+    "topology_id": pl.Int64,
+    **dict.fromkeys(("source_rank", "target_rank", "input_index"), pl.Int32),
+    **dict.fromkeys(("all_to_all", "pipelined"), pl.Boolean),
+}
 
 
 def numbers_of_jobs(rows: Iterable[Any], jobs: Mapping[int, PlannedJob], column: str) -> list[TaskNumbers]:
@@ -62,7 +63,6 @@ def _vertex_rows(topology_id: int, planned: PlannedJob) -> Iterator[dict[str, An
         yield {
             "topology_id": topology_id,
             "vertex": vertex.chain.head,
-            "order": order,
             "parallelism": planned.execution.parallelism[vertex.id],
             "slot_sharing_group": planned.groups.slot_sharing[vertex.id],
             "co_location_group": planned.groups.co_location.get(vertex.id, -1),
@@ -71,15 +71,15 @@ def _vertex_rows(topology_id: int, planned: PlannedJob) -> Iterator[dict[str, An
 
 
 def _edge_rows(topology_id: int, planned: PlannedJob) -> Iterator[dict[str, Any]]:
+    rank = {vertex.chain.head: place for place, vertex in enumerate(planned.job.topological_order)}
     for vertex in planned.job.topological_order:
         for index, edge in enumerate(vertex.inputs):
             yield {
                 "topology_id": topology_id,
-                "vertex": edge.data_set.producer.chain.head,
-                "target": vertex.chain.head,
-                "order": index,
+                "source_rank": rank[edge.data_set.producer.chain.head],
+                "target_rank": rank[vertex.chain.head],
+                "input_index": index,
                 "all_to_all": not edge.data_set.pointwise,
-                "type": edge.data_set.type,
                 "pipelined": edge.data_set.type in MUST_BE_PIPELINED,
             }
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
-from tests.passes.frames import OF_DATA_SETS, derive_in_process, derive_on_spark, make_frame, make_polars
+from tests.passes.frames import OF_DATA_SETS, derive_in_process, make_polars
 from tests.reference.execution_graph import consumed_partitions, consumed_subpartitions
 
 PAIRS = list(product(range(1, 25), range(1, 25), ("POINTWISE", "ALL_TO_ALL")))
@@ -44,20 +43,11 @@ def given(make):
     }
 
 
-@pytest.fixture(scope="module", params=["columnar", pytest.param("joins", marks=pytest.mark.spark)])
-def derive(request) -> Callable[[str], Rows]:
-    """Table to its rows, by one of the planners."""
-    if request.param == "columnar":
-        tables = given(make_polars)
-        return lambda produces: derive_in_process(produces, tables)
-    spark = request.getfixturevalue("spark")
-
-    def on_spark(produces: str) -> Rows:
-        with planning_settings(spark, 2):
-            return derive_on_spark(produces, frames)
-
-    frames = given(lambda *table: make_frame(spark, *table))
-    return on_spark
+@pytest.fixture(scope="module")
+def derive() -> Callable[[str], Rows]:
+    """Table to its rows."""
+    tables = given(make_polars)
+    return lambda produces: derive_in_process(produces, tables)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from penstock.plans.execution_graph.joins.find_pipelined_regions import region_numbers
+from penstock.plans.execution_graph.columnar.find_pipelined_regions import find_pipelined_regions
 from tests.plans.execution_graph.job_graph_tables import (
     flink_tasks,
     job_graph_tables,
@@ -22,8 +22,8 @@ BLOCKING = "BLOCKING"
 
 
 def regions_of(jobs, seed=0):
-    (found,) = region_numbers(*job_graph_tables(jobs, seed))
-    return numbers_of_jobs(found.to_pylist(), jobs, "regions")
+    found = find_pipelined_regions(*job_graph_tables(jobs, seed))
+    return numbers_of_jobs(found.to_dicts(), jobs, "regions")
 
 
 def regions(*args, **kwargs):

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from penstock.plans.frames.polars_frames import empty, to_arrow
 from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
@@ -42,4 +43,16 @@ def frame_contents(tables: TopologyTables, without: tuple[str, ...] = ()) -> dic
         if name != "inputs":
             assert frame.schema == empty(name).schema, name
             found[name] = rows_of(to_arrow(frame, name), without)
+    return found
+
+
+def exchanges_of(rows: DataFrame) -> int:
+    """How many exchanges the executed plan of these rows has."""
+    todo: list[Any] = [rows._jdf.queryExecution().executedPlan()]
+    found = 0
+    while todo:
+        node = todo.pop()
+        found += "Exchange" in node.nodeName()
+        children = node.children()
+        todo += [children.apply(place) for place in range(children.size())]
     return found

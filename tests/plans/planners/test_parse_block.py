@@ -20,8 +20,7 @@ from tests.plans.planners.lines_both_ways import (
     random_lines,
     written,
 )
-from tests.plans.topology.builders import simple, transformation
-from tests.plans.topology.test_read_topology_tables import every_setting
+from tests.plans.topology.builders import every_setting, simple, transformation
 
 
 @pytest.fixture(autouse=True, scope="module")

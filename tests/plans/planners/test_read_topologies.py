@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.engine.planning.plan_topologies import read_topologies as read_with_spark
-from penstock.engine.planning.plan_topologies import validated
 from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology import unpacked_texts
 from penstock.plans.topology.columnar.topologies_of_lines import topology_id
+from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
 from tests.plans.planners.table_contents import frame_contents
 from tests.plans.topology.builders import golden_lines, simple, stream_edge, stream_graph, transformation
 from tests.plans.topology.test_read_topology_files import contents, fleet, reading
@@ -26,7 +26,9 @@ COLLIDING = ("orders-analytics", "k9dlmbsb!qp~ymO}")
 def assert_same(spark: SparkSession, given: Any, **options: Any) -> None:
     """Both read the same out of `given`."""
     found = read_topologies(given, **options)
-    with reading(validated(spark, read_with_spark(spark, given, **options))) as expected:
+    read = read_with_spark(spark, given, **options)
+    assert isinstance(read, TopologyTables)
+    with reading(read) as expected:
         assert found.inputs == expected.inputs
         assert frame_contents(found) == contents(expected)
 

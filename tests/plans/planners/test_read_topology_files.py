@@ -15,11 +15,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.engine.planning.plan_topologies import read_topologies as read_with_spark
-from penstock.engine.planning.plan_topologies import validated
 from penstock.plans.errors import InputError
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
 from penstock.plans.topology.columnar.read_topology_files import read_topology_files
+from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
 from tests.plans.planners.test_read_topologies import assert_same
 from tests.plans.topology.builders import simple
 from tests.plans.topology.packed_blocks import packed_blocks
@@ -66,7 +66,9 @@ def tree(tmp_path: Path) -> Path:
 def test_the_same_files_are_read(spark: SparkSession, tree: Path, paths: list[str]):
     given = [p.replace("file:", f"file:{tree}") if ":" in p else f"{tree}/{p}" for p in paths]
     columns = ("name", "source_file", "source_line")
-    with reading(validated(spark, read_with_spark(spark, given))) as expected:
+    read = read_with_spark(spark, given)
+    assert isinstance(read, TopologyTables)
+    with reading(read) as expected:
         rows = sorted(map(tuple, expected.topologies.select(*columns).collect()))
     assert sorted(read_topologies(given).topologies.select(columns).rows()) == rows
 

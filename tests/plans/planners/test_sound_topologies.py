@@ -15,8 +15,7 @@ from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow
 from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 from penstock.plans.topology.fingerprint import BLOCK
 from tests.plans.planners.table_contents import frame_contents
-from tests.plans.topology.builders import simple, transformation
-from tests.plans.topology.test_read_topology_tables import every_setting
+from tests.plans.topology.builders import every_setting, simple, transformation
 from tests.reference.random_topologies import MODES, random_topology
 
 _RESOURCES = pl.Struct(

@@ -1,14 +1,9 @@
 """size_managed_memory of both planners against ManagedMemoryUtils, StreamConfig and MemoryManager."""
 
-from functools import partial
-
-import pytest
-
-from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.layers import Choices
 from penstock.plans.resources.divide_memory import MemoryOptions, TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
-from tests.passes.frames import derive_in_process, derive_on_spark, make_frame, make_polars
+from tests.passes.frames import derive_in_process, make_polars
 from tests.plans.resources.flink_resources import rows
 
 WEIGHTS = {"OPERATOR": "operator_weight", "STATE_BACKEND": "state_backend_weight", "PYTHON": "python_weight"}
@@ -50,26 +45,12 @@ def tables(make, of_flink):
     }
 
 
-def in_process(of_flink, of_choices):
-    return derive_in_process("managed_memory", tables(make_polars, of_flink), of_choices)
-
-
-def on_spark(spark, of_flink, of_choices):
-    with planning_settings(spark, 2):
-        given = tables(partial(make_frame, spark), of_flink)
-        return derive_on_spark("managed_memory", given, of_choices)
-
-
-@pytest.mark.parametrize("planner", ["columnar", pytest.param("joins", marks=pytest.mark.spark)])
-def test_every_fraction_and_size_is_flinks(planner, request):
+def test_every_fraction_and_size_is_flinks():
     of_flink = dict(enumerate(rows("managed")))
     of_choices: dict[Choices, list[int]] = {}
     for topology, row in of_flink.items():
         of_choices.setdefault(Choices(task_manager=task_manager(row)), []).append(topology)
-    if planner == "columnar":
-        found = in_process(of_flink, of_choices)
-    else:
-        found = on_spark(request.getfixturevalue("spark"), of_flink, of_choices)
+    found = derive_in_process("managed_memory", tables(make_polars, of_flink), of_choices)
     by_topology = {row[TOPOLOGY]: row for row in found}
     assert by_topology.keys() == of_flink.keys()
     assert len(found) == len(of_flink)

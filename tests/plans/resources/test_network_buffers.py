@@ -4,12 +4,10 @@ Flink's InputGateSpecUtils and NettyShuffleUtils said the figures (see FlinkReso
 """
 
 from dataclasses import asdict
-from functools import partial
 
 import polars as pl
 import pytest
 
-from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.layers import Choices
 from penstock.plans.resources.columnar import (
@@ -22,7 +20,7 @@ from penstock.plans.resources.columnar import (
 )
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import BufferSide
-from tests.passes.frames import OF_DATA_SETS, derive_in_process, derive_on_spark, make_frame, make_polars
+from tests.passes.frames import OF_DATA_SETS, derive_in_process, make_polars
 from tests.plans.resources.flink_resources import rows
 
 NEAR, FAR = 1, 2
@@ -102,21 +100,13 @@ def columnar(numbered, numbers_by_choices):
     return derive_in_process("network_buffers", tables(make_polars, numbered), numbers_by_choices)
 
 
-@pytest.fixture(scope="module")
-def joins(spark, numbered, numbers_by_choices):
-    with planning_settings(spark, 2):
-        given = tables(partial(make_frame, spark), numbered)
-        return derive_on_spark("network_buffers", given, numbers_by_choices)
-
-
-@pytest.mark.parametrize("planner", ["columnar", pytest.param("joins", marks=pytest.mark.spark)])
 @pytest.mark.parametrize("kind", ["gate", "partition"])
-def test_every_figure_is_flinks(numbered, kind, planner, request):
+def test_every_figure_is_flinks(numbered, kind, columnar):
     side = {"gate": BufferSide.GATE, "partition": BufferSide.RESULT_PARTITION}[kind]
     expected = {number: row for number, row in numbered.items() if row["kind"] == kind}
     found = {
         row[TOPOLOGY]: row
-        for row in request.getfixturevalue(planner)
+        for row in columnar
         if row[TOPOLOGY] in expected and row["vertex"] == NEAR and row["side"] == side
     }
     assert found.keys() == expected.keys()

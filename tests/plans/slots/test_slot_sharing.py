@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.plans.slots.joins import slot_numbers
+from penstock.plans.slots.columnar import share_slots
 from penstock.plans.slots.strategies import deal_in_turn, prefer_producers_slots
 from tests.plans.execution_graph.job_graph_tables import (
     flink_tasks,
@@ -42,8 +42,8 @@ every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
 def slots_of(jobs, kernel, seed=0):
-    (found,) = slot_numbers(*job_graph_tables(jobs, seed), kernel)
-    return numbers_of_jobs(found.to_pylist(), jobs, "slots")
+    found = share_slots(*job_graph_tables(jobs, seed), strategy=kernel)
+    return numbers_of_jobs(found.to_dicts(), jobs, "slots")
 
 
 def slots_by_hand(kernel, *args, **kwargs):

@@ -129,3 +129,25 @@ def stream_graph(name: str = "graph", **keys: Any) -> dict[str, Any]:
         },
         **keys,
     }
+
+
+def every_setting() -> dict[str, Any]:
+    """A topology that uses every column."""
+    topology = simple(
+        "every", parallelism=3, max_parallelism=77, chaining=False, config={"b": "2", "a": "1,é|"}
+    )
+    topology["transformations"] += [
+        transformation(4, "one_input", inputs=[1], name="é|:\n\x1f", uid="u", uid_hash="ab" * 16,
+                       slot_sharing_group="",
+                       co_location_group="c", buffer_timeout=5, chaining="HEAD",
+                       managed_memory={"OPERATOR": 7},
+                       slot_scope=["STATE_BACKEND", "PYTHON"], parallelism=9, max_parallelism=10,
+                       min_resources={"cpu_cores": 0.1, "task_heap_memory_bytes": 1},
+                       preferred_resources={"cpu_cores": 0.3, "task_heap_memory_bytes": 1}),
+        transformation(5, "partition", inputs=[4], partitioner="hash", exchange_mode="BATCH"),
+        transformation(6, "side_output", inputs=[4], tag="late"),
+        transformation(7, "select", inputs=[4], names=["a,b", "c"]),
+        transformation(8, "union", inputs=[5, 6, 7]),
+        transformation(9, "sink", inputs=[8]),
+    ]  # fmt: skip
+    return topology

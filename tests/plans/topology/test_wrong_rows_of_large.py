@@ -8,18 +8,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
 from penstock.plans.frames.compiled import WORTH_COMPILING
 from penstock.plans.tables import TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.topology import validate_transformations as validation
 from penstock.plans.topology.columnar import read_topology_tables as columnar
 from penstock.plans.topology.columnar.topologies_of_lines import topology_id
-from penstock.plans.topology.joins import read_topology_tables as by_joins
-from penstock.plans.topology.joins import read_topology_tables as wrong_rows
 from penstock.plans.topology.validate_transformations import find_cycle, find_cycle_in_rows
 from tests.plans.planners.table_contents import frame_contents
-from tests.plans.topology.test_read_topology_files import contents
 
 KINDS = ["source", "one_input", "two_input", "union", "partition", "sink", "no such kind", None]
 
@@ -114,39 +110,6 @@ def test_cycles_of_large_topologies_are_found_by_the_compiled_loop():
     assert find_cycle_in_rows(starts, ring, 3) == []
 
 
-@pytest.mark.slow
-@settings(deadline=None)
-@given(st.lists(transformations(), min_size=1, max_size=3), st.integers(1, 9), st.integers(1, 3))
-def test_numbers_of_topologies_come_in_batches(topologies, size, numbers_of_a_row):
-    whole = pa.Table.from_pylist(
-        [
-            {"topology_id": topology, "id": row["id"], "inputs": row["inputs"]}
-            for topology, rows in enumerate(topologies)
-            for row in sorted(rows, key=lambda row: (row["id"] is not None, row["id"]))
-        ],
-        pa.schema([("topology_id", pa.int64()), ("id", pa.int32()), ("inputs", pa.list_(pa.int32()))]),
-    ).to_batches()[0]
-    batches = [whole.slice(start, size) for start in range(0, len(whole), size)]
-    with patch.object(wrong_rows, "_NUMBERS_OF_A_ROW", numbers_of_a_row):
-        found = pa.Table.from_batches(wrong_rows.look_at_numbers(batches)).to_pylist()
-    for topology, rows in enumerate(topologies):
-        own = [row for row in found if row["topology_id"] == topology]
-        ids = sorted(row["id"] for row in rows if row["id"] is not None)
-        chunks = [row["numbers"] for row in own if row["of"] == wrong_rows._IDS]
-        counted = ids == [*range(1, len(rows) + 1)]
-        assert [i for chunk in chunks for i in chunk] == ([] if counted else ids)
-        assert own[0]["numbers"][0] == len(rows) - len(ids)
-        inputs: dict[int, list[int]] = {}
-        for row in rows:
-            if row["id"] is not None:
-                inputs.setdefault(row["id"], []).extend(row["inputs"])
-        assert own[0]["numbers"][1:] == find_cycle(inputs)[:21]
-        named = {i for row in own if row["of"] == wrong_rows._WRONG_IDS for i in row["numbers"]}
-        dangling = {row["id"] for row in rows if set(row["inputs"]) - set(ids)} - {None}
-        places = enumerate(ids, len(rows) - len(ids) + 1)
-        assert named == dangling | {i for place, i in places if i != place or ids.count(i) > 1}
-
-
 RESOURCES = {
     "cpu_cores": 1.0,
     "task_heap_memory_bytes": 1,
@@ -174,7 +137,8 @@ WRONG = [
 ]
 
 
-def test_both_planners_find_the_errors_of_whole_lines(spark: SparkSession):
+def wrong_topologies() -> tuple[pa.Table, pa.Table]:
+    """Tables of a topology for each of WRONG, the last of which is right."""
     names = [f"job {number}" for number in range(len(WRONG))]
     nothing = dict.fromkeys(TRANSFORMATIONS.names)
     rows = [
@@ -193,17 +157,15 @@ def test_both_planners_find_the_errors_of_whole_lines(spark: SparkSession):
         }
     )
     nullable = pa.schema([field.with_nullable(True) for field in TRANSFORMATIONS])
-    tables = given_topologies, pa.Table.from_pylist(rows, nullable)
-    whole = frame_contents(columnar.read_topology_tables(*tables))
+    return given_topologies, pa.Table.from_pylist(rows, nullable)
+
+
+@pytest.mark.parametrize("large", [0, sys.maxsize])
+def test_the_errors_of_large_topologies_are_those_of_whole_lines(large):
+    whole = frame_contents(columnar.read_topology_tables(*wrong_topologies()))
     assert len(whole["rejected"]) == len(WRONG) - 1
-    for large in (0, sys.maxsize):
-        with (
-            patch.object(columnar, "LARGE", large),
-            patch.object(by_joins, "_LARGE", f"size >= {large}"),
-        ):
-            assert frame_contents(columnar.read_topology_tables(*tables)) == whole
-            by_spark = by_joins.read_topology_tables(spark, *map(spark.createDataFrame, tables))
-            assert contents(by_spark) == whole
+    with patch.object(columnar, "LARGE", large):
+        assert frame_contents(columnar.read_topology_tables(*wrong_topologies())) == whole
 
 
 def test_errors_beyond_the_first_thousand_are_counted(monkeypatch):

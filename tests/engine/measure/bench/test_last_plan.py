@@ -7,9 +7,9 @@ import pytest
 from penstock.engine.measure.bench import run_spark
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.planned_on_spark import Planned
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
-from penstock.plans.planners.run_joins import Planned
 from penstock.plans.vocabulary import Layer
 
 

@@ -1,8 +1,10 @@
 """A run's tasks, scheduled on other numbers of cores."""
 
+import json
+
 import pytest
 
-from benchmarks.event_log import stages_of
+from benchmarks.event_log import events, stages_of
 from benchmarks.simulate_cores import larger, seconds_on, skewed
 from tests.engine.measure.bench.made_up_events import job, stage
 
@@ -53,3 +55,16 @@ def test_a_larger_topology_has_more_tasks_and_longer_walks():
     assert [[len(one.tasks), sum(one.tasks)] for one in tenfold] == [[1, 30], [20, 20], [1, 0.2]]
     assert [one.shuffled_bytes for one in tenfold] == [100, 200, 10]
     assert seconds_on(tenfold, 4) == pytest.approx(30 + 5 + 0.2)
+
+
+def test_a_log_may_be_a_folder(tmp_path):
+    (tmp_path / "eventlog_v2_local-1").mkdir()
+    with pytest.raises(FileNotFoundError, match="no event log"):
+        list(events(tmp_path))
+    file = tmp_path / "eventlog_v2_local-1" / "events_1_local-1"
+    file.write_text(json.dumps({"Event": "Other"}) + "\n")
+    assert list(events(tmp_path)) == list(events(file)) == [{"Event": "Other"}]
+    (tmp_path / "eventlog_v2_local-2").mkdir()
+    (tmp_path / "eventlog_v2_local-2" / "events_1_local-2").write_text("")
+    with pytest.raises(ValueError, match="only one application"):
+        list(events(tmp_path))
