@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 from penstock.engine.planning.choose_planner import Choice, Planner, choose_on_spark
 from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
-    bytes_of_tasks,
     is_local,
     memory_of_workers,
     require_memory_of_workers,
@@ -21,7 +20,7 @@ from penstock.engine.planning.memory_estimate import (
 )
 from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 from penstock.engine.planning.plan_giants import OF_GIANTS, Store, plan_giant
-from penstock.engine.planning.plan_in_workers import RowCounts, Size, count_rows, plan_in_workers
+from penstock.engine.planning.plan_in_workers import RowCounts, count_rows, plan_in_workers
 from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.planned_on_spark import Planned
 from penstock.engine.planning.planning_settings import (
@@ -32,7 +31,6 @@ from penstock.engine.planning.planning_settings import (
 )
 from penstock.engine.spark.session import any_session, require_delta
 from penstock.plans.errors import NotEnoughMemoryError
-from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -195,7 +193,7 @@ def _plan_by_choice(
     finished: Store | None,
 ) -> Planned:
     with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
-        counts = count_rows(read, OF_GIANTS)
+        counts = _without_details(read, count_rows(read, OF_GIANTS))
     rows, largest, most_tasks, giants, _ = counts
     cores = spark.sparkContext.defaultParallelism
     choice = choose_on_spark(
@@ -231,6 +229,16 @@ def _plan_by_choice(
     return planned
 
 
+def _without_details(read: TopologyTables | GivenTables, counts: RowCounts) -> RowCounts:
+    """Leave out giants with keys that blocks do not read (`details`), which a worker plans whole."""
+    if not counts.giants:
+        return counts
+    with_details = F.col(TOPOLOGY).isin(list(counts.giants)) & F.col("details").isNotNull()
+    rows = read.transformations.where(with_details).select(TOPOLOGY).distinct().collect()
+    left_out = {row[TOPOLOGY] for row in rows}
+    return counts._replace(giants={id: size for id, size in counts.giants.items() if id not in left_out})
+
+
 def _plan_with_giants(
     spark: SparkSession,
     read: TopologyTables | GivenTables,
@@ -240,10 +248,7 @@ def _plan_with_giants(
     choices: Choices | None,
     finished: Store | None,
 ) -> Planned:
-    """Plan giants one after the other, each in blocks, and the other topologies whole in workers.
-
-    A giant that blocks do not plan is planned whole in one worker.
-    """
+    """Plan giants one after the other, each in blocks, and the other topologies whole in workers."""
     giants = counts.giants
     rows_of_others = counts.rows - sum(size.rows for size in giants.values())
     is_giant = F.col(TOPOLOGY).isin(list(giants))
@@ -260,11 +265,7 @@ def _plan_with_giants(
     with _release_on_error(read, plans):
         for giant, size in giants.items():
             of_it = topologies.filter(pl.col(TOPOLOGY) == giant)
-            planned = plan_giant(spark, read, of_it, size, until, choices, report, into)
-            if isinstance(planned, str):
-                _LOG.info("topology %d is planned whole in one worker: %s", giant, planned)
-                planned = _plan_whole(spark, read, giant, size, until, report, choices)
-            plans.append(planned)
+            plans.append(plan_giant(spark, read, of_it, giant, size, until, choices, report, into))
         if not alone:
             others = without_topologies(read, list(giants))
             partitions = partitions_for(spark, rows_of_others)
@@ -273,24 +274,6 @@ def _plan_with_giants(
         if alone and isinstance(read, TopologyTables):
             plans[0].persisted += read.persisted
         return _joined_plans(plans)
-
-
-def _plan_whole(
-    spark: SparkSession,
-    read: TopologyTables | GivenTables,
-    giant: int,
-    size: Size,
-    until: Layer,
-    report: Callable[[str], None],
-    choices: Choices | None,
-) -> Planned:
-    """Plan one giant in one worker, as fleets are planned. Raises NotEnoughMemoryError."""
-    if is_local(spark.sparkContext):
-        tasks = TaskRows(size.tasks, size.tasks, size.tasks)
-        needed = size.rows * BYTES_OF_A_PLANNED_ROW + bytes_of_tasks(tasks)
-        require_memory_of_workers(size.rows, needed, memory_of_workers(spark))
-    with planning_settings(spark, 1):
-        return plan_in_workers(only_topologies(read, [giant]), until, 1, report, choices)
 
 
 def read_topologies(

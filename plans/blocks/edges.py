@@ -10,7 +10,7 @@ import polars as pl
 from penstock.plans.blocks.giant import Giant, reasons
 from penstock.plans.blocks.messages import WALK, Inbox, Message
 from penstock.plans.blocks.nodes import ATTRIBUTES
-from penstock.plans.frames.arrays import Halves
+from penstock.plans.frames.arrays import Halves, Ints
 from penstock.plans.job_graph.columnar.choose_result_partition_types import OF_EDGES
 from penstock.plans.job_graph.columnar.create_vertices import NODE_COLUMNS
 from penstock.plans.job_graph.columnar.mark_chainable_edges import (
@@ -19,7 +19,7 @@ from penstock.plans.job_graph.columnar.mark_chainable_edges import (
     edges_to_yielding,
     mark_local_reasons,
     settle_edges,
-    walk_rows,
+    walk_nodes,
 )
 from penstock.plans.job_graph.columnar.refuse_job_graphs import (
     chained_sources,
@@ -35,42 +35,39 @@ from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
     forward_changes,
     refuse_settings_of_edges,
 )
-from penstock.plans.stream_graph.columnar.translate_transformations import choose_partitioners
+from penstock.plans.stream_graph.columnar.translate_transformations import (
+    choose_partitioners,
+    given_edges_with_ends,
+)
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 
 _OLDEST = pl.CompatLevel.oldest()
-_NOBODY = np.zeros(0, np.int64)
+_NO_EDGES = np.zeros(0, np.int64)
 
 
 def make_edges(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
-    """Edges into the block's nodes, with their partitioners and what both ends say of chaining.
+    """Edges into the block's nodes, with their partitioners and all reasons that both ends give.
 
-    Where a legacy source may head a chain with an operator that yields, `cut_chains` has to answer first. To
+    If a legacy source may head a chain with an operator that yields, `cut_chains` needs an answer first. To
     WALK then: pointers, yielding; to the block: marked, ends, nodes.
     """
     nodes, edges = inbox.one("nodes"), inbox.one("edges")
-    target_row = inbox.one("kept")["place"].to_numpy()[edges["target_row"].to_numpy()]
-    answers = inbox.frames("answer")
-    no_answer = pl.DataFrame(schema=dict.fromkeys(("place", "out_index", "out_degree"), pl.Int32))
-    numbers = pl.concat([no_answer, *(answer.select(no_answer.columns) for _, answer in answers)])
-    lengths = [len(answer) for _, answer in answers]
-    source_block = np.repeat(np.array([owner for owner, _ in answers], np.int32), lengths)
-    own = nodes.select(ATTRIBUTES)
-    halo = [answer.select(SOURCE_ATTRIBUTES) for owner, answer in answers if owner != block]
-    source_row = numbers["place"].to_numpy().copy()
-    remote = np.flatnonzero(source_block != block)
-    source_row[remote] = len(own) + np.arange(len(remote))
-    with_halo = pl.concat([own, *halo], how="diagonal").rechunk() if halo else own
-    ends = pl.DataFrame({"source_row": source_row, "target_row": target_row.astype(np.int32)})
-    resolved = giant.with_topology(edges.drop("target_row")).hstack(numbers.select("out_index", "out_degree"))
-    marked = mark_local_reasons(
-        choose_partitioners(resolved, ends, with_halo, giant.job_settings, pl.DataFrame())
-    )
+    target_row = edges["target_row"].to_numpy()
+    if inbox.has("kept"):
+        target_row = inbox.one("kept")["place"].to_numpy()[target_row]
+    numbers, ends, with_halo = _ends(block, nodes, target_row, inbox)
+    if giant.graph:
+        marked = given_edges_with_ends(edges.drop("target_row"), ends, with_halo, giant.job_settings)
+        marked = mark_local_reasons(marked.with_columns(numbers["out_degree"]))
+    else:
+        resolved = giant.with_topology(edges.drop("target_row"))
+        resolved = resolved.hstack(numbers.select("out_index", "out_degree"))
+        chosen = choose_partitioners(resolved, ends, with_halo, giant.job_settings, pl.DataFrame())
+        marked = mark_local_reasons(chosen)
     yield from reasons(forward_changes(marked, nodes))
-    ends = ends.with_columns(source_block=pl.Series(source_block), source_place=numbers["place"])
     if not giant.traits.cuts:
-        yield from _settled(giant, block, nodes, marked, settle_edges(marked, ends, _NOBODY), ends)
+        yield from _settled(giant, block, nodes, marked, settle_edges(marked, ends, _NO_EDGES), ends)
         return
     yield Message(WALK, "pointers", chain_pointers(marked).drop(TOPOLOGY))
     yield Message(WALK, "yielding", edges_to_yielding(marked).select("source", "legacy_source"))
@@ -79,18 +76,48 @@ def make_edges(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     yield Message(block, "nodes", nodes)
 
 
+def _ends(
+    block: int, nodes: pl.DataFrame, target_row: Ints, inbox: Inbox
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Return the answers about the sources of edges, the rows of both ends, and the nodes at these rows.
+
+    Nodes of the block come first, then a row for each edge from another block.
+    """
+    answers = inbox.frames("answer")
+    no_answer = pl.DataFrame(schema=dict.fromkeys(("place", "out_index", "out_degree"), pl.Int32))
+    parts = [answer.select(set(no_answer.columns) & set(answer.columns)) for _, answer in answers]
+    numbers = pl.concat([no_answer, *parts], how="diagonal")
+    lengths = [len(answer) for _, answer in answers]
+    source_block = np.repeat(np.array([owner for owner, _ in answers], np.int32), lengths)
+    own = nodes.select(ATTRIBUTES)
+    halo = [answer.select(SOURCE_ATTRIBUTES) for owner, answer in answers if owner != block]
+    source_row = numbers["place"].to_numpy().copy()
+    remote = np.flatnonzero(source_block != block)
+    source_row[remote] = len(own) + np.arange(len(remote))
+    with_halo = pl.concat([own, *halo], how="diagonal").rechunk() if halo else own
+    ends = pl.DataFrame(
+        {
+            "source_row": source_row,
+            "target_row": target_row.astype(np.int32),
+            "source_block": source_block,
+            "source_place": numbers["place"],
+        }
+    )
+    return numbers, ends, with_halo
+
+
 def find_cuts(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
-    """To each block: behind_legacy (of its edges to operators that yield, in order, whether their source is a
-    legacy source or is chained to one).
+    """To each block: behind_legacy (a flag for each of its edges to operators that yield, in order, whether
+    its source is a legacy source or is chained to one).
     """
     pointers = pl.concat([frame for _, frame in inbox.frames("pointers")]).sort("node")
-    is_chained = np.zeros(giant.starts[-1], bool)
+    chained = np.zeros(0, np.int32)
     if len(pointers):
         heads = find_heads(giant.with_topology(pointers).to_arrow(compat_level=_OLDEST))
         legacy = np.asarray(heads.column("head_is_legacy_source"))
-        is_chained[heads.column("node").to_numpy()[legacy]] = True
+        chained = heads.column("node").to_numpy()[legacy]
     for block, frame in inbox.frames("yielding"):
-        behind = is_chained[frame["source"].to_numpy()] | frame["legacy_source"].to_numpy()
+        behind = np.isin(frame["source"].to_numpy(), chained) | frame["legacy_source"].to_numpy()
         yield Message(block, "behind_legacy", pl.DataFrame({"behind": behind}))
 
 
@@ -110,14 +137,14 @@ def _settled(
     stream_edges: pl.DataFrame,
     ends: pl.DataFrame,
 ) -> Iterator[Message]:
-    """stream_edges; to WALK: graph_nodes, graph_edges; to the block: nodes, job_edges (those not chained)."""
+    """stream_edges; to WALK: graph_nodes, graph_edges; to the block: nodes, job_edges (not chained)."""
     yield from giant.table("stream_edges", stream_edges)
     for refused in refuse_settings_of_edges(stream_edges, giant.job_settings):
         yield from reasons(refused)
     if not giant.has(Layer.JOB_GRAPH):
         return
     yield from reasons(unaligned_custom_partitioners(stream_edges, giant.job_settings))
-    if giant.asks_for_uses:
+    if giant.refuses_by_use:
         yield from reasons(refuse_job_settings(giant.job_settings))
         yield from reasons(_chained_sources(stream_edges, marked, giant.job_settings))
     yield Message(WALK, "graph_nodes", _graph_nodes(nodes))
@@ -140,7 +167,7 @@ def _settled(
 def _chained_sources(
     stream_edges: pl.DataFrame, marked: pl.DataFrame, settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """chained_sources, of edges that are the only ones out of their sources, in whatever block these are."""
+    """chained_sources for edges that are the only ones of their sources, which may be in any block."""
     only = (marked["out_degree"] == 1) & marked["source_source"]
     sources = marked.filter(only).select(
         TOPOLOGY, id="source", source=pl.lit(True), chaining="source_chaining"
@@ -165,10 +192,10 @@ def _graph_nodes(nodes: pl.DataFrame) -> pl.DataFrame:
 
 
 def walk_graph(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
-    """The walks over the stream graph (see walk_stream_graph), over integers.
+    """Run the walks over the stream graph (see walk_stream_graph), over integers.
 
-    To each block: walked (a row for each of its nodes), walked_edges (for each of its job edges), sizes
-    (vertices of a block).
+    To each block: walked (a row for each of its nodes), walked_edges (a row for each of its job edges), sizes
+    (the number of vertices of a block).
     """
     nodes, edges = inbox.frames("graph_nodes"), inbox.frames("graph_edges")
     sizes, edge_sizes = ([len(frame) for _, frame in frames] for frames in (nodes, edges))
@@ -179,13 +206,8 @@ def walk_graph(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
     firsts[blocks] = bounds[:-1]
 
     ids = _column(nodes, "id")
-    rows = StreamGraphRows(
-        np.broadcast_to(np.int64(giant.topology), len(ids)),
-        ids,
-        UidHashes(_column(nodes, "named"), _halves([frame for _, frame in nodes])),
-        _column(nodes, "no_output"),
-        _column(nodes, "among_sources"),
-    )
+    uids = UidHashes(_column(nodes, "named"), _halves([frame for _, frame in nodes]))
+    flags = [_column(nodes, name) for name in ("no_output", "among_sources")]
     sources = firsts[_column(edges, "source_block")]
     sources += _column(edges, "source_place")
     targets = np.repeat(bounds[:-1].astype(np.int32), edge_sizes)
@@ -196,11 +218,14 @@ def walk_graph(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
         *(_column(edges, name) for name in ("out_index", "in_index", "chainable", "chained_source")),
     )
     del nodes, edges
-    walked = walk_rows(rows, graph_edges)
+    topologies = np.broadcast_to(np.int64(giant.topology), len(ids))
+    walked = walk_nodes(StreamGraphRows(topologies, ids, uids, *flags), graph_edges)
     vertices = int(walked["vertex_place"].to_numpy().max(initial=-1)) + 1
     per_block = -(-vertices // giant.blocks)
     unchained = ~graph_edges.chainable & ~graph_edges.chained_source
-    heads = np.searchsorted(ids, walked["vertex"].to_numpy())
+    by_id = None if bool((ids[1:] > ids[:-1]).all()) else np.argsort(ids)
+    heads = np.searchsorted(ids, walked["vertex"].to_numpy(), sorter=by_id)
+    heads = heads if by_id is None else by_id[heads]
     head_ids = walked.select(head_lower="id_lower", head_upper="id_upper")
     of_sources = walked.select(
         pl.col("vertex").alias("source_vertex"),
@@ -226,12 +251,12 @@ def walk_graph(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
 
 
 def _column(frames: list[tuple[int, pl.DataFrame]], name: str) -> Any:
-    """A column of integers or of flags as an array."""
+    """Return a column of integers or of flags as an array."""
     return np.concatenate([frame[name].to_numpy() for _, frame in frames])
 
 
 def _halves(nodes: list[pl.DataFrame]) -> Halves:
-    """The hashes of all uids; no rows where there are none (see UidHashes)."""
+    """Return the hashes of all uids; no rows if no node has one (see UidHashes)."""
     names = ("uid_lower", "uid_upper")
     if not any("uid_lower" in frame.columns for frame in nodes):
         return np.zeros((0, 2), np.uint64)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.blocks.messages import DRIVER, PLAN, Message, unpacked
+from penstock.plans.blocks.messages import DRIVER, PLAN, Message, packed, unpacked
 from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.polars_frames import arrow_parts
 from penstock.plans.frames.polars_refusals import first_reasons
@@ -17,7 +18,7 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 
 Write = Callable[[str, Iterable[pa.Table]], tuple[str, int]]
-"""(table, parts of its rows) to the path of the file they are in now, and how many they are."""
+"""Writes parts of a table's rows; returns the path of their file and their number."""
 
 
 class RowGroups(NamedTuple):
@@ -29,42 +30,53 @@ class RowGroups(NamedTuple):
 
 
 class Traits(NamedTuple):
-    """What the first job found out about the transformations of a giant."""
+    """Properties of a giant's rows that decide which stages plan it."""
 
     unions: bool = False
     virtual: bool = False
     named_groups: bool = False  #: some operator names its slot sharing group
     cuts: bool = False  #: a legacy source may head a chain with an operator that yields
+    sinks: bool = False  #: some sinks become several operators
 
 
 class Giant(NamedTuple):
-    """A topology in blocks, its settings, and where its tables go.
+    """A topology in blocks, its settings, and the destination of its tables.
 
     `starts`: the first id of each block, and the end. `files`: the row groups that may hold rows of each
-    block; None if rows come as messages. `given`: its rows are not validated yet. `write`: keeps rows of the
-    plan; None: they are messages to PLAN.
+    block; None if rows arrive as messages. `given`: its rows are not validated yet. `header`: the JSON of a
+    given topology without its transformations. `graph`: it is given as a stream graph. `write` keeps rows of
+    the plan; None: they are messages to PLAN. `settings`: its packed row of job_settings, once it is known.
     """
 
     topology: int
     starts: tuple[int, ...]
-    settings: bytes
     until: Layer
     choices: Choices
     files: tuple[tuple[RowGroups, ...], ...] | None = None
     given: bool = False
+    header: bytes = b""
+    graph: bool = False
     write: Write | None = None
+    settings: bytes = b""
     traits: Traits = Traits()
-    dynamic: bool = False
 
     @property
-    def asks_for_uses(self) -> bool:
-        """Whether sources are refused by who reads them: each needs a uid, or Flink refuses an option."""
+    def refuses_by_use(self) -> bool:
+        """Whether Flink may refuse a source, or a setting, when an operator first reads the source.
+
+        Each needs a uid, or Flink refuses an option.
+        """
         settings = self.job_settings
         return not settings["auto_generate_uids"][0] or len(settings["setting_refusals"][0]) > 0
 
     @property
+    def dynamic(self) -> bool:
+        """Whether Flink decides the parallelism of vertices at run time."""
+        return bool(self.job_settings["dynamic"][0])
+
+    @property
     def blocks(self) -> int:
-        """How many there are."""
+        """The number of blocks."""
         return len(self.starts) - 1
 
     @property
@@ -72,17 +84,27 @@ class Giant(NamedTuple):
         """The row of job_settings."""
         return _settings(self.settings)
 
+    def with_settings(self, settings: pl.DataFrame) -> "Giant":
+        """Return the giant with its row of job_settings."""
+        (batch,) = packed(Message(0, "", settings), 0)
+        return self._replace(settings=batch.column("data")[0].as_py())
+
     def has(self, layer: Layer) -> bool:
         """Whether the plan has that layer."""
         return layer in layers_until(self.until)
 
     def with_topology(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """`rows` and the column topology_id."""
+        """Return `rows` with the column topology_id."""
         return rows.with_columns(pl.lit(self.topology, pl.Int64).alias(TOPOLOGY))
 
     def owners(self, ids: Ints) -> Ints:
-        """The block of each id."""
+        """Return the block of each id."""
         return np.searchsorted(np.array(self.starts), ids, "right") - 1
+
+    def by_owner(self, ids: Ints) -> Iterator[tuple[int, Ints]]:
+        """Yield each block with its ids, from sorted ids."""
+        for owner, start, end in runs_of(self.owners(ids)):
+            yield owner, ids[start:end]
 
     def table(self, table: str, rows: pl.DataFrame) -> Iterator[Message]:
         """Keep rows of the plan's `table`, if the plan has it."""
@@ -96,9 +118,21 @@ class Giant(NamedTuple):
             yield Message(DRIVER, WRITTEN, pl.DataFrame({"table": [table], "path": [path], "rows": [count]}))
 
 
-SUMMARY, REASONS, WRITTEN, OTHER_WAY, WAYS = "summary", "reasons", "written", "other_way", "ways"
-"""Kinds of messages to the driver: what the first job found in a block; reasons to refuse the giant; a file;
-that the giant has what blocks do not plan, in words; and how many edges a block's inputs stand for."""
+def runs_of(values: Ints) -> Iterator[tuple[int, int, int]]:
+    """Yield value, start and end of each run of equal values."""
+    starts = np.flatnonzero(values[1:] != values[:-1]) + 1
+    for start, end in pairwise([0, *starts.tolist(), len(values)]):
+        if start < end:
+            yield int(values[start]), start, end
+
+
+SUMMARY, WRITTEN, REASONS, WAYS = "summary", "written", "reasons", "ways"
+"""Kinds of messages to the driver: the properties of a block's rows; a file; reasons to refuse the giant; the
+number of edges that the inputs of a block stand for."""
+
+EXPLAINED, UNBOUNDED, EXCESS = "explained", "unbounded", "excess"
+"""More of them: errors of a given topology; whether an operator reads an unbounded source; the transformation
+at which unions expand to too many edges."""
 
 _ROWS_OF_A_PART = 131_072
 
@@ -107,11 +141,6 @@ def reasons(rows: pl.DataFrame) -> Iterator[Message]:
     """Reasons to refuse the giant (see polars_refusals.refusals), for the driver."""
     if not rows.is_empty():
         yield Message(DRIVER, REASONS, first_reasons(rows))
-
-
-def other_way(why: str) -> Message:
-    """That the giant has to be planned in another way."""
-    return Message(DRIVER, OTHER_WAY, pl.DataFrame({"why": [why]}))
 
 
 @lru_cache(2)

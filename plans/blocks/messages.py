@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.plans.frames.polars_frames import from_arrow
 
 WALK, DRIVER, PLAN = -1, -2, -3
-"""Who gets messages beside blocks, which have numbers from 0: a walk, the driver, the plan's tables."""
+"""Receivers besides blocks, which have numbers from 0: a walk, the driver, the plan's tables."""
 
 MESSAGES = pa.schema(
     [
@@ -26,12 +26,12 @@ MESSAGES = pa.schema(
 MESSAGE_COLUMNS = "to int, kind string, sender int, part int, data binary"
 """The same for Spark. `data` is an Arrow stream; a large message has several parts.
 
-Packed, 11 integers cost 0.8 core-µs a row from block to block (8 blocks, 3 million rows); rows of Spark with
-13 columns, four of them texts, 1.2 to be exchanged and 3.1 to get into Python and out again.
+Packed, a row of 11 integers takes 0.8 core-µs from block to block (8 blocks, 3 million rows). As a row of
+Spark with 13 columns, four of them texts, it takes 1.2 core-µs to exchange and 3.1 to pass through Python.
 """
 
 _MOST_BYTES = 2**28
-"""Of a part, so that no batch comes near Arrow's limit of 2 GiB."""
+"""The most bytes of a part, far below Arrow's limit of 2 GiB for a batch."""
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 _OLDEST = pl.CompatLevel.oldest()
@@ -48,13 +48,13 @@ class Message(NamedTuple):
 
 
 class Forwarded(NamedTuple):
-    """The parts of a message as they came."""
+    """A message that is sent on without being unpacked."""
 
     parts: list[pa.Buffer]
 
 
 class Inbox:
-    """What was sent to one block; a message is taken once."""
+    """The messages sent to one receiver; each can be taken once."""
 
     def __init__(self) -> None:
         self._parts: dict[str, list[tuple[int, int, pa.Buffer]]] = defaultdict(list)
@@ -64,29 +64,34 @@ class Inbox:
         self._parts[kind].append((sender, part, data))
 
     def has(self, kind: str) -> bool:
-        """Whether a message of that kind is left."""
+        """Return whether a message of that kind is left."""
         return kind in self._parts
 
     def frames(self, kind: str) -> list[tuple[int, pl.DataFrame]]:
-        """(sender, its rows), by sender."""
+        """Return (sender, its rows), sorted by sender."""
         by_sender: dict[int, list[pa.Table]] = {}
         for sender, _, data in self._taken(kind):
             by_sender.setdefault(sender, []).append(_unpacked(data))
         return [(sender, _together(tables)) for sender, tables in by_sender.items()]
 
     def together(self, kind: str) -> pl.DataFrame | None:
-        """The rows of all senders, by sender; None if there are none."""
+        """Return the rows of all senders, sorted by sender; None without a message."""
         tables = [_unpacked(data) for _, _, data in self._taken(kind)]
         return _together(tables) if tables else None
 
+    def each(self, kind: str) -> Iterator[pl.DataFrame]:
+        """Yield rows of all senders, sorted by sender, one part at a time."""
+        for _, _, data in self._taken(kind):
+            yield from_arrow(_unpacked(data))
+
     def one(self, kind: str) -> pl.DataFrame:
-        """The rows of the only sender."""
+        """As `together`, of a message that must be there."""
         rows = self.together(kind)
         assert rows is not None, kind
         return rows
 
     def forward(self, kind: str) -> Forwarded:
-        """The message of the only sender, packed."""
+        """Return the message of the only sender, packed."""
         return Forwarded([data for _, _, data in self._taken(kind)])
 
     def _taken(self, kind: str) -> list[tuple[int, int, pa.Buffer]]:
@@ -94,7 +99,7 @@ class Inbox:
 
 
 Stage = Callable[[int, Inbox], Iterator[Message]]
-"""What a block, or WALK, makes of what it was sent."""
+"""From a receiver, a block or WALK, and its messages to the messages it sends."""
 
 
 def packed(message: Message, sender: int) -> Iterator[pa.RecordBatch]:
@@ -116,7 +121,7 @@ def _row(to: int, kind: str, sender: int, part: int, data: pa.Buffer) -> pa.Reco
 
 
 def unpacked(data: pa.Buffer) -> pa.Table:
-    """The rows of one part of a message."""
+    """Return the rows of one part of a message."""
     return _unpacked(data)
 
 
@@ -132,12 +137,18 @@ def parts_of(batch: pa.RecordBatch) -> Iterator[tuple[int, str, int, int, pa.Buf
 
 
 def blocks_stage(stage: Stage) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For mapInArrow over MESSAGES of whole blocks: `stage` of each; what is for no block passes."""
+    """Return a function for mapInArrow over MESSAGES of whole blocks, which runs `stage` for each block.
+
+    Messages to other receivers are passed on.
+    """
     return _run(stage, lambda to: to >= 0)
 
 
 def walk_stage(walk: Stage) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """For mapInArrow over MESSAGES: `walk` of all to WALK, which are in one partition; others pass."""
+    """Return a function for mapInArrow over MESSAGES, which runs `walk` over all messages to WALK.
+
+    These are in one partition. Messages to other receivers are passed on.
+    """
     return _run(walk, lambda to: to == WALK)
 
 

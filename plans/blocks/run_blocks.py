@@ -1,18 +1,17 @@
-"""Giants in blocks on Spark: two jobs, an exchange of messages before each stage, and nothing in between."""
+"""Run giants in blocks on Spark: few jobs, with an exchange of messages before each stage."""
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.plans.blocks.giant import Giant
+from penstock.plans.blocks.giant import Giant, runs_of
 from penstock.plans.blocks.messages import (
     DRIVER,
     MESSAGE_COLUMNS,
@@ -27,16 +26,14 @@ from penstock.plans.blocks.messages import (
     walk_stage,
 )
 from penstock.plans.blocks.stages import (
-    READ_AGAIN,
     ROWS,
-    Looked,
-    Outcome,
+    Finished,
+    Job,
+    Jobs,
+    Said,
     Step,
-    first_step,
     kept_after,
-    outcome,
-    said_to_driver,
-    steps,
+    messages_to_driver,
 )
 from penstock.plans.frames.spark_frames import with_null_lists, without_null_lists
 from penstock.plans.frames.spark_schemas import conform, free, keep
@@ -44,80 +41,90 @@ from penstock.plans.layers import LAYER_TABLES, layers_until
 from penstock.plans.tables import TABLES
 
 ROWS_AT_ONCE = 2**18
-"""Rows of a partition that are divided at once."""
+"""The number of rows of a partition that are divided at a time."""
 
 
 class PlannedInBlocks(NamedTuple):
-    """What became of a giant, and its tables, where they were not written. `kept` holds their storage."""
+    """The result of a giant, and its tables, unless they were written. `kept` holds their storage."""
 
-    outcome: Outcome
+    finished: Finished
     tables: dict[str, DataFrame]
     kept: list[DataFrame]
 
     def free(self) -> None:
-        """Give the storage back."""
+        """Release the storage."""
         for frame in self.kept:
             free(frame)
 
 
-Look = Callable[[Giant, dict[str, pl.DataFrame]], Looked]
+Given = Sequence[tuple[str, DataFrame, str, str]]
+"""(kind of message, rows, their table, the column that decides the block) of rows to divide."""
 
 
 def run_blocks(
-    spark: SparkSession,
-    giant: Giant,
-    given: DataFrame | None,
-    look: Look,
-    report: Callable[[str], None] = lambda stage: None,
+    spark: SparkSession, giant: Giant, given: Given, jobs: Jobs, report: Callable[[str], None]
 ) -> PlannedInBlocks:
-    """Plan a giant: one job reads it, and one plans what `look` gives for what that found.
+    """Run the jobs of a giant.
 
-    `given`: its TRANSFORMATIONS, in any order; None: workers read files (see Giant.files). Writes nothing of
-    a giant that is to be planned otherwise but files that nobody lists.
+    `given`: its rows, in any order; none if workers read files (see Giant.files). A giant that is rejected
+    leaves only files that nothing lists.
     """
     kept: list[DataFrame] = []
-
-    def keep_rows(rows: DataFrame) -> DataFrame:
-        kept.append(keep(rows))
-        return kept[-1]
-
+    first_plan: DataFrame | None = None
+    tables: dict[str, DataFrame] = {}
     try:
-        report("read blocks")
-        begun = _begin(spark, giant) if given is None else _exchanged(_divided(given, giant), giant)
-        first_plan = _staged(begun, first_step(giant))
-        first = keep_rows(first_plan)
-        said = _said(first)
-        found = look(giant, said)
-        if found.otherwise is not None:
-            return PlannedInBlocks(outcome(giant, said)._replace(otherwise=found.otherwise), {}, kept)
-        giant = giant._replace(traits=found.traits)
-        report("plan blocks")
-        plans = [first_plan]  # `keep` wants its rows to be held until they are computed
-        with_tables = [first]
-        frame = first.where((F.col("to") >= WALK) & (F.col("kind") != ROWS))
-        chosen = steps(giant)
-        waits = kept_after(chosen) if giant.write is None else set[str]()
-        for step in chosen:
-            if step.name == READ_AGAIN:
-                frame = frame.unionByName(first.where(F.col("kind") == ROWS))
-            frame = _staged(_exchanged(frame, giant), step)
-            if step.name in waits:
-                plans.append(frame)
-                with_tables.append(frame := keep_rows(frame))
-                frame = frame.where(F.col("to") != PLAN)
-        for kind, rows in _said(frame).items() if chosen else ():
-            said[kind] = pl.concat([said[kind], rows]) if kind in said else rows
-        del plans
-        tables = {} if giant.write is not None else _tables(with_tables, giant)
-        return PlannedInBlocks(outcome(giant, said), tables, kept)
+        job = next(jobs)
+        while True:
+            report(job.name)
+            if first_plan is None:  # `keep` needs its rows to be held until they are computed
+                begun = _exchanged(_begun(spark, giant, given), giant)
+                first_plan = _staged(begun, job.steps[0])
+                kept.append(first := keep(first_plan))
+                said = _said(first)
+            else:
+                said, frames = _run(job, first, giant, kept)
+                tables = _tables([first, *frames], giant) if job.plans and giant.write is None else tables
+            job = jobs.send(said)
+    except StopIteration as ended:
+        finished: Finished = ended.value
+        if giant.write is None and len(finished.topologies) and not tables:
+            tables = _tables([first], giant)
+        return PlannedInBlocks(finished, tables, kept)
     except BaseException:
         for frame in kept:
             free(frame)
         raise
 
 
+def _run(job: Job, first: DataFrame, giant: Giant, kept: list[DataFrame]) -> tuple[Said, list[DataFrame]]:
+    """Run a job after the first; return the messages to the driver, and the frames that hold tables."""
+    plans, with_tables = [], []
+    waits = kept_after(job.steps) if job.plans and giant.write is None else set[str]()
+    frame = first.where((F.col("to") >= WALK) & (F.col("kind") != ROWS))
+    for step in job.steps:
+        if step.reads_rows:
+            frame = frame.unionByName(first.where(F.col("kind") == ROWS))
+        frame = _staged(_exchanged(frame, giant), step)
+        if step.name in waits:
+            plans.append(frame)
+            kept.append(frame := keep(frame))
+            with_tables.append(frame)
+            frame = frame.where(F.col("to") != PLAN)
+    said = _said(frame)
+    del plans
+    return said, with_tables
+
+
+def _begun(spark: SparkSession, giant: Giant, given: Given) -> DataFrame:
+    """The messages that the first job begins with."""
+    if not given:
+        return _begin(spark, giant)
+    divided = [_divided(rows, giant, kind, table, key) for kind, rows, table, key in given]
+    return reduce(DataFrame.unionByName, divided)
+
+
 def _begin(spark: SparkSession, giant: Giant) -> DataFrame:
-    """A message to each block."""
+    """One message to each block."""
     return spark.range(0, giant.blocks, 1, giant.blocks).select(
         F.col("id").cast("int").alias("to"),
         F.lit("begin").alias("kind"),
@@ -127,20 +134,18 @@ def _begin(spark: SparkSession, giant: Giant) -> DataFrame:
     )
 
 
-def _divided(given: DataFrame, giant: Giant) -> DataFrame:
-    """The rows as messages to the blocks that have their ids."""
-    schema = TABLES["transformations"]
-    starts = np.array(giant.starts)
+def _divided(given: DataFrame, giant: Giant, kind: str, table: str, key: str) -> DataFrame:
+    """Rows of `table` as messages to the blocks that have the ids in the column `key`."""
+    schema = TABLES[table]
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         for rows in _many(with_null_lists(batch, schema) for batch in batches):
-            ids = pc.fill_null(rows["id"], 0).to_numpy()
-            blocks = np.clip(np.searchsorted(starts, ids, "right") - 1, 0, giant.blocks - 1)
+            ids = pc.fill_null(rows[key], 0).to_numpy()
+            blocks = np.clip(giant.owners(ids), 0, giant.blocks - 1)
             order = np.argsort(blocks, kind="stable")
-            by_block, blocks = rows.take(pa.array(order)), blocks[order]
-            begin = np.flatnonzero(np.diff(blocks, prepend=-1)).tolist()
-            for start, end in pairwise([*begin, len(rows)]):
-                yield from packed(Message(int(blocks[start]), "given", by_block.slice(start, end - start)), 0)
+            by_block = rows.take(pa.array(order))
+            for block, start, end in runs_of(blocks[order]):
+                yield from packed(Message(block, kind, by_block.slice(start, end - start)), 0)
 
     return without_null_lists(given, schema).mapInArrow(run, MESSAGE_COLUMNS)
 
@@ -159,7 +164,7 @@ def _many(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _exchanged(frame: DataFrame, giant: Giant) -> DataFrame:
-    """Messages to a block in a partition of its own, and those to others in one more."""
+    """Put the messages to each block into a partition of its own, and all others into one more."""
     partition = F.when(F.col("to") < 0, giant.blocks).otherwise(F.col("to"))
     return frame.repartitionById(giant.blocks + 1, partition)
 
@@ -169,16 +174,16 @@ def _staged(frame: DataFrame, step: Step) -> DataFrame:
     return frame.mapInArrow(run, MESSAGE_COLUMNS)
 
 
-def _said(frame: DataFrame) -> dict[str, pl.DataFrame]:
-    """What was sent to the driver, which all is computed for."""
+def _said(frame: DataFrame) -> Said:
+    """Compute all rows and return the messages to the driver."""
     rows = frame.where(F.col("to") == DRIVER).toArrow()
-    return said_to_driver(
+    return messages_to_driver(
         (kind, unpacked(data)) for batch in rows.to_batches() for _, kind, _, _, data in parts_of(batch)
     )
 
 
 def _tables(frames: list[DataFrame], giant: Giant) -> dict[str, DataFrame]:
-    """The tables that workers made; `frames`: of transformations, the stream graph, the rest."""
+    """The tables in messages to PLAN; `frames`: of transformations, the stream graph, the rest."""
     names = [table for layer in layers_until(giant.until) for table in LAYER_TABLES[layer]]
     at_once = 2 * frames[0].sparkSession.sparkContext.defaultParallelism
     few = [frame.coalesce(min(at_once, giant.blocks + 1)) for frame in frames]

@@ -1,18 +1,41 @@
-"""The stages of a giant in blocks, which giants they plan, and what the driver makes of what they say."""
+"""The jobs of a giant in blocks and their stages, and what the driver derives from their messages."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import ceil
 from typing import NamedTuple
 
 import numpy as np
+import orjson
 import polars as pl
 import pyarrow as pa
 
 from penstock.plans.blocks.edges import cut_chains, find_cuts, make_edges, walk_graph
-from penstock.plans.blocks.giant import OTHER_WAY, REASONS, SUMMARY, WAYS, WRITTEN, Giant, Traits
+from penstock.plans.blocks.giant import (
+    EXCESS,
+    EXPLAINED,
+    REASONS,
+    SUMMARY,
+    UNBOUNDED,
+    WAYS,
+    WRITTEN,
+    Giant,
+    Traits,
+)
 from penstock.plans.blocks.messages import Inbox, Message, Stage
-from penstock.plans.blocks.nodes import answer, export, inherit_groups, make_nodes, read, send_virtual
+from penstock.plans.blocks.nodes import answer, answer_graph, export, inherit_groups, make_nodes, send_virtual
+from penstock.plans.blocks.read import (
+    explain,
+    find_excess,
+    find_unbounded_source,
+    find_wrong_numbers,
+    number_all_sinks,
+    read,
+    read_graph,
+    send_links,
+    send_numbers,
+    show_wrong_rows,
+)
 from penstock.plans.blocks.vertices import (
     connect_dynamic,
     decide_parallelism,
@@ -21,172 +44,281 @@ from penstock.plans.blocks.vertices import (
     to_vertices,
     walk_vertices,
 )
-from penstock.plans.frames.polars_refusals import first_refusals, first_refused
-from penstock.plans.layers import Choices, layers_until
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import FIRST_VIRTUAL, KINDS, most_edges
+from penstock.plans.errors import INPUT_STAGE
+from penstock.plans.frames.polars_frames import empty
+from penstock.plans.frames.polars_refusals import first_refusals, first_refused, reject_refused
+from penstock.plans.layers import layers_until
+from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
+    FIRST_VIRTUAL,
+    KINDS,
+    most_edges,
+    too_many_edges,
+)
+from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.canonical_texts import canonical_headers
+from penstock.plans.topology.columnar.lines_of_tables import topologies_without_rows
+from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow
+from penstock.plans.topology.columnar.read_topology_tables import settings_of_topologies
+from penstock.plans.topology.columnar.topologies_of_lines import (
+    RejectedTopology,
+    no_topology,
+    rejected_rows,
+    row_errors,
+    topology_holds,
+)
 from penstock.plans.topology.fingerprint import BLOCK, fingerprint
 from penstock.plans.topology.job_settings import may_run_as_batch
-from penstock.plans.vocabulary import Kind, Layer, TopologyForm
+from penstock.plans.topology.parse_lines import shown
+from penstock.plans.vocabulary import Kind, Layer
+
+Function = Callable[[Giant, int, Inbox], Iterator[Message]]
 
 
 class Step(NamedTuple):
-    """A stage and its name; `walks`: one task has what was sent to WALK, and blocks have nothing to do."""
+    """A stage and its name.
+
+    `walks`: it runs in one task, over the messages to WALK; otherwise in each block. `reads_rows`: it gets
+    the rows that the first job has read.
+    """
 
     name: str
     stage: Stage
     walks: bool = False
+    reads_rows: bool = False
 
 
-ROWS, READ_AGAIN = "rows", "make_nodes"
-"""What the first job keeps for the stage of that name; the stages before do without."""
+ROWS = "rows"
+"""The message that the first job keeps for steps that read rows."""
 
 
-def first_step(giant: Giant) -> Step:
-    """The stage of the first job."""
-    return _step(giant, read)
+class Job(NamedTuple):
+    """Steps of one Spark job. Those of the first job read the rows, others begin with its messages.
 
-
-def steps(giant: Giant) -> list[Step]:
-    """The stages of the second job, which begins with what the first one has kept."""
-    traits, several = giant.traits, giant.blocks > 1
-    chosen: list[tuple[Callable[[Giant, int, Inbox], Iterator[Message]], bool]] = []
-    if giant.has(Layer.STREAM_GRAPH) or traits.unions:  # which may expand to too many edges
-        chosen += [
-            *([(export, False)] if several else []),
-            *([(send_virtual, True)] if several and traits.virtual else []),
-            (make_nodes, False),
-        ]
-    if giant.has(Layer.STREAM_GRAPH):
-        chosen += [
-            *([(inherit_groups, True)] if traits.named_groups else []),
-            (answer, False),
-            (make_edges, False),
-            *([(find_cuts, True), (cut_chains, False)] if traits.cuts else []),
-        ]
-    if giant.has(Layer.JOB_GRAPH):
-        chosen += [
-            (walk_graph, True),
-            (to_vertices, False),
-            (make_vertices, False),
-            *([(decide_parallelism, True), (connect_dynamic, False)] if giant.dynamic else []),
-            (walk_vertices, True),
-            (finish, False),
-        ]
-    return [_step(giant, function, walks=walks) for function, walks in chosen]
-
-
-def kept_after(chosen: Sequence[Step]) -> set[str]:
-    """The steps after which tables of the plan wait until they are read: the last of the stream graph, the
-    last of all.
-    """
-    of_stream_graph = [step.name for step in chosen if step.name in ("make_edges", "cut_chains")]
-    return {step.name for step in chosen[-1:]} | set(of_stream_graph[-1:])
-
-
-def _step(
-    giant: Giant, function: Callable[[Giant, int, Inbox], Iterator[Message]], *, walks: bool = False
-) -> Step:
-    return Step(function.__name__, partial(function, giant), walks)
-
-
-# Which giants blocks plan, and in how many.
-
-
-def starts_of_blocks(rows: int, rows_of_a_block: int, *, given: bool) -> tuple[int, ...]:
-    """The first id of each block and the end. Rows that are not validated are digested BLOCK at a time."""
-    size = max(1, rows_of_a_block)
-    if given:
-        size = ceil(size / BLOCK) * BLOCK
-    return (*range(1, rows + 1, size), rows + 1)
-
-
-def planned_otherwise(topology: pl.DataFrame, settings: pl.DataFrame, choices: Choices) -> str | None:
-    """Why blocks do not plan a topology with this row of topologies and of job_settings; None if they may."""
-    if len(topology) != 1 or len(settings) != 1:
-        return "it is not one sound topology"
-    reasons = {
-        "it was given as a stream graph": topology["form"][0] != TopologyForm.TRANSFORMATIONS,
-        "others decide in place of Flink's rules": bool(choices.decided),
-    }
-    return next((why for why, holds in reasons.items() if holds), None)
-
-
-class Looked(NamedTuple):
-    """What the first job found: the digests of all rows, and what blocks have to be prepared for.
-
-    `otherwise`: why blocks do not plan it, or None.
+    `plans`: the messages to PLAN are the tables of the plan.
     """
 
-    digests: list[str]
-    traits: Traits
-    otherwise: str | None
+    name: str
+    steps: list[Step]
+    plans: bool = False
 
 
-def looked(giant: Giant, said: Mapping[str, pl.DataFrame], config: Mapping[str, str]) -> Looked:
-    """`said`: what was sent to the driver, by kind; `config`: the configuration of the topology."""
-    summary = said[SUMMARY].sort("block")
-    kinds = np.sum([np.zeros(len(KINDS), np.int64), *summary["kinds"].to_list()], axis=0)
-
-    def has(*chosen: Kind) -> bool:
-        return any(kinds[KINDS.index(kind)] for kind in chosen)
-
-    traits = Traits(
-        unions=has(Kind.UNION),
-        virtual=bool(kinds[FIRST_VIRTUAL:].any()),
-        named_groups=bool(summary["named_groups"].any()),
-        cuts=has(Kind.LEGACY_SOURCE) and has(Kind.ASYNC, Kind.WRITER),
-    )
-    otherwise = None
-    if len(summary) < giant.blocks or not summary["sound"].all():
-        otherwise = "a row may be wrong"
-    elif summary["expands_sinks"].any():
-        otherwise = "sinks of it become several operators"
-    elif summary["has_details"].any():
-        otherwise = "transformations have keys that few have"
-    elif giant.given and has(Kind.LEGACY_SOURCE) and may_run_as_batch(config):
-        otherwise = "its job type depends on its sources"
-    return Looked([digest for of in summary["digests"] for digest in of], traits, otherwise)
+Said = Mapping[str, pl.DataFrame]
+"""Messages to the driver, by kind."""
 
 
-def fingerprint_of(topology: pl.DataFrame, digests: Sequence[str]) -> str:
-    """The fingerprint of a topology of given rows."""
-    (header,) = canonical_headers(topology)
-    return fingerprint(header, digests)
+class Finished(NamedTuple):
+    """The result of a giant: its row of `rejected`, or its rows of topologies and job_settings.
 
-
-class Outcome(NamedTuple):
-    """What became of a giant.
-
-    `otherwise`: it has to be planned in another way, for this reason; `refused`: a row as of first_refusals
-    if Flink refuses it; `files`: (table, path, rows) of what was written.
+    `files`: (table, path, rows) of the written tables.
     """
 
-    otherwise: str | None
-    refused: pl.DataFrame
-    files: list[tuple[str, str, int]]
+    rejected: pl.DataFrame
+    topologies: pl.DataFrame
+    job_settings: pl.DataFrame
+    files: Sequence[tuple[str, str, int]] = ()
 
 
-def outcome(giant: Giant, said: Mapping[str, pl.DataFrame]) -> Outcome:
-    """`said`: what was sent to the driver, by kind."""
-    files = said[WRITTEN].select("table", "path", "rows").rows() if WRITTEN in said else []
-    otherwise = said[OTHER_WAY]["why"][0] if OTHER_WAY in said else None
-    if WAYS in said and said[WAYS]["ways"].sum() > most_edges(giant.starts[-1] - 1):
-        otherwise = "unions of unions expand to too many edges"
+Jobs = Generator[Job, Said, Finished]
+"""Yields jobs to run; takes the messages that each of them has sent to the driver."""
+
+
+def jobs_of_giant(giant: Giant, topology: pl.DataFrame, settings: pl.DataFrame | None = None) -> Jobs:
+    """Plan the giant with these rows of topologies: one if it is right, any number of given ones.
+
+    `settings`: its row of job_settings if it is validated. Given topologies are rejected with the errors that
+    read_topology_tables finds.
+    """
+    rejected = _errors_of_own_rows(giant, topology)
+    if rejected is not None:
+        return _rejected(rejected)
+    said = yield Job("read blocks", [_step(giant, read_graph if giant.graph else read)])
+    files = _files(said)
+    if settings is None:
+        giant = giant._replace(header=topologies_without_rows(to_nullable_arrow(topology, "topologies"))[0])
+        if not _holds(giant, topology, said):
+            found = yield Job("find wrong rows", _explaining(giant))
+            (refusal,) = found[EXPLAINED]["refusal"]
+            return _rejected([_refusal(topology, *orjson.loads(refusal))])
+        reads_unbounded = False
+        if _depends_on_sources(topology, said):
+            found = yield Job("find unbounded sources", _walking(giant, find_unbounded_source))
+            reads_unbounded = found[UNBOUNDED]["reads"].any()
+        unbounded = topology[TOPOLOGY] if reads_unbounded else topology[TOPOLOGY].clear()
+        settings, refused = settings_of_topologies(topology, unbounded)
+        if refused:
+            stage, errors = refused[0]
+            return _rejected([_refusal(topology, stage, list(map(shown, errors)))])
+        topology = topology.with_columns(fingerprint=pl.lit(_fingerprint(topology, said)))
+    giant = giant._replace(traits=_traits(said)).with_settings(settings)
+    chosen = steps(giant)
+    if chosen:
+        said = yield Job("plan blocks", chosen, plans=True)
+        files += _files(said)
+        if WAYS in said and said[WAYS]["ways"].sum() > most_edges(giant.starts[-1] - 1):
+            found = yield Job("count edges", _walking(giant, find_excess))
+            (excess,) = found[EXCESS].select("id", "ways", "most").rows()
+            return _rejected([_refusal(topology, INPUT_STAGE, [too_many_edges(*excess)])])
     reasons = said.get(REASONS, pl.DataFrame())
-    refused = [
+    refusals = [
         first_refusals([reasons.filter(pl.col("error_stage") == str(layer))])
         for layer in layers_until(giant.until)
         if not reasons.is_empty()
     ]
-    return Outcome(otherwise, first_refused(refused), files)
+    rows = reject_refused(first_refused(refusals), topology, settings)
+    if len(rows):
+        return _rejected(rows)
+    return Finished(rows, topology, settings, files)
 
 
-def said_to_driver(messages: Iterable[tuple[str, pa.Table]]) -> dict[str, pl.DataFrame]:
-    """What was sent to the driver, by kind."""
+def messages_to_driver(messages: Iterable[tuple[str, pa.Table]]) -> Said:
+    """Return messages to the driver by kind."""
     by_kind: dict[str, list[pl.DataFrame]] = {}
     for kind, rows in messages:
         frame = pl.from_arrow(rows)
         assert isinstance(frame, pl.DataFrame)
         by_kind.setdefault(kind, []).append(frame)
     return {kind: pl.concat(frames, how="vertical_relaxed") for kind, frames in by_kind.items()}
+
+
+def starts_of_blocks(rows: int, rows_of_a_block: int, *, given: bool) -> tuple[int, ...]:
+    """Return the first id of each block, and the end, for the ids 1, 2, …
+
+    Rows that are not validated are digested BLOCK at a time.
+    """
+    size = max(1, rows_of_a_block)
+    if given:
+        size = ceil(size / BLOCK) * BLOCK
+    return (*range(1, rows + 1, size), rows + 1)
+
+
+# Stages.
+
+
+def steps(giant: Giant) -> list[Step]:
+    """Return the stages that plan a giant, after its rows were read."""
+    chosen: list[Step] = []
+    if giant.has(Layer.STREAM_GRAPH) or giant.traits.unions:  # which may expand to too many edges
+        chosen += [] if giant.graph else _to_nodes(giant)
+    if giant.has(Layer.STREAM_GRAPH):
+        chosen += [
+            *([_step(giant, inherit_groups, walks=True)] if giant.traits.named_groups else []),
+            _step(giant, answer_graph if giant.graph else answer),
+            _step(giant, make_edges),
+            *([_step(giant, find_cuts, walks=True), _step(giant, cut_chains)] if giant.traits.cuts else []),
+        ]
+    if giant.has(Layer.JOB_GRAPH):
+        decided = [_step(giant, decide_parallelism, walks=True), _step(giant, connect_dynamic)]
+        chosen += [
+            _step(giant, walk_graph, walks=True),
+            _step(giant, to_vertices),
+            _step(giant, make_vertices),
+            *(decided if giant.dynamic else []),
+            _step(giant, walk_vertices, walks=True),
+            _step(giant, finish),
+        ]
+    return chosen
+
+
+def _to_nodes(giant: Giant) -> list[Step]:
+    several, traits = giant.blocks > 1, giant.traits
+    in_blocks = [*([export] if several else []), *([send_links] if traits.sinks else [])]
+    walks = [
+        *([send_virtual] if several and traits.virtual else []),
+        *([number_all_sinks] if traits.sinks else []),
+    ]
+    return [
+        *([_step(giant, *in_blocks, reads_rows=traits.sinks)] if in_blocks else []),
+        *([_step(giant, *walks, walks=True)] if walks else []),
+        _step(giant, make_nodes, reads_rows=True),
+    ]
+
+
+def _explaining(giant: Giant) -> list[Step]:
+    return [
+        _step(giant, send_numbers, reads_rows=True),
+        _step(giant, find_wrong_numbers, walks=True),
+        _step(giant, show_wrong_rows),
+        _step(giant, explain, walks=True),
+    ]
+
+
+def _walking(giant: Giant, walk: Function) -> list[Step]:
+    """Return the stages of a walk over the inputs of all rows."""
+    return [_step(giant, send_links, reads_rows=True), _step(giant, walk, walks=True)]
+
+
+def kept_after(chosen: Sequence[Step]) -> set[str]:
+    """Return the steps after which tables of the plan are kept: the last of the stream graph, the last."""
+    of_stream_graph = [step.name for step in chosen if step.name in ("make_edges", "cut_chains")]
+    return {step.name for step in chosen[-1:]} | set(of_stream_graph[-1:])
+
+
+def _step(giant: Giant, *functions: Function, walks: bool = False, reads_rows: bool = False) -> Step:
+    name = " and ".join(function.__name__ for function in functions)
+    return Step(name, partial(_run_all, functions, giant), walks, reads_rows)
+
+
+def _run_all(functions: Sequence[Function], giant: Giant, to: int, inbox: Inbox) -> Iterator[Message]:
+    for function in functions:
+        yield from function(giant, to, inbox)
+
+
+# Given topologies, and the properties of rows that the first job reports.
+
+
+def _errors_of_own_rows(giant: Giant, topology: pl.DataFrame) -> list[RejectedTopology] | None:
+    """Return the topologies that the errors of rows of the table `topologies` reject."""
+    if topology.is_empty():
+        errors = no_topology([giant.topology])
+        return [RejectedTopology(None, None, None, INPUT_STAGE, [error]) for error in errors]
+    if not giant.given:
+        return None
+    wrong = row_errors(*(topology[name].to_list() for name in (TOPOLOGY, "name", "form")))
+    rows = topology.select("name", "source_file", "source_line").rows()
+    return [RejectedTopology(*rows[row], INPUT_STAGE, [error]) for row, error in wrong.items()] or None
+
+
+def _refusal(topology: pl.DataFrame, stage: str, errors: list[Mapping[str, str]]) -> RejectedTopology:
+    return RejectedTopology(*topology.select("name", "source_file", "source_line").row(0), stage, errors)
+
+
+def _rejected(rows: list[RejectedTopology] | pl.DataFrame) -> Finished:
+    rejected = rows if isinstance(rows, pl.DataFrame) else rejected_rows(rows)
+    return Finished(rejected, empty("topologies"), empty("job_settings"))
+
+
+def _files(said: Said) -> list[tuple[str, str, int]]:
+    return said[WRITTEN].select("table", "path", "rows").rows() if WRITTEN in said else []
+
+
+def _holds(giant: Giant, topology: pl.DataFrame, said: Said) -> bool:
+    sound = len(said[SUMMARY]) == giant.blocks and said[SUMMARY]["sound"].all()
+    return bool(sound and topology.select(topology_holds()).item())
+
+
+def _kinds(said: Said) -> dict[Kind, int]:
+    counts = np.sum([np.zeros(len(KINDS), np.int64), *said[SUMMARY]["kinds"].to_list()], axis=0)
+    return dict(zip(KINDS, counts.tolist(), strict=True))
+
+
+def _depends_on_sources(topology: pl.DataFrame, said: Said) -> bool:
+    config = dict(topology["config"].to_arrow().to_pylist()[0])
+    return _kinds(said)[Kind.LEGACY_SOURCE] > 0 and may_run_as_batch(config)
+
+
+def _traits(said: Said) -> Traits:
+    kinds = _kinds(said)
+    return Traits(
+        unions=kinds[Kind.UNION] > 0,
+        virtual=any(kinds[kind] for kind in KINDS[FIRST_VIRTUAL:]),
+        named_groups=bool(said[SUMMARY]["named_groups"].any()),
+        cuts=kinds[Kind.LEGACY_SOURCE] > 0
+        and (kinds[Kind.ASYNC] + kinds[Kind.WRITER] > 0 or bool(said[SUMMARY]["expands_sinks"].any())),
+        sinks=bool(said[SUMMARY]["expands_sinks"].any()),
+    )
+
+
+def _fingerprint(topology: pl.DataFrame, said: Said) -> str:
+    (header,) = canonical_headers(topology)
+    digests = said[SUMMARY].sort("block")["digests"].to_list()
+    return fingerprint(header, [digest for of_block in digests for digest in of_block])

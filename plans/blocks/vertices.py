@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from penstock.plans.blocks.giant import Giant, other_way, reasons
+from penstock.plans.blocks.giant import Giant, reasons
 from penstock.plans.blocks.messages import WALK, Inbox, Message
 from penstock.plans.execution_graph.columnar.create_intermediate_results import (
     execution_edges,
@@ -24,6 +24,7 @@ from penstock.plans.execution_graph.columnar.refuse_execution_graphs import (
     largest_vertices,
     out_of_bounds,
     split_co_locations,
+    too_many_tasks,
 )
 from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.frames.polars_frames import count_in_groups
@@ -49,6 +50,7 @@ from penstock.plans.job_graph.columnar.number_slot_sharing_groups import (
     memory_uses,
     number_co_locations,
     number_groups,
+    overflows_refused,
     slot_sharing_groups,
     sort_vertices_topologically,
     uses_together,
@@ -58,11 +60,16 @@ from penstock.plans.job_graph.columnar.refuse_job_graphs import (
     co_locations,
     empty_names,
     forward_groups_refused,
+    hybrid_beside_groups,
+    hybrid_in_streaming,
     incompatible_data_sets,
     refuse_overrides,
+    timed_edges,
+    timeouts_refused,
     uid_collisions,
+    with_end_name,
 )
-from penstock.plans.job_graph.refuse_job_graphs import MAX_INT
+from penstock.plans.job_graph.refuse_job_graphs import MAX_INT, MEMORY_FRACTION
 from penstock.plans.job_graph.walk_stream_graph import data_set_ids
 from penstock.plans.resources.columnar import count_network_buffers, size_managed_memory
 from penstock.plans.slots.columnar import (
@@ -71,15 +78,12 @@ from penstock.plans.slots.columnar import (
     slots_of_tasks,
 )
 from penstock.plans.slots.strategies import STRATEGIES
-from penstock.plans.stream_graph.choose_partitioners import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.tables import JOB_EDGES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import (
-    BLOCKING_TYPES,
     HYBRID_TYPES,
     MUST_BE_PIPELINED_TYPES,
     DistributionPattern,
-    JobType,
     Layer,
 )
 
@@ -143,16 +147,17 @@ def make_vertices(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     then: dynamic, dynamic_edges; to the block: chain_vertices, operators, typed.
     """
     operators, typed = inbox.one("operators"), inbox.together("typed")
-    first = block * int(operators["per_block"][0])
+    per_block = int(operators["per_block"][0])
+    first = block * per_block
     operators = giant.with_topology(operators.drop("per_block")).with_columns(pl.col("vertex_place") - first)
     typed = None if typed is None else typed.drop("per_block")
     chain_vertices = create_vertices(operators)
     if not giant.dynamic:
         vertices = set_dynamic_parallelism(chain_vertices, pl.DataFrame(), giant.job_settings)
-        yield from _connected(giant, block, first, operators, vertices, typed)
+        yield from _connected(giant, block, per_block, operators, vertices, typed)
         return
     yield Message(WALK, "dynamic", chain_vertices.select("vertex", *_DECIDED[:3]))
-    yield Message(block, "first", pl.DataFrame({"first": [first]}))
+    yield Message(block, "per_block", pl.DataFrame({"per_block": [per_block]}))
     yield Message(block, "chain_vertices", chain_vertices)
     yield Message(block, "operators", operators)
     if typed is not None:
@@ -161,7 +166,7 @@ def make_vertices(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
 
 
 def decide_parallelism(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
-    """As find_forward_groups and set_dynamic_parallelism. To each block: decided, consumers."""
+    """Run find_forward_groups and set_dynamic_parallelism. To each block: decided, consumers."""
     parts, edge_parts = inbox.frames("dynamic"), inbox.frames("dynamic_edges")
     no_edge = pl.DataFrame(schema={"source_place": pl.Int32, "target_place": pl.Int32, "forward": pl.Boolean})
     vertices = giant.with_topology(pl.concat([frame for _, frame in parts]))
@@ -183,19 +188,22 @@ def connect_dynamic(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]
     typed = inbox.together("typed")
     if typed is not None:
         typed = typed.with_columns(inbox.one("consumers").get_columns())
-    first = int(inbox.one("first")["first"][0])
-    yield from _connected(giant, block, first, inbox.one("operators"), vertices, typed)
+    per_block = int(inbox.one("per_block")["per_block"][0])
+    yield from _connected(giant, block, per_block, inbox.one("operators"), vertices, typed)
 
 
 def _connected(
     giant: Giant,
     block: int,
-    first: int,
+    per_block: int,
     operators: pl.DataFrame,
     vertices: pl.DataFrame,
     typed: pl.DataFrame | None,
 ) -> Iterator[Message]:
-    """intermediate_data_sets; to WALK: vertices, connected; to the block: vertices, operators, connected."""
+    """intermediate_data_sets; to WALK: vertices, connected; to the block: vertices, operators, connected.
+
+    To the block of its target: timed (the first edge whose buffer timeout Flink refuses).
+    """
     yield from reasons(forward_groups_refused(vertices))
     vertices = override_parallelism(vertices, giant.job_settings)
     own = memory_uses(operators)
@@ -213,9 +221,11 @@ def _connected(
     shared = reuse_data_sets(of_typed.with_columns(rows.alias("target_place")), consumers)
     connected = connect_vertices(shared.with_columns(typed["target_place"]))
     yield from reasons(incompatible_data_sets(connected))
-    late = pl.col("result_partition_type").is_in(BLOCKING_TYPES) & (pl.col("buffer_timeout") != -1)
-    if connected.select(late.any()).item():
-        yield other_way("an edge that is read when its producer has ended has a buffer timeout")
+    yield from reasons(hybrid_in_streaming(connected, giant.job_settings))
+    timed = timed_edges(connected).sort(CONNECTED).head(1)
+    if len(timed):
+        named = with_end_name(timed, "source", operators)
+        yield Message(int(timed["target_place"][0]) // per_block, "timed", named)
     yield from giant.table("intermediate_data_sets", create_data_sets(connected))
     in_order = connected.sort(CONNECTED)
     all_to_all = pl.col("distribution") == DistributionPattern.ALL_TO_ALL.value
@@ -228,7 +238,9 @@ def _connected(
         ),
     )
     yield Message(
-        block, "connected", in_order.select(_OF_CONNECTED).with_columns(pl.col("source_place") - first)
+        block,
+        "connected",
+        in_order.select(_OF_CONNECTED).with_columns(pl.col("source_place") - block * per_block),
     )
 
 
@@ -255,10 +267,12 @@ _USES = memory_uses(
 
 
 def walk_vertices(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
-    """What needs all vertices, over integers and the names of groups.
+    """Run the walks over all vertices, over integers and the names of groups.
 
     slot_sharing_groups, co_location_groups, required_slots; to each block: numbers, tasks (a row for each of
-    its vertices), inputs (for each of its edges).
+    its vertices), inputs (a row for each of its edges). To each block, if Flink or Penstock refuses the
+    giant: hybrid (there are hybrid shuffles), overflows (the number of vertices of each vertex's group),
+    largest (see largest_vertices).
     """
     parts, edge_parts = inbox.frames("vertices"), inbox.frames("connected")
     settings = giant.job_settings
@@ -267,14 +281,14 @@ def walk_vertices(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
     grouped = number_groups(vertices, sort_vertices_topologically(vertices, edges), settings)
     job_vertices = grouped.with_columns(number_co_locations(grouped))
     yield from reasons(co_locations(job_vertices))
-    yield from _hybrid(edges, job_vertices, settings)
+    refused: dict[str, pl.DataFrame] = {}
+    if edges["result_partition_type"].is_in(HYBRID_TYPES).any():
+        refused["hybrid"] = giant.with_topology(pl.DataFrame({"hybrid": [True]}))
     yield from giant.table("slot_sharing_groups", slot_sharing_groups(job_vertices))
     yield from giant.table("co_location_groups", co_location_groups(job_vertices))
     places = job_vertices["group_place"].to_numpy()
     of_vertices = MemoryUses(vertices["weight"].to_numpy(), _from_bits(vertices["uses"].to_numpy()))
     of_groups = uses_together(of_vertices, places, int(places.max(initial=-1)) + 1)
-    if of_groups.weights.max(initial=0) > MAX_INT:
-        yield other_way("weights of managed memory are too large for Flink's integers")
     targets, sources = edges["target_place"].to_numpy(), edges["source_place"].to_numpy()
     numbers = job_vertices.select(_NUMBERED).with_columns(
         pl.Series("group_weight", of_groups.weights[places]),
@@ -285,10 +299,10 @@ def walk_vertices(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
     if giant.has(Layer.EXECUTION_GRAPH):
         connected = pl.DataFrame({"target_vertex": vertices["vertex"].gather(targets)})
         connected = giant.with_topology(connected)
-        unnamed = job_vertices.with_columns(name=pl.lit(""))
-        if not largest_vertices(unnamed, connected).is_empty():
-            yield other_way("the topology has more tasks than a plan can hold")
-            return
+        unnamed = job_vertices.with_columns(name=pl.col("vertex").cast(pl.String))
+        largest = largest_vertices(unnamed, connected)
+        if not largest.is_empty():
+            refused["largest"] = largest
         execution = create_execution_job_vertices(unnamed, connected)
         numbers = numbers.with_columns(
             execution["parallelism"].alias("tasks"), execution["max_parallelism"].alias("tasks_max")
@@ -319,15 +333,20 @@ def walk_vertices(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
             slots = share_slots(ordered, placed, strategy=STRATEGIES[giant.choices.slot_sharing_strategy])
             yield from giant.table("required_slots", required_slots(ordered))
             tasks = tasks.hstack(slots.select("slots")[rank])
+    by_vertex = {"numbers": numbers} | ({} if tasks is None else {"tasks": tasks})
+    if of_groups.weights.max(initial=0) > MAX_INT:
+        by_vertex["overflows"] = pl.DataFrame({"group_vertices": np.bincount(places)[places]})
+    for kind, rows in by_vertex.items():
+        yield from _divided(kind, rows, parts)
+    yield from _divided("inputs", inputs, edge_parts)
+    yield from (Message(block, kind, rows) for kind, rows in refused.items() for block, _ in parts)
+
+
+def _divided(kind: str, rows: pl.DataFrame, parts: list[tuple[int, pl.DataFrame]]) -> Iterator[Message]:
+    """Send the rows for those of each block's part back to it."""
     start = 0
     for block, frame in parts:
-        yield Message(block, "numbers", numbers.slice(start, len(frame)))
-        if tasks is not None:
-            yield Message(block, "tasks", tasks.slice(start, len(frame)))
-        start += len(frame)
-    start = 0
-    for block, frame in edge_parts:
-        yield Message(block, "inputs", inputs.slice(start, len(frame)))
+        yield Message(block, kind, rows.slice(start, len(frame)))
         start += len(frame)
 
 
@@ -338,28 +357,22 @@ _CONNECTED = {
 }
 
 
-def _hybrid(edges: pl.DataFrame, job_vertices: pl.DataFrame, settings: pl.DataFrame) -> Iterator[Message]:
-    hybrid = pl.col("result_partition_type").is_in(HYBRID_TYPES).any()
-    if edges.select(hybrid).item():
-        named = (job_vertices["slot_sharing_group_name"] != DEFAULT_SLOT_SHARING_GROUP).any()
-        if named or settings["job_type"][0] == JobType.STREAMING.value:
-            yield other_way("Flink refuses hybrid shuffles of this job")
-
-
-# The last stage: everything that is left.
+# The last stage: the remaining tables.
 
 
 def finish(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     """The tables of the block's vertices, tasks and edges."""
-    if not inbox.has("numbers"):
-        return  # the walk has found that there are too many tasks
     settings, numbers = giant.job_settings, inbox.one("numbers")
     job_vertices = with_index_prefix(
         giant.with_topology(inbox.one("vertices")).hstack(numbers.select(_NUMBERED)), settings
     )
     yield from reasons(refuse_overrides(job_vertices, settings))
     yield from giant.table("job_vertices", job_vertices)
-    yield from _operators(giant, inbox, numbers)
+    if inbox.has("hybrid"):
+        yield from reasons(hybrid_beside_groups(inbox.one("hybrid"), job_vertices))
+    if inbox.has("largest"):
+        yield from reasons(_too_many_tasks(inbox.one("largest"), job_vertices))
+    yield from _operators(giant, inbox, numbers, job_vertices)
     connected = inbox.together("connected")
     if connected is not None:
         connected = giant.with_topology(connected).hstack(inbox.one("inputs"))
@@ -400,8 +413,23 @@ def finish(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
         )
 
 
-def _operators(giant: Giant, inbox: Inbox, numbers: pl.DataFrame) -> Iterator[Message]:
+def _too_many_tasks(largest: pl.DataFrame, job_vertices: pl.DataFrame) -> pl.DataFrame:
+    """The reason of too_many_tasks, if the block has the vertex, which is given in place of its name."""
+    of_vertex = job_vertices.filter(pl.col("vertex").cast(pl.String) == largest["name"][0])
+    return too_many_tasks(largest.head(len(of_vertex)).with_columns(of_vertex["name"]))
+
+
+def _operators(
+    giant: Giant, inbox: Inbox, numbers: pl.DataFrame, job_vertices: pl.DataFrame
+) -> Iterator[Message]:
     operators = giant.with_topology(inbox.one("operators"))
+    timed = inbox.together("timed")
+    if timed is not None:
+        yield from reasons(timeouts_refused(with_end_name(timed, "target", operators)))
+    if inbox.has("overflows"):
+        vertices = job_vertices.hstack(inbox.one("overflows")).with_columns(sum=numbers["group_weight"])
+        overflowing = vertices.filter(pl.col("sum") > MAX_INT)
+        yield from reasons(overflows_refused(operators, overflowing, MEMORY_FRACTION))
     uses = MemoryUses(operators["weight"].to_numpy(), _from_bits(operators["uses"].to_numpy()))
     groups = MemoryUses(numbers["group_weight"].to_numpy(), _from_bits(numbers["group_uses"].to_numpy()))
     chained = chained_operators(operators, uses, groups, operators["vertex_place"].to_numpy())

@@ -45,12 +45,30 @@ def walk_stream_graph(
     nodes = stream_nodes.select(_NODE_COLUMNS)
     topologies, ids = nodes[TOPOLOGY].to_numpy(), nodes["id"].to_numpy()
     sources, targets = (edge_ends[end].to_numpy() for end in ("source_row", "target_row"))
+    rows = StreamGraphRows(
+        topologies,
+        ids,
+        uid_hashes(nodes["uid"].to_arrow(compat_level=pl.CompatLevel.oldest())),
+        nodes["no_output_until_end_of_input"].to_numpy(),
+        nodes["among_sources"].to_numpy(),
+    )
+    columns = ("out_index", "in_index", "chainable", "chained_source")
+    edges = GraphEdges(sources, targets, *(stream_edges[name].to_numpy() for name in columns))
+    return walk_nodes(rows, edges)
+
+
+def walk_nodes(nodes: "StreamGraphRows", edges: GraphEdges) -> pl.DataFrame:
+    """walk_stream_graph of nodes in any order, whose rows `edges` connect."""
+    topologies, ids, (named, halves), no_output, among_sources = nodes
     if _is_in_order(topologies, ids):
-        return _walk(nodes, stream_edges, sources, targets)
+        return _walk_in_order(nodes, edges)
     rows = np.lexsort((ids, topologies))
     places = np.empty_like(rows)
     places[rows] = np.arange(len(rows))
-    return _walk(nodes[rows], stream_edges, places[sources], places[targets])[places]
+    uids = UidHashes(named[rows], halves[rows] if len(halves) else halves)
+    ordered = StreamGraphRows(topologies[rows], ids[rows], uids, no_output[rows], among_sources[rows])
+    ends = {"sources": places[edges.sources], "targets": places[edges.targets]}
+    return _walk_in_order(ordered, edges._replace(**ends))[places]
 
 
 def _is_in_order(topologies: Ints, ids: Ints) -> bool:
@@ -61,7 +79,7 @@ def _is_in_order(topologies: Ints, ids: Ints) -> bool:
 
 
 class StreamGraphRows(NamedTuple):
-    """Nodes by topology and id, a column each."""
+    """Columns of nodes."""
 
     topologies: Ints
     ids: Ints
@@ -70,22 +88,8 @@ class StreamGraphRows(NamedTuple):
     among_sources: Flags
 
 
-def _walk(nodes: pl.DataFrame, stream_edges: pl.DataFrame, sources: Ints, targets: Ints) -> pl.DataFrame:
-    """Walk over nodes in order; the edges lead from the rows `sources` to the rows `targets`."""
-    rows = StreamGraphRows(
-        nodes[TOPOLOGY].to_numpy(),
-        nodes["id"].to_numpy(),
-        uid_hashes(nodes["uid"].to_arrow(compat_level=pl.CompatLevel.oldest())),
-        nodes["no_output_until_end_of_input"].to_numpy(),
-        nodes["among_sources"].to_numpy(),
-    )
-    columns = ("out_index", "in_index", "chainable", "chained_source")
-    edges = GraphEdges(sources, targets, *(stream_edges[name].to_numpy() for name in columns))
-    return walk_rows(rows, edges)
-
-
-def walk_rows(nodes: StreamGraphRows, edges: GraphEdges) -> pl.DataFrame:
-    """walk_stream_graph of nodes in order, whose rows `edges` connect."""
+def _walk_in_order(nodes: StreamGraphRows, edges: GraphEdges) -> pl.DataFrame:
+    """walk_nodes of nodes by topology and id."""
     graph = stream_graph_arrays(nodes.topologies, nodes.uids, nodes.no_output, nodes.among_sources, edges)
     ids, colliding = generate_operator_ids(graph)
     order = order_depth_first(graph)

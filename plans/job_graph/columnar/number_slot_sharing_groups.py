@@ -187,9 +187,11 @@ def overflows_refused(operators: pl.DataFrame, vertices: pl.DataFrame, precedenc
     In: operators (vertex, node, weight) of whole vertices; vertices (vertex, vertex_id, slot_sharing_group)
     of groups whose `sum` of weights is above MAX_INT, and which have `group_vertices` vertices.
     """
-    in_groups = vertices.with_columns(_place(_id_hash(), pl.col("group_vertices")).alias("vertex_place"))
+    vertex_place = _place(_id_hash(), pl.col("group_vertices")).alias("vertex_place")
+    in_groups = vertices.select(*_GROUP, "vertex", "sum", vertex_place)
     placed = (
-        operators.join(in_groups, on=[TOPOLOGY, "vertex"])
+        operators.select(TOPOLOGY, "vertex", "node", "weight")
+        .join(in_groups, on=[TOPOLOGY, "vertex"])
         .with_columns(
             _place(pl.col("node"), pl.len().over(TOPOLOGY, "vertex")).alias("node_place"),
             wrapped(pl.col("sum")).alias("group_weight"),

@@ -499,7 +499,13 @@ def beyond_limit(transformations: pl.DataFrame) -> pl.DataFrame:
     unions = transformations.filter(pl.col("kind") == Kind.UNION)[TOPOLOGY].unique()
     if len(unions) < transformations[TOPOLOGY].n_unique():
         transformations = transformations.filter(pl.col(TOPOLOGY).is_in(unions.implode()))
-    order, bounds, inputs, kinds = input_rows(transformations.select(TOPOLOGY, "id", "inputs", "kind"))
+    links = input_rows(transformations.select(TOPOLOGY, "id", "inputs", "kind"))
+    return beyond_limit_of(transformations, links)
+
+
+def beyond_limit_of(transformations: pl.DataFrame, links: InputRows) -> pl.DataFrame:
+    """As beyond_limit, of topologies with unions; `links` between the rows, of which only ids are read."""
+    order, bounds, inputs, kinds = links
     ways = np.zeros(len(kinds), np.int64)
     run_loop(
         count_expanded_ways,

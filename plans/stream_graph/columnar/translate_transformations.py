@@ -66,10 +66,21 @@ def choose_partitioners(
     translated = chosen.with_columns(*_partitioner_names(chosen), _edge_ids(chosen)).select(_EDGES)
     if given_stream_edges.is_empty():
         return translated
+    given_edges = given_edges_with_ends(given_stream_edges, edge_ends[count:], stream_nodes, job_settings)
+    return pl.concat([translated, given_edges], rechunk=True)
+
+
+def given_edges_with_ends(
+    given_stream_edges: pl.DataFrame,
+    edge_ends: pl.DataFrame,
+    stream_nodes: pl.DataFrame,
+    job_settings: pl.DataFrame,
+) -> pl.DataFrame:
+    """The edges of topologies given as StreamGraphs with the columns of choose_partitioners."""
     given_edges = given_stream_edges.drop(_VERDICTS).with_columns(_GIVEN_EDGE_COLUMNS)
-    ends = _attributes(stream_nodes, edge_ends[count:])
-    with_ends = look_up(given_edges.hstack(ends), settings, {})
-    return pl.concat([translated, with_ends.select(translated.columns)], rechunk=True)
+    with_attributes = given_edges.hstack(_attributes(stream_nodes, edge_ends))
+    with_settings = look_up(with_attributes, job_settings.select(_EDGE_SETTINGS).rechunk(), {})
+    return with_settings.select(c if isinstance(c, str) else c.meta.output_name() for c in _EDGES)
 
 
 def _attributes(nodes: pl.DataFrame, edge_ends: pl.DataFrame) -> list[pl.Series]:

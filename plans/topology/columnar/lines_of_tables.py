@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from math import inf, isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -238,29 +238,77 @@ def validate_wrong_rows(
 _CHECKED_ROWS_AT_ONCE = 2**20
 
 
+class Numbers(NamedTuple):
+    """The ids and inputs of a topology's transformations, in the order of its line."""
+
+    without_id: int
+    ids: Ids  #: of the others, sorted
+    starts: npt.NDArray[np.int64]  #: they read[starts[place]:starts[place + 1]]
+    read: Ids
+
+
 def wrong_rows_of_large(topology: bytes, rows: pl.DataFrame) -> Refusal | None:
     """Return stage and errors of a topology, as validate_topology finds them; None if there are none.
 
     `topology`: its JSON object without transformations. `rows`: its TRANSFORMATIONS rows in any order,
     defaults filled in.
     """
+    ordered, numbers = numbers_in_order(rows)
+    listed = texts_of_wrong_rows(ordered, wrong_by_number(numbers), 0)
+    return validate_wrong_rows(topology, listed, position_in(numbers), cycle_of(*numbers[1:]))
+
+
+def numbers_in_order(rows: pl.DataFrame) -> tuple[pl.DataFrame, Numbers]:
+    """Return `rows` sorted by id and then by their JSON, as in the line, and their numbers."""
     order, ids = _in_order(rows)
     without_id = len(order) - len(ids)
     inputs = rows["inputs"].gather(order[without_id:]).list.drop_nulls()
-    read: npt.NDArray[np.int32] = inputs.explode(empty_as_null=False).to_numpy()
+    read: Ids = inputs.explode(empty_as_null=False).to_numpy()
     starts = np.append(0, np.cumsum(inputs.list.len().to_numpy(), dtype=np.int64))
-    out_of_place = misplaced(ids, without_id)
-    wrong = _suspicious(rows)[order]
-    wrong[:without_id] = True
-    wrong[without_id:] |= out_of_place
-    owners = np.repeat(np.arange(without_id, len(order)), np.diff(starts))
+    ordered = (
+        rows if len(rows) == 1 else rows[order]
+    )
+    return ordered, Numbers(without_id, ids, starts, read)
+
+
+def wrong_by_number(numbers: Numbers) -> Flags:
+    """Flag transformations without an id, out of place, with the id of another, or with an unknown input."""
+    without_id, ids, starts, read = numbers
+    wrong = np.ones(without_id + len(ids), np.bool_)
+    wrong[without_id:] = misplaced(ids, without_id)
+    owners = np.repeat(np.arange(without_id, len(wrong)), np.diff(starts))
     wrong[owners[~known(ids, read)]] = True
-    places = np.flatnonzero(wrong)
-    texts = _texts(rows[order[places]])
-    listed = ((place + 1, text) for place, text in zip(places.tolist(), texts, strict=True))
-    counted = not (without_id or out_of_place.any())
-    position = position_of_counted(len(ids)) if counted else position_of(ids, without_id)
-    return validate_wrong_rows(topology, listed, position, cycle_of(ids, starts, read))
+    return wrong
+
+
+def position_in(numbers: Numbers) -> PositionOf:
+    """See position_of."""
+    without_id, ids, _, _ = numbers
+    counted = not (without_id or misplaced(ids, without_id).any())
+    return position_of_counted(len(ids)) if counted else position_of(ids, without_id)
+
+
+def texts_of_wrong_rows(ordered: pl.DataFrame, wrong: Flags, before: int) -> Iterator[tuple[int, bytes]]:
+    """Yield position and JSON of the rows that are flagged or suspicious; `before` rows precede them."""
+    chosen = wrong | _suspicious(ordered)
+    positions = np.flatnonzero(chosen) + before + 1
+    return zip(positions.tolist(), _texts(ordered.filter(pl.Series(values=chosen))), strict=True)
+
+
+def errors_of_rows(rows: pl.DataFrame, size: int) -> list[TopologyError]:
+    """Return the errors of TRANSFORMATIONS rows, whose ids are in their places among 1..size."""
+    entries = []
+    errors = []
+    for number, text in zip(rows["id"].to_list(), _texts(rows), strict=True):
+        entry = orjson.loads(text)
+        errors += duplicate_keys_of_transformation(text, entry, number)
+        entries.append((number, entry))
+    return errors + errors_of_entries(entries, position_of_counted(size))
+
+
+def parsed_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return TRANSFORMATIONS rows as parsed JSON."""
+    return list(map(orjson.loads, _texts(rows)))
 
 
 def _in_order(rows: pl.DataFrame) -> tuple[npt.NDArray[np.uint32], Ids]:

@@ -17,11 +17,19 @@ from penstock.plans.frames.polars_frames import empty, from_arrow, ints
 from penstock.plans.planners.plan_in_parts import side_by_side
 from penstock.plans.tables import JOB_SETTINGS
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.canonical_texts import canonical_headers, canonical_texts, config_text
+from penstock.plans.topology.columnar.canonical_texts import (
+    canonical_headers,
+    canonical_rows,
+    canonical_texts,
+    config_text,
+    transformation_columns,
+)
 from penstock.plans.topology.columnar.find_topology_files import local_path
 from penstock.plans.topology.columnar.lines_of_tables import (
     LARGE,
+    errors_of_rows,
     lines_of_tables,
+    parsed_rows,
     topologies_without_rows,
     wrong_rows_of_large,
 )
@@ -43,7 +51,7 @@ from penstock.plans.topology.columnar.topologies_of_lines import (
     row_errors,
     topology_holds,
 )
-from penstock.plans.topology.fingerprint import block_bounds, fingerprint, text_digests
+from penstock.plans.topology.fingerprint import BLOCK, block_bounds, fingerprint, text_digests
 from penstock.plans.topology.input_errors import tables_beside_others, unusable_path
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.job_settings import may_run_as_batch, settings_or_errors
@@ -95,6 +103,35 @@ def _digests(rows: pl.DataFrame, order: Ints | None, bounds: Ints) -> list[str]:
     return [digest if a == b else "" for digest, (a, b) in zip(digests, pairwise(wrong), strict=True)]
 
 
+def digest_checked_blocks(rows: pl.DataFrame, size: int) -> list[str]:
+    """Digest blocks of a topology with `size` transformations; "" for those with a wrong row.
+
+    As digest_blocks of `rows` whose ids are in their places, but suspicious rows, such as sinks that expand,
+    are checked one by one. Checking ends with the first wrong row.
+    """
+    digests = digest_blocks(rows, None, np.zeros(1, np.int64)).digests
+    for place, digest in enumerate(digests):
+        if digest == "":
+            block = rows.slice(place * BLOCK, BLOCK)
+            suspicious = suspicious_transformation(block)
+            if errors_of_rows(block.filter(suspicious), size):
+                break
+            digests[place] = _digest_of_valid(block, suspicious)
+    return digests
+
+
+def _digest_of_valid(block: pl.DataFrame, suspicious: pl.Series) -> str:
+    """The digest of valid rows, of which suspicious ones are digested as the parsed JSON of their line."""
+    plain = to_nullable_arrow(block.filter(~suspicious), "transformations").combine_chunks()
+    texts = [
+        canonical_texts(plain.to_struct_array().combine_chunks()).cast(pa.large_string()),
+        canonical_rows(transformation_columns(parsed_rows(block.filter(suspicious)))).cast(pa.large_string()),
+    ]
+    order = np.argsort(np.argsort(suspicious.to_numpy(), kind="stable"))
+    (digest,) = text_digests(pa.concat_arrays(texts).take(pa.array(order)), np.array([0, len(block)]))
+    return digest
+
+
 # Options and job settings of topologies whose values and transformations are valid.
 
 
@@ -106,17 +143,17 @@ _COMBINATION = ["config_text", *_READ[1:], "unbounded"]
 _TOPOLOGIES_AT_ONCE = 65_536
 
 
-def settings_of_topologies(
-    topologies: pl.DataFrame, transformations: pl.DataFrame
-) -> tuple[pl.DataFrame, Refusals]:
+_CONFIG_TEXT = config_text().list.join(",").alias("config_text")
+
+
+def settings_of_topologies(topologies: pl.DataFrame, unbounded: pl.Series) -> tuple[pl.DataFrame, Refusals]:
     """Return JOB_SETTINGS of `topologies`, in their order, and the refusals of the others.
 
-    As joins.read_topology_tables; but settings are derived once per combination of the values they depend on,
-    of which a fleet has few. The name only matters as the job's name, if the configuration sets none.
+    `unbounded`: ids of topologies that may run as batch jobs, with an operator that reads an unbounded
+    source. Settings are derived once per combination of the values they depend on, of which a fleet has few.
+    The name only matters as the job's name, if the configuration sets none.
     """
-    config = config_text().list.join(",").alias("config_text")
-    jobs = topologies.select(TOPOLOGY, "name", *_READ, config)
-    unbounded = _with_unbounded_source(jobs, transformations)
+    jobs = topologies.select(TOPOLOGY, "name", *_READ, _CONFIG_TEXT)
     jobs = jobs.with_columns(pl.col(TOPOLOGY).is_in(unbounded.implode()).alias("unbounded"))
     distinct = jobs.unique(_COMBINATION, keep="first", maintain_order=True).drop(TOPOLOGY, "name")
     settings: list[dict[str, Any]] = []
@@ -148,10 +185,11 @@ def settings_of_topologies(
     }
 
 
-def _with_unbounded_source(jobs: pl.DataFrame, transformations: pl.DataFrame) -> pl.Series:
+def _with_unbounded_source(topologies: pl.DataFrame, transformations: pl.DataFrame) -> pl.Series:
     """Return the topologies that may run as batch jobs and have an operator that reads an
     unbounded source.
     """
+    jobs = topologies.select(TOPOLOGY, "config", _CONFIG_TEXT)
     configs = jobs.select("config_text", "config").unique("config_text")
     texts = []
     for row in configs.to_arrow(compat_level=pl.CompatLevel.oldest()).to_pylist():
@@ -519,7 +557,8 @@ def _derive_settings(
     """Return position, fingerprint and JOB_SETTINGS of sound topologies; refusals of the others
     by position.
     """
-    settings, refusals = settings_of_topologies(_at(topology_rows, sound["position"]), rows)
+    topologies = _at(topology_rows, sound["position"])
+    settings, refusals = settings_of_topologies(topologies, _with_unbounded_source(topologies, rows))
     refused = {
         position: (stage, list(map(shown, errors)))
         for place, position in enumerate(sound["position"])
@@ -531,7 +570,10 @@ def _derive_settings(
 
 
 def _at(rows: pl.DataFrame, positions: pl.Series) -> pl.DataFrame:
-    """Return the rows at ascending `positions`."""
+    """Return the rows at ascending `positions`.
+
+    polars loses repeated keys of maps if it gathers from a single row.
+    """
     return rows if len(positions) == len(rows) else rows[positions]
 
 
@@ -543,7 +585,7 @@ def _validate_as_lines(
     """
     refused = _errors_of_large(topology_rows, rows, suspicious)
     rest = [position for position in suspicious if position not in refused]
-    suspects = topology_rows[rest]
+    suspects = _at(topology_rows, pl.Series(rest, dtype=pl.get_index_type()))
     suspect_rows = rows.filter(pl.col(TOPOLOGY).is_in(suspects[TOPOLOGY].implode()))
     lines = lines_of_tables(
         to_nullable_arrow(suspects, "topologies"), to_nullable_arrow(suspect_rows, "transformations")
@@ -574,7 +616,8 @@ def _errors_of_large(
     large_ids = set(sizes[TOPOLOGY])
     ids = topology_rows[TOPOLOGY].to_list()
     large = [position for position in suspicious if ids[position] in large_ids]
-    texts = topologies_without_rows(to_nullable_arrow(topology_rows[large], "topologies"))
+    large_rows = _at(topology_rows, pl.Series(large, dtype=pl.get_index_type()))
+    texts = topologies_without_rows(to_nullable_arrow(large_rows, "topologies"))
     for position, text in zip(large, texts, strict=True):
         refusal = wrong_rows_of_large(text, rows.filter(pl.col(TOPOLOGY) == ids[position]))
         if refusal is not None:

@@ -27,6 +27,7 @@ from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.spark_schemas import keep
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
+from tests.plans.blocks.shapes import doubling_unions, graph_with_gaps
 from tests.plans.planners.table_contents import exchanges_of, rows_of
 from tests.reference.random_topologies import random_topology
 
@@ -144,7 +145,14 @@ def test_frames_in_any_order_with_others_and_wrong_rows_beside_them(
 @pytest.mark.parametrize("blocks", [1, 5])
 def test_lines_in_blocks(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int):
     file = tmp_path / "topologies.jsonl.gz"
-    topologies = [wide("giant", 200), wide("refused", 80, uid=""), *FLEET[:2]]
+    topologies = [
+        wide("giant", 200),
+        wide("refused", 80, uid=""),
+        wide("sinks", 80, writer={}, committer={}),
+        graph_with_gaps(70),
+        doubling_unions(70),
+        *FLEET[:2],
+    ]
     with gzip.open(file, "wb") as opened:
         opened.write(b"\n".join(map(orjson.dumps, [*topologies, {"name": "wrong", "transformations": [{}]}])))
     monkeypatch.setattr(plan_giants, "_rows_of_a_block", lambda size, cores: -(-size.rows // blocks))
@@ -153,16 +161,7 @@ def test_lines_in_blocks(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     planned.release()
     expected = expected_of(str(file))
     assert [table for table in expected if found[table] != expected[table]] == []
-
-
-def test_what_blocks_do_not_plan_joins_do(spark: SparkSession, monkeypatch: pytest.MonkeyPatch):
-    sinks = wide("sinks", 80, writer={}, committer={})
-    planned = plan([sinks, *FLEET[:1]], spark=spark, planner=Planner.JOINS)
-    found = found_in(planned)
-    planned.release()
-    expected = expected_of([sinks, *FLEET[:1]])
-    assert [table for table in expected if found[table] != expected[table]] == []
-    assert len(expected["topologies"]) == 2
+    assert (len(expected["topologies"]), len(expected["rejected"])) == (5, 3)
 
 
 def test_a_giant_that_is_refused_writes_nothing_but_its_row(spark: SparkSession, tmp_path: Path):
