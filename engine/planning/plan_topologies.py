@@ -193,7 +193,7 @@ def _plan_by_choice(
     finished: Store | None,
 ) -> Planned:
     with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
-        counts = _without_details(read, count_rows(read, OF_GIANTS))
+        counts = count_rows(read, OF_GIANTS)
     rows, largest, most_tasks, giants, _ = counts
     cores = spark.sparkContext.defaultParallelism
     choice = choose_on_spark(
@@ -227,16 +227,6 @@ def _plan_by_choice(
     planned.planner = choice.planner if custom_planners is None else custom_planners.name
     planned.why = choice.why
     return planned
-
-
-def _without_details(read: TopologyTables | GivenTables, counts: RowCounts) -> RowCounts:
-    """Leave out giants with keys that blocks do not read (`details`), which a worker plans whole."""
-    if not counts.giants:
-        return counts
-    with_details = F.col(TOPOLOGY).isin(list(counts.giants)) & F.col("details").isNotNull()
-    rows = read.transformations.where(with_details).select(TOPOLOGY).distinct().collect()
-    left_out = {row[TOPOLOGY] for row in rows}
-    return counts._replace(giants={id: size for id, size in counts.giants.items() if id not in left_out})
 
 
 def _plan_with_giants(
