@@ -80,8 +80,9 @@ class RowCounts(NamedTuple):
 def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: Size) -> RowCounts:
     """Counted by a query or two, or in this process where the files are here (see local_transformations).
 
-    A giant has more rows or tasks than `of_giants`, and no `details`, which blocks do not read. Transformations without a topology_id are none, but
-    count as one topology in `largest`: one worker would get them.
+    A giant has more rows or tasks than `of_giants`, and no `details`, which blocks do not read.
+    Transformations without a topology_id are none, but count as one topology in `largest`: one worker would
+    get them.
     """
     defaults = topology_tables.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
     here = _sizes_here(topology_tables)

@@ -251,9 +251,6 @@ class LoweredTransformation:
     thread_mode: bool = False  #: for a Python operator
     keyed_inputs: tuple[bool, ...] = ()  #: for a keyed operator: whether each input has a key selector
     operator_factory: str = "SimpleOperatorFactory"
-    input_format: bool = False
-    coordinated: bool = False
-    yielding: bool = False
     supports_concurrent_execution_attempts: bool = True
     commits: bool | None = None  #: for a sink of the Sink V2 API: whether a committer follows its writer
     compaction: Compaction | None = None  #: for a file sink, if its author has chosen it
@@ -262,7 +259,6 @@ class LoweredTransformation:
     # kind partition
     partitioner: str | None = None
     exchange_mode: str = "UNDEFINED"
-    aligned: bool = False  #: no unaligned checkpoints, with any partitioner
     partition_call: Transformation | None = None  #: the call with selectors and custom partitioner
     # kind side_output
     tag: str | None = None
