@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
 COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib penstock engine operators plans || true; \
 	$(BIN)/python -m penstock.engine.planning.compile_loops
 
-.PHONY: demo check test test-browser mutants lint format docs bench dist clean
+.PHONY: demo check check-portable test test-browser mutants lint format docs bench dist clean
 
 ## Plan the bundled topologies in this process and by joins on local Spark, compare, and run one on Spark.
 demo: .venv/installed
@@ -22,6 +22,11 @@ PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count --basetemp=bu
 ## cores. Two processes share the tests one by one.
 check: lint | build
 	$(PYTEST) -m 'not spark and not flink and not browser and not slow' --numprocesses=2 --dist=worksteal tests
+
+## The tests of `check`, with /proc and the calls that only Linux has hidden from Penstock.
+check-portable: .venv/installed-dev | build
+	PENSTOCK_WITHOUT_LINUX=1 $(PYTEST) -m 'not spark and not flink and not browser and not slow' \
+		--numprocesses=2 --dist=worksteal tests
 
 ## Lint, formatting, types and all tests, in two processes: one runs all files that share a Spark session
 ## (tests/conftest.py), the other one the rest, file by file.

@@ -24,7 +24,6 @@ from deltalake import DeltaTable
 
 from penstock.engine.commands import main as command_line
 from penstock.engine.machine.folders import STATE_DIR
-from penstock.engine.run.commits.commit_run import published_jobs
 from penstock.engine.run.job_records import list_jobs
 
 SCRIPT = """
@@ -119,7 +118,6 @@ def _kill_and_resume(point: str, script: Path, folder: Path, expected: int) -> t
         raise RuntimeError(f"the driver was not killed: {killed.returncode}\n{killed.stderr}")
     job = list_jobs()[0]
     complete = len(list(folder.glob("kept/*/job-0/*.complete")))
-    published_jobs.clear()  # as in a separate process
     code, messages = 0, io.StringIO()
     with contextlib.redirect_stderr(messages):
         try:

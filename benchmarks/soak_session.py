@@ -23,11 +23,15 @@ from typing import NamedTuple
 from benchmarks.process_memory import process_memory
 from penstock.engine.machine.folders import STATE_DIR
 from penstock.engine.machine.stop_on_signals import processes_of_session
-from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
 from penstock.engine.run.clusters.session_folder import Session, live_session
 from penstock.engine.run.clusters.session_server import connected_to
 from penstock.engine.run.job_records import list_jobs
-from penstock.engine.run.runtime.run_environment import use_session_settings
+from penstock.engine.run.runtime.run_context import (
+    EnvironmentSettings,
+    RunContext,
+    SessionSettings,
+    use_context,
+)
 
 SAMPLED_JOBS = (10, 50, 100, 200)
 _MEBIBYTE = 2**20
@@ -104,11 +108,8 @@ def run_job(session: Session, number: int) -> None:
     from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.operators.common.typeinfo import Types
 
-    with (
-        connected_to(session),
-        use_session_settings(None, {}, session),
-        use_settings(EnvironmentSettings(parallelism=2)),
-    ):
+    context = RunContext(settings=EnvironmentSettings(parallelism=2), spark=SessionSettings(session=session))
+    with connected_to(session), use_context(context):
         env = StreamExecutionEnvironment.get_execution_environment()
         words = env.from_collection(["to be or not to be"] * 50, Types.STRING()).flat_map(str.split)
         pairs = words.map(lambda word: (word, number)).key_by(lambda pair: pair[0])

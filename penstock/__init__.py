@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.library.run import run as run
     from penstock.engine.library.run import transform as transform
     from penstock.engine.library.sides_to_compare import diff as diff
+    from penstock.engine.library.stream import foreach_batch as foreach_batch
     from penstock.engine.library.sweep import sweep as sweep
     from penstock.engine.planning.changed_metrics import Change as Change
     from penstock.engine.planning.changed_metrics import ChangedMetrics as ChangedMetrics
@@ -56,6 +57,7 @@ _MODULES = {
     "decides": "penstock.plans.custom_planners.decisions",
     "diff": "penstock.engine.library.sides_to_compare",
     "draw": "penstock.engine.library.draw",
+    "foreach_batch": "penstock.engine.library.stream",
     "generate": "penstock.engine.library.generate",
     "import_graph": "penstock.engine.library.given_topologies",
     "open_store": "penstock.engine.library.open_store",

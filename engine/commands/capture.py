@@ -34,8 +34,8 @@ from penstock.engine.machine.replace_file import require_place
 from penstock.engine.output.print_line import print_beside_output, print_error, print_line
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.planning.plan_beside_flink import first_difference, verify_captured
-from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
 from penstock.engine.pyflink_names.modules import UnsupportedNameError
+from penstock.engine.run.runtime.run_context import EnvironmentSettings
 from penstock.engine.run.runtime.transformations import topology_of
 from penstock.operators.common.arguments import NoJavaError
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.engine.configuration.cluster_options import PARALLELISM
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
@@ -21,6 +21,9 @@ from penstock.engine.run.clusters.session_server import connected_to
 from penstock.engine.run.clusters.start_session import EXECUTOR_CORES
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.vocabulary import SlotSharingStrategy
+
+if TYPE_CHECKING:
+    from penstock.engine.run.runtime.run_context import SessionSettings
 
 # Options of a command that override settings of the configuration.
 
@@ -118,19 +121,19 @@ def begin_on_cluster(cluster: Cluster, conf: Mapping[str, str], slots_per_task_m
 @contextmanager
 def on_cluster(
     cluster: Cluster, conf: Mapping[str, str], slots_per_task_manager: int | None = None
-) -> Iterator[None]:
-    """Run jobs inside the block on `cluster`, with Spark's settings `conf`.
+) -> Iterator["SessionSettings"]:
+    """Connect to the session of `cluster`, if it is one; yield the settings of jobs that run on `cluster`.
 
-    `slots_per_task_manager`, if configured, is the number of cores of an executor unless `conf` sets it.
+    `conf`: Spark's settings. `slots_per_task_manager`, if configured, is the number of cores of an executor
+    unless `conf` sets it.
     """
-    from penstock.engine.run.runtime.run_environment import use_session_settings
+    from penstock.engine.run.runtime.run_context import SessionSettings
 
     if cluster.session is None:
-        with use_session_settings(cluster.master, _conf(conf, slots_per_task_manager)):
-            yield
+        yield SessionSettings(cluster.master, _conf(conf, slots_per_task_manager))
         return
-    with connected_to(cluster.session, conf), use_session_settings(None, conf, cluster.session):
-        yield
+    with connected_to(cluster.session, conf):
+        yield SessionSettings(conf=conf, session=cluster.session)
 
 
 def _conf(conf: Mapping[str, str], slots_per_task_manager: int | None) -> dict[str, str]:

@@ -28,8 +28,9 @@ from penstock.engine.configuration.describe_settings import (
 from penstock.engine.configuration.find_configuration import configuration_directory
 from penstock.engine.configuration.merge_settings import OPTIONS, closest_key, option_of
 from penstock.engine.flink.plan_with_flink import flink_jars
-from penstock.engine.machine.available_memory import cores, import_root, memory_bytes
+from penstock.engine.machine.available_memory import import_root, memory_bytes
 from penstock.engine.machine.folders import cache_folder, short_lived_folder, state_folder
+from penstock.engine.machine.operating_system import cores
 from penstock.engine.output.people import is_terminal, print_rows, print_table
 from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_line

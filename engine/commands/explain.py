@@ -53,7 +53,7 @@ def _explain_what_if_of_script(
     """Print a job's figures before and after a change. Raises ConfigurationError for an unknown change."""
     from penstock.engine.library.what_if_of_script import parse_change, what_if_of_script
     from penstock.engine.planning.plan_options import plan_options
-    from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
+    from penstock.engine.run.runtime.run_context import EnvironmentSettings
 
     changes = parse_change(change)
     options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)

@@ -47,10 +47,15 @@ def explain_error(error: BaseException) -> tuple[str, int] | None:
         refused = machine_error(error)
         return (str(error), 1) if refused is None else (str(refused), refused.exit_code)
     if "pyspark" in sys.modules and _is_from_spark(error):
-        from penstock.engine.spark.describe_spark_error import describe_spark_error, disk_error_of_spark
+        from penstock.engine.spark.describe_spark_error import (
+            describe_spark_error,
+            disk_error_of_spark,
+            unseen_by_executors,
+        )
 
         message = f"Spark failed: {describe_spark_error(error)}"
-        reported = disk_error_of_spark(error) or PenstockError(message, "--debug shows the traceback")
+        known = disk_error_of_spark(error) or unseen_by_executors(error)
+        reported = known or PenstockError(message, "--debug shows the traceback")
         return str(reported), reported.exit_code
     hint = "--debug shows the traceback; please report it"
     if isinstance(error, ImportError | AttributeError):

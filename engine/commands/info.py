@@ -75,7 +75,7 @@ def info_command(
     from penstock.engine.library.run_script import print_lost_settings
     from penstock.engine.library.what_if_of_script import chosen_job, jobs_of_script
     from penstock.engine.planning.plan_options import plan_options
-    from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
+    from penstock.engine.run.runtime.run_context import EnvironmentSettings
 
     configuration = given_configuration(config_dir, define)
     if to is not None:

@@ -7,6 +7,7 @@ import sys
 import traceback
 import warnings
 
+from penstock.engine.machine.operating_system import adopt_orphans
 from penstock.engine.machine.standard_streams import (
     NOBODY_READS,
     name_standard_output,
@@ -14,7 +15,6 @@ from penstock.engine.machine.standard_streams import (
     open_missing_standard_files,
 )
 from penstock.engine.machine.stop_on_signals import (
-    adopt_orphans,
     end_at_once_on_signals,
     end_children,
     stopped_by,
@@ -195,7 +195,11 @@ def main() -> None:
     adopt_orphans()
     name_standard_output()
     remember_secret_arguments(sys.argv)
-    mask_arguments()
+    if not mask_arguments():
+        print_error(
+            "penstock: other users can read the secrets of this command line while it runs\n"
+            "  hint: put them into a file, and name it with --properties-file"
+        )
     warnings.showwarning = _warn
     had_jvm = _has_jvm()
     try:

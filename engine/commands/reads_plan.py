@@ -137,7 +137,7 @@ def topologies_of_script(script: str, folder: Path, options: Any, scripts: objec
     from penstock.engine.commands.job_option import print_failure_of_script
     from penstock.engine.library.run_script import print_lost_settings
     from penstock.engine.library.what_if_of_script import jobs_of_script
-    from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
+    from penstock.engine.run.runtime.run_context import EnvironmentSettings
     from penstock.engine.run.runtime.transformations import topology_of
 
     settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]

@@ -2,9 +2,9 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +37,7 @@ from penstock.engine.run.runtime.kept_script import find_kept, new_script
 from penstock.plans.errors import ConfigurationError, InputError
 
 if TYPE_CHECKING:
+    from penstock.engine.run.runtime.job_monitor import JobResult
     from penstock.engine.run.runtime.recover_jobs import ScriptRecovery
 
 
@@ -344,11 +345,8 @@ def run_command(
     from penstock.engine.library.run_script import run_script
     from penstock.engine.library.what_if_of_script import with_python_files
     from penstock.engine.planning.plan_options import plan_options
-    from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
-    from penstock.engine.run.commits.commit_run import runs_acknowledged_at_end
-    from penstock.engine.run.runtime.list_jobs_of_script import jobs_end_with_script, list_jobs_of_script
-    from penstock.engine.run.runtime.receive_results import collects_closed_at_end
-    from penstock.engine.run.runtime.recover_jobs import use_recovery
+    from penstock.engine.run.runtime.list_jobs_of_script import list_jobs_of_script, running_script
+    from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext
 
     settings = EnvironmentSettings(
         parallelism=default_parallelism(parallelism, configuration, cluster),
@@ -357,42 +355,31 @@ def run_command(
     )
 
     submitted = _submitted_script(script, arguments or [], given_options(context), to, cluster)
-    with (
-        _reporting_runs(to),
-        on_cluster(cluster, spark, configuration.cluster.slots),
-        use_recovery(_script_recovery(checkpoint_dir, resume)),
-        runs_acknowledged_at_end(),
-        list_jobs_of_script(submitted, detached_driver),
-        collects_closed_at_end(),
-        jobs_end_with_script(),
-    ):
-        run_script(script, list(arguments or []), settings, real_pyflink=real_pyflink)
+    with on_cluster(cluster, spark, configuration.cluster.slots) as session_settings:
+        run_context = RunContext(
+            settings=settings,
+            spark=session_settings,
+            recovery=_script_recovery(checkpoint_dir, resume),
+            run_listeners=[partial(_report_run, to)],
+        )
+        with list_jobs_of_script(run_context, submitted, detached_driver), running_script(run_context):
+            run_script(script, list(arguments or []), run_context, real_pyflink=real_pyflink)
 
 
-@contextmanager
-def _reporting_runs(to: str | None) -> Iterator[None]:
-    """Print a summary of each run that ends inside the block, and record it in the store `to`."""
-    from penstock.engine.run.runtime.job_monitor import JobResult, write_run
-    from penstock.engine.run.runtime.run_control import run_listeners
+def _report_run(to: str | None, result: "JobResult") -> None:
+    """Print a summary of a run that has ended, and record it in the store `to`."""
+    from penstock.engine.run.runtime.job_monitor import write_run
 
-    def ended(result: JobResult) -> None:
-        if sys.stderr.isatty():
-            _show(result)
-        if to is not None:
-            number = write_run(to, result)
-            print_beside_output(f"job '{result.name}': version {number} of {to}")
-
-    run_listeners.append(ended)
-    try:
-        yield
-    finally:
-        run_listeners.remove(ended)
+    if sys.stderr.isatty():
+        _show(result)
+    if to is not None:
+        number = write_run(to, result)
+        print_beside_output(f"job '{result.name}': version {number} of {to}")
 
 
-def _show(result: object) -> None:
-    from penstock.engine.run.runtime.job_monitor import JobResult, summaries
+def _show(result: "JobResult") -> None:
+    from penstock.engine.run.runtime.job_monitor import summaries
 
-    assert isinstance(result, JobResult)
     counts = ("subtasks", "records in", "records out", "attempts")
     rows = [
         (name, *(f"{summary[count.replace(' ', '_')]:,}" for count in counts))

@@ -43,9 +43,13 @@ def _warm_session(session: Session) -> None:
 
     A cluster without a TaskManager within some seconds may get one later: that is not an error.
     """
-    from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
     from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from penstock.engine.run.runtime.run_environment import use_session_settings
+    from penstock.engine.run.runtime.run_context import (
+        EnvironmentSettings,
+        RunContext,
+        SessionSettings,
+        use_context,
+    )
     from penstock.operators.common.typeinfo import Types
 
     settings = EnvironmentSettings(
@@ -55,8 +59,7 @@ def _warm_session(session: Session) -> None:
     with (
         suppress(NoResourceAvailableError),
         connected_to(session),
-        use_session_settings(None, {}, session),
-        use_settings(settings),
+        use_context(RunContext(settings=settings, spark=SessionSettings(session=session))),
     ):
         env = StreamExecutionEnvironment.get_execution_environment()
         pairs = env.from_collection(list(range(100)), Types.LONG()).rebalance().map(_pair)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from penstock.engine.machine.die_with_parent import with_parent
 from penstock.engine.machine.folders import CACHE_DIR, cache_folder, short_lived_folder
+from penstock.engine.machine.operating_system import with_parent
 from penstock.engine.spark.find_java import MINIMUM_JAVA, Java, require_java
 from penstock.plans.errors import ConfigurationError, LostTopologiesError, NotEnoughMemoryError, PenstockError
 from penstock.plans.installation import install_command

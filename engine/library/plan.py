@@ -511,13 +511,16 @@ def _on_spark(
         from penstock.engine.store.spark_tables import tables_of_spark
         from penstock.engine.store.write_plan import write_plan
 
-        return write_plan(
-            tables_of_spark(session if is_local(store) else require_delta(session), store, planned.packed),
-            planned.tables,
-            planner_version=own_version(),
-            options=options.recorded,
-            rows=dict.fromkeys(planned.tables, planned.rows_read),
-        )
+        with penstock_in_workers():
+            return write_plan(
+                tables_of_spark(
+                    session if is_local(store) else require_delta(session), store, planned.packed
+                ),
+                planned.tables,
+                planner_version=own_version(),
+                options=options.recorded,
+                rows=dict.fromkeys(planned.tables, planned.rows_read),
+            )
 
     why = planned.why if planned.why == chosen.why else f"{chosen.why}; {planned.why}"
     return Plan(

@@ -134,12 +134,9 @@ def run(
     from penstock.engine.library.what_if_of_script import with_python_files
     from penstock.engine.output.redaction import remember_secrets
     from penstock.engine.planning.plan_options import plan_options
-    from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
-    from penstock.engine.run.commits.commit_run import runs_acknowledged_at_end
     from penstock.engine.run.runtime.job_monitor import write_run
-    from penstock.engine.run.runtime.receive_results import collects_closed_at_end
-    from penstock.engine.run.runtime.run_control import run_listeners
-    from penstock.engine.run.runtime.run_environment import use_session_settings
+    from penstock.engine.run.runtime.list_jobs_of_script import running_script
+    from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext, SessionSettings
 
     place = path("script", script)
     files = [path("py_files", file) for file in py_files]
@@ -165,16 +162,11 @@ def run(
         if target is not None:
             write_run(target, result)
 
-    run_listeners.append(ended)
-    try:
-        spark = {**configuration.spark, **settings}
-        with use_session_settings(master, spark), runs_acknowledged_at_end(), collects_closed_at_end():
-            run_script(
-                place,
-                [str(argument) for argument in arguments],
-                environment,
-                real_pyflink=real_pyflink,
-            )
-    finally:
-        run_listeners.remove(ended)
+    context = RunContext(
+        settings=environment,
+        spark=SessionSettings(master, {**configuration.spark, **settings}),
+        run_listeners=[ended],
+    )
+    with running_script(context):
+        run_script(place, [str(argument) for argument in arguments], context, real_pyflink=real_pyflink)
     return results

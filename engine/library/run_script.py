@@ -9,11 +9,8 @@ from pathlib import Path
 
 from penstock.engine.machine.standard_streams import is_of_standard_output
 from penstock.engine.output.print_line import print_beside_output
-from penstock.engine.pyflink.datastream.environment_options import (
-    EnvironmentSettings,
-    JobCaptured,
-    use_settings,
-)
+from penstock.engine.pyflink.datastream.environment_options import JobCaptured
+from penstock.engine.run.runtime.run_context import RunContext, use_context
 from penstock.engine.run.runtime.transformations import FILE_DELIMITER, PYTHON_FILES, Job, restart_ids
 from penstock.engine.views.explain_plan import lost_setting_text
 from penstock.operators.common.without_pandas import without_pandas
@@ -35,11 +32,11 @@ class ScriptError(PenstockError):
 def run_script(
     script: str,
     arguments: Sequence[str],
-    settings: EnvironmentSettings,
+    context: RunContext,
     *,
     real_pyflink: bool = False,
 ) -> None:
-    """Run `script` as `python script arguments` would, with `settings` for its environments.
+    """Run `script` as `python script arguments` would, with `context` for its environments.
 
     It imports from their option python.files, too (source: PythonDriver). Unless `real_pyflink`,
     `import pyflink` imports Penstock. Raises InputError if there is no such file, ScriptError with the
@@ -52,12 +49,13 @@ def run_script(
         from penstock.engine.pyflink_names import install
 
         install()
+    settings = context.environment_settings()
     if settings.captured is not None:
         with without_pandas():
             pass  # pyarrow has now searched for pandas; the script can still import it
     restart_ids()
     python_files = settings.config.get(PYTHON_FILES, "").split(FILE_DELIMITER)
-    with use_settings(settings), _as_main(path, [script, *arguments], list(filter(None, python_files))):
+    with use_context(context), _as_main(path, [script, *arguments], list(filter(None, python_files))):
         try:
             runpy.run_path(str(path), run_name="__main__")
         except JobCaptured:

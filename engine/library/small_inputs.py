@@ -3,6 +3,8 @@
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType
@@ -19,6 +21,8 @@ from penstock.engine.library.given_topologies import (
     topologies_of_rows,
     topology_tables_of_frames,
 )
+from penstock.engine.spark.describe_spark_error import exceeds_result_size
+from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.spark_schemas import column_types, spark_schema
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.normalized_tables import require_given_columns
@@ -96,7 +100,12 @@ def _rows(topology: Any) -> int:
 def _read(frames: SparkFrames) -> Objects | TablesOfTopologies | None:
     tables = []
     for frame, most in zip(_checked_frames(frames), (MOST_TOPOLOGIES, MOST_TRANSFORMATIONS), strict=False):
-        table = frame.limit(most + 1).toArrow()
+        try:
+            table = frame.limit(most + 1).toArrow()
+        except (Py4JError, PySparkException) as error:
+            if not exceeds_result_size(error):
+                raise
+            return None
         if len(table) > most or table.nbytes > MOST_BYTES:
             return None
         tables.append(table)
@@ -104,8 +113,20 @@ def _read(frames: SparkFrames) -> Objects | TablesOfTopologies | None:
 
 
 def read_frames(frames: SparkFrames) -> Objects | TablesOfTopologies:
-    """Collect all rows of DataFrames, to plan them in this process. Same errors as `small_input`."""
-    return _as_topologies([frame.toArrow() for frame in _checked_frames(frames)])
+    """Collect all rows of DataFrames, to plan them in this process.
+
+    Same errors as `small_input`, and NotEnoughMemoryError if Spark refuses to collect so many.
+    """
+    try:
+        return _as_topologies([frame.toArrow() for frame in _checked_frames(frames)])
+    except (Py4JError, PySparkException) as error:
+        if not exceeds_result_size(error):
+            raise
+        raise NotEnoughMemoryError(
+            "planning in this process takes all rows of the DataFrames, which are more than "
+            "spark.driver.maxResultSize allows",
+            "raise it where Spark's driver starts, or plan in a session of classic Spark",
+        ) from None
 
 
 def _as_topologies(tables: list[pa.Table]) -> Objects | TablesOfTopologies:

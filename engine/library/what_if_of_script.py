@@ -10,7 +10,7 @@ from penstock.engine.configuration.effective_configuration import EffectiveConfi
 from penstock.engine.library.run_script import ScriptError, run_script
 from penstock.engine.planning.plan_options import PlanOptions
 from penstock.engine.pyflink.datastream.environment_options import PARALLELISM as DEFAULT_PARALLELISM
-from penstock.engine.pyflink.datastream.environment_options import Changes, EnvironmentSettings
+from penstock.engine.run.runtime.run_context import Changes, EnvironmentSettings, RunContext
 from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.run.runtime.transformations import PYTHON_FILES, Job
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
@@ -85,7 +85,7 @@ def _run_to_its_end(
 ) -> None:
     """Call run_script; sys.exit ends the script, and raises ScriptError if it reports a failure."""
     try:
-        run_script(script, arguments, settings, real_pyflink=real_pyflink)
+        run_script(script, arguments, RunContext(settings=settings), real_pyflink=real_pyflink)
     except SystemExit as end:
         if end.code:
             raise ScriptError(f"{script} failed: sys.exit({end.code!r})") from end

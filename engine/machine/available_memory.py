@@ -7,80 +7,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import penstock
+from penstock.engine.machine.operating_system import (
+    cores,
+    free_memory_bytes,
+    memory_cgroups,
+    physical_memory_bytes,
+    resident_bytes,
+)
 from penstock.plans.errors import NotEnoughMemoryError
-
-# Memory cgroups around this process, version 1 or 2, that set a limit.
-
-
-CGROUP_OF_PROCESS = Path("/proc/self/cgroup")
-CGROUPS = Path("/sys/fs/cgroup")
-
-_UNLIMITED = 2**60
-"""Without a limit, version 1 writes a number near 2**63."""
-
-_FILES = {
-    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    2: ("memory.max", "memory.current", "inactive_file"),
-}
-"""By version: files of the limit and the usage, and the name of reclaimable caches in the statistics."""
-
-
-class MemoryCgroup(NamedTuple):
-    """The limit and the use of a cgroup's memory, and the part of the use in reclaimable caches."""
-
-    limit_bytes: int
-    used_bytes: int
-    cache_bytes: int
-
-
-def memory_cgroups() -> Iterator[MemoryCgroup]:
-    """Yield the cgroups that limit this process's memory, innermost first; none without cgroups.
-
-    A container sees its own cgroup as the root, so paths of the host that do not exist in it are skipped.
-    """
-    for line in _lines_of(CGROUP_OF_PROCESS):
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            root, version = CGROUPS, 2
-        elif "memory" in controllers.split(","):
-            root, version = CGROUPS / "memory", 1
-        else:
-            continue
-        inner = Path(path.lstrip("/"))
-        limit, usage, cache = _FILES[version]
-        for folder in (root / inner, *(root / parent for parent in inner.parents)):
-            allowed, used = _number(folder / limit), _number(folder / usage)
-            if allowed is not None and used is not None and allowed < _UNLIMITED:
-                statistics = (entry.partition(" ") for entry in _lines_of(folder / "memory.stat"))
-                caches = [int(value) for key, _, value in statistics if key == cache]
-                yield MemoryCgroup(allowed, used, sum(caches))
-
-
-def _lines_of(file: Path) -> list[str]:
-    """Return the lines of a file of the kernel; none if it does not exist."""
-    try:
-        return file.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return []
-
-
-def _number(file: Path) -> int | None:
-    lines = _lines_of(file)
-    return int(lines[0]) if lines and lines[0].isdigit() else None
-
 
 # Memory and cores of this machine, or of the container on it, for a local Spark.
 
 
 def memory_bytes() -> int:
     """Return the physical memory, or the limit of a container or cgroup if it is smaller."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([physical, *(group.limit_bytes for group in memory_cgroups())])
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min([physical_memory_bytes(), *(group.limit_bytes for group in memory_cgroups())])
 
 
 def driver_memory_mebibytes() -> int:
@@ -104,9 +45,6 @@ def is_checkout() -> bool:
     return (import_root() / "pyproject.toml").is_file()
 
 
-_PROC = Path("/proc")
-
-
 class Available(NamedTuple):
     """Bytes that this process can still make resident, and the source of that limit."""
 
@@ -120,20 +58,8 @@ def available_memory() -> Available:
     Resource limits count address space (RLIMIT_AS) and private mappings (RLIMIT_DATA), of which libraries
     reserve more than they use: those reserves are subtracted.
     """
-    return min([_machine_memory(), *_cgroup_limits(), *_process_limits()])
-
-
-def resident_bytes(process: int) -> int:
-    """Return the resident memory of a process; 0 if it is unknown."""
-    return _kibibytes(_PROC / str(process) / "status").get("VmRSS", 0)
-
-
-def _machine_memory() -> Available:
-    """Return MemAvailable (free memory, and reclaimable caches). Without /proc, all physical memory."""
-    free = _kibibytes(_PROC / "meminfo").get("MemAvailable")
-    if free is None:
-        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Available(free, "the free memory of this machine")
+    machine = Available(free_memory_bytes(), "the free memory of this machine")
+    return min([machine, *_cgroup_limits(), *_process_limits()])
 
 
 def _cgroup_limits() -> Iterator[Available]:
@@ -143,8 +69,7 @@ def _cgroup_limits() -> Iterator[Available]:
 
 
 def _process_limits() -> Iterator[Available]:
-    status = _kibibytes(_PROC / "self/status")
-    resident = status.get("VmRSS", 0)
+    resident = resident_bytes(os.getpid())
     # Measured on processes that plan: the difference between mapped and resident memory. Threads reserve
     # stacks and arenas, and there are more of them on more cores.
     for kind, option, reserved in (
@@ -157,16 +82,6 @@ def _process_limits() -> Iterator[Available]:
                 f"`{option}` ({_size(limit)}, of which about {_size(reserved)} are reserved by libraries)"
             )
             yield Available(max(0, limit - reserved - resident), limited_by)
-
-
-def _kibibytes(file: Path) -> dict[str, int]:
-    """Parse entries such as `MemAvailable:  1024 kB` into bytes."""
-    sizes = {}
-    for line in _lines_of(file):
-        key, _, value = line.partition(":")
-        if value.endswith(" kB"):
-            sizes[key] = int(value.removesuffix(" kB")) * 1024
-    return sizes
 
 
 def _size(size_bytes: int) -> str:

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from penstock.engine.machine.operating_system import process, process_identity
 from penstock.operators.files.durable_files import NotOwnError, make_private_folder, require_own_place
 from penstock.plans.errors import ConfigurationError
 
@@ -52,16 +52,7 @@ Liveness = Literal["alive", "dead", "unknown"]
 
 @cache
 def _machine() -> dict[str, str]:
-    try:
-        namespace = os.readlink("/proc/self/ns/pid")
-    except OSError:
-        namespace = ""
-    return {
-        "host": socket.gethostname(),
-        "machine": _text("/etc/machine-id"),
-        "boot": _text("/proc/sys/kernel/random/boot_id"),
-        "namespace": namespace,
-    }
+    return {"host": socket.gethostname(), **process_identity()}
 
 
 def this_process() -> dict[str, str]:
@@ -104,27 +95,9 @@ def process_is_running(pid: int, started: str) -> bool:
 
 
 def _start_of(pid: int) -> str | None:
-    """Return the start time of a process, in the system's own form; None if there is no such process."""
-    try:
-        # The name of the program, in parentheses, may contain any character.
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None if Path("/proc/self/stat").exists() else _start_by_ps(pid)
-    return None if fields[0] in "ZX" else fields[19]
-
-
-def _start_by_ps(pid: int) -> str | None:
-    done = subprocess.run(
-        ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or None
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return ""
+    """Return the start time of a process, in the system's own form; None if it has ended."""
+    shown = process(pid)
+    return None if shown is None or shown.has_ended else shown.started
 
 
 # Folders for temporary files, removed after use, or by `penstock recover` after a kill.

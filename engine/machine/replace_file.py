@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,9 +10,9 @@ from typing import BinaryIO
 from uuid import uuid4
 
 from penstock.engine.machine.machine_error import machine_error, takes_no_files
+from penstock.engine.machine.operating_system import descriptor_of
+from penstock.operators.files.durable_files import force_descriptor
 from penstock.plans.errors import ConfigurationError, MachineError
-
-_DESCRIPTORS = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd")
 
 
 @contextmanager
@@ -26,7 +25,7 @@ def replace_file(target: Path) -> Iterator[BinaryIO]:
     Raises ConfigurationError (a directory, no such directory), MachineError (no space, no permission).
     """
     try:
-        descriptor = _descriptor(target)
+        descriptor = descriptor_of(target)
         if descriptor is not None:
             with os.fdopen(os.dup(descriptor), "wb") as file:
                 yield file
@@ -50,7 +49,7 @@ def replace_file(target: Path) -> Iterator[BinaryIO]:
 
 def require_place(target: Path) -> None:
     """Check `target` before long work, and raise the errors that replace_file would raise at once."""
-    if _descriptor(target) is not None:
+    if descriptor_of(target) is not None:
         return
     status = _status(target)
     _require_place(target, status)
@@ -66,20 +65,6 @@ def _require_place(target: Path, status: os.stat_result | None) -> None:
     parent = Path(os.path.realpath(target)).parent
     if (status is None or stat.S_ISREG(status.st_mode)) and not parent.is_dir():
         raise ConfigurationError(f"cannot write {target}: directory {parent} does not exist")
-
-
-def _descriptor(target: Path) -> int | None:
-    """Return the descriptor of this process that a path such as /dev/stdout leads to."""
-    path = os.path.abspath(target)
-    for _ in range(40):
-        descriptors = _DESCRIPTORS.fullmatch(os.path.realpath(os.path.dirname(path)))
-        name = os.path.basename(path)
-        if descriptors and int(descriptors[1]) == os.getpid() and name.isdecimal() and os.path.lexists(path):
-            return int(name)
-        if not os.path.islink(path):
-            return None
-        path = os.path.join(os.path.dirname(path), os.readlink(path))
-    return None
 
 
 def _status(target: Path) -> os.stat_result | None:
@@ -179,7 +164,7 @@ def sync_folder(folder: str) -> None:
 def sync_descriptor(descriptor: int, path: str, ignored: Collection[int] = ()) -> None:
     """fsync an open file or folder. Raises MachineError with `path`, unless the error is `ignored`."""
     try:
-        os.fsync(descriptor)
+        force_descriptor(descriptor)
     except OSError as error:
         if error.errno in ignored:
             return

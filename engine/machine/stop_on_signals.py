@@ -4,7 +4,6 @@ This module imports little, because it is imported before everything else: until
 signals.
 """
 
-import ctypes
 import os
 import signal
 import sys
@@ -16,21 +15,20 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
+from penstock.engine.machine.operating_system import orphans, process, processes
+
 # End processes and their descendants.
 
 
 GRACE_SECONDS = 10.0
 """Time for a JVM to stop Python workers and to remove its files."""
 
-_PR_SET_CHILD_SUBREAPER = 36
 _POLL_SECONDS = 0.02
-_STATE, _PARENT, _SESSION = 0, 1, 3
-_ENDED = ("Z", "X")
 
 
 def process_tree(root: int) -> set[int]:
     """Return the ids of `root` and all its descendants."""
-    parents = {pid: int(fields[_PARENT]) for pid, fields in _processes().items()}
+    parents = {pid: shown.parent for pid, shown in processes().items()}
     tree = {root}
     grown = True
     while grown:
@@ -42,7 +40,7 @@ def process_tree(root: int) -> set[int]:
 
 def processes_of_session(session: int) -> set[int]:
     """Return the ids of all processes in a session, even if their parents have ended."""
-    return {pid for pid, fields in _processes().items() if int(fields[_SESSION]) == session}
+    return {pid for pid, shown in processes().items() if shown.session == session}
 
 
 def end_processes(pids: Iterable[int], grace_seconds: float = GRACE_SECONDS) -> None:
@@ -55,21 +53,15 @@ def end_processes(pids: Iterable[int], grace_seconds: float = GRACE_SECONDS) -> 
     _signal(running, signal.SIGKILL)
 
 
-def adopt_orphans() -> None:
-    """Make orphans below this process its children, so that `end_children` finds them (on Linux)."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
 def end_children() -> None:
-    """End all descendants of this process."""
-    end_processes(process_tree(os.getpid()) - {os.getpid()})
+    """End all descendants of this process, orphans as well after `adopt_orphans`."""
+    end_processes((process_tree(os.getpid()) | orphans()) - {os.getpid()})
 
 
 def is_running(pid: int) -> bool:
     """Return whether such a process exists and has not ended (is not a zombie)."""
-    fields = _fields(pid)
-    return fields is not None and fields[_STATE] not in _ENDED
+    shown = process(pid)
+    return shown is not None and not shown.has_ended
 
 
 def _signal(pids: set[int], number: int) -> set[int]:
@@ -79,24 +71,6 @@ def _signal(pids: set[int], number: int) -> set[int]:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
     return running
-
-
-def _processes() -> dict[int, list[str]]:
-    try:
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:  # not Linux
-        return {}
-    fields_by_pid = {pid: _fields(pid) for pid in pids}
-    return {pid: fields for pid, fields in fields_by_pid.items() if fields is not None}
-
-
-def _fields(pid: int) -> list[str] | None:
-    """Return the fields of a process's `stat` after its name; None if it is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()
-    except OSError:
-        return None
 
 
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}

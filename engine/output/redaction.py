@@ -4,12 +4,11 @@ Source: org.apache.spark.util.Utils.redact, with the options spark.redaction.reg
 spark.redaction.string.regex; GlobalConfiguration.isSensitive of Flink.
 """
 
-import ctypes
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
+from penstock.engine.machine.operating_system import overwrite_own_arguments, own_arguments
 from penstock.plans.printable import printable_lines
 
 REDACTED = "*********(redacted)"
@@ -106,28 +105,19 @@ def _compiled(regex: str) -> re.Pattern[str]:
 # Secrets on Penstock's own command line, which every user of a machine can read while it runs.
 
 
-_ARG_START, _ARG_END = 48, 49
-"""Fields of /proc/PID/stat, numbered as in proc(5): the place of the command line that others see."""
+def mask_arguments() -> bool:
+    """Overwrite the secret values of this process's arguments, as `ps` shows them, with asterisks.
 
-
-def mask_arguments() -> None:
-    """Overwrite the secret values of this process's arguments in `ps` and /proc with asterisks.
-
-    `sys.argv` is unchanged. Works on Linux only; until the call, the values are visible. Values in
-    `--properties-file` are never visible.
+    `sys.argv` is unchanged. Until the call, the values are visible. Values in `--properties-file` are never
+    visible. Returns False if there are secrets that the system cannot hide: only Linux can.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    try:
-        after_name = Path("/proc/self/stat").read_bytes().rpartition(b") ")[2].split()
-        start, end = (int(after_name[field - 3]) for field in (_ARG_START, _ARG_END))
-    except (OSError, IndexError, ValueError):
-        return
-    if not 0 < start < end:  # the kernel does not report it
-        return
-    place = start
-    for argument in ctypes.string_at(start, end - start).split(b"\0"):
-        if secret := secret_part(argument.decode(errors="surrogateescape")):
-            size = len(secret.encode(errors="surrogateescape"))
-            ctypes.memset(place + len(argument) - size, ord("*"), size)
-        place += len(argument) + 1
+    arguments = own_arguments()
+    if not arguments:
+        return not any(map(secret_part, sys.argv[1:]))
+    masked = []
+    for argument in arguments:
+        secret = secret_part(argument.decode(errors="surrogateescape"))
+        size = len(secret.encode(errors="surrogateescape")) if secret else 0
+        masked.append(argument[: len(argument) - size] + b"*" * size)
+    overwrite_own_arguments(masked)
+    return True

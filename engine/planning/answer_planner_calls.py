@@ -21,6 +21,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.machine.available_memory import available_memory, shown_bytes
+from penstock.engine.machine.operating_system import end_first_if_memory_is_short
 from penstock.engine.planning.find_custom_planners import find_planners_here, place_of_function
 from penstock.engine.planning.plan_by_custom_planners import describe_raised
 from penstock.engine.planning.planner_process import read_table, write_table
@@ -134,8 +135,7 @@ def _limit_memory() -> None:
     with suppress(ValueError, OSError):
         most = resource.getrlimit(resource.RLIMIT_DATA)[1]
         resource.setrlimit(resource.RLIMIT_DATA, (_memory_limit(), most))
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-        score.write("1000")
+    end_first_if_memory_is_short()
 
 
 def _send(answers: BinaryIO, message: Mapping[str, Any]) -> None:

@@ -21,11 +21,10 @@ import pyarrow as pa
 from penstock.engine.machine.available_memory import (
     Available,
     available_memory,
-    cores,
     require_memory,
-    resident_bytes,
     shown_bytes,
 )
+from penstock.engine.machine.operating_system import cores, resident_bytes
 from penstock.engine.spark.spark_memory_estimate import (
     BYTES_BESIDE_A_HEAP,
     heap_bytes,
@@ -120,7 +119,9 @@ def memory_of_workers(spark: "SparkSession") -> Available:
 
 def is_local(context: Any) -> bool:
     """Return whether Spark is one JVM on this machine."""
-    return str(context.master).startswith("local")
+    from penstock.plans.frames import spark_schemas
+
+    return spark_schemas.is_local(context)
 
 
 def _growth_of_the_jvm(context: Any) -> int:

@@ -17,7 +17,7 @@ from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_frames import with_null_lists, without_null_lists
-from penstock.plans.frames.spark_schemas import conform, cut_lineage
+from penstock.plans.frames.spark_schemas import compute, conform, keep_with_lineage
 from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
 from penstock.plans.planners.plan_packed_tables import (
     ORPHANS,
@@ -250,7 +250,10 @@ def call_in_workers(
         joined = joined.unionByName(table_rows)
     blocks = joined.coalesce(1) if partitions == 1 else joined.repartitionById(partitions, F.col("part"))
     with scoped_settings(topology_tables.topologies.sparkSession, _SETTINGS):
-        return cut_lineage(blocks.mapInArrow(plan_packed_tables(read, plan_part), PACKED))
+        planned = blocks.mapInArrow(plan_packed_tables(read, plan_part), PACKED)
+        kept = keep_with_lineage(planned)
+        compute(kept)
+        return kept
 
 
 def count_inputs(topology_tables: TopologyTables | GivenTables, called: DataFrame) -> int:

@@ -24,6 +24,14 @@ _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.fact
 caches 100 and compiles the others again for each plan."""
 
 
+_EQUAL_ENOUGH = {
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+}
+"""A task that runs again, because an executor was lost, packs the same rows into other bytes: it reads its
+input in another order, and names its files anew. By default Spark would end the job for that."""
+
+
 _SHORT_RUN_OPTIONS = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
 """Java's second compiler takes longer than it saves."""
 
@@ -77,6 +85,7 @@ def planning_settings(
     """
     wanted = {
         **_settings_of_tasks(partitions),
+        **_EQUAL_ENOUGH,
         "spark.sql.adaptive.enabled": "false",
         # A broadcast may have to wait for the step before it without a limit.
         "spark.sql.broadcastTimeout": str(24 * 60 * 60),

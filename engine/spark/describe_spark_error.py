@@ -151,14 +151,42 @@ def _described(error: BaseException) -> str:
 
 @contextmanager
 def penstock_in_workers() -> Iterator[None]:
-    """Raise a one-sentence ConfigurationError if Spark fails because its workers lack Penstock."""
+    """Raise a one-sentence ConfigurationError if Spark fails because its workers lack Penstock or a file."""
     try:
         yield
     except (Py4JError, PySparkException) as error:
         message = describe_spark_error(error)
-        if not _NEEDED_MESSAGE.match(message):
+        if _NEEDED_MESSAGE.match(message):
+            raise ConfigurationError(message) from None
+        unseen = unseen_by_executors(error)
+        if unseen is None:
             raise
-        raise ConfigurationError(message) from None
+        raise unseen from None
+
+
+_NOT_FOUND = re.compile(
+    r"FileNotFoundError: [^\n]*?'(?P<opened>/[^'\n]+)'|FILE_NOT_EXIST\][^\n]*?\bfile:/*(?P<read>/[^\n]+?)\.? "
+)
+
+
+def unseen_by_executors(error: BaseException) -> ConfigurationError | None:
+    """Return an error for a file or folder that this machine has and an executor has not; None for others."""
+    text = _all_of(error)
+    for match in _NOT_FOUND.finditer(text):
+        path = match["opened"] or match["read"]
+        if CANNOT_WRITE_TO_STORE in match[0]:
+            path = os.path.dirname(path)
+        if os.path.exists(path):
+            return ConfigurationError(
+                f"{path} must be on every machine of the Spark cluster, got executors that do not see it",
+                "use a folder that all machines share, or a URL that Spark reads",
+            )
+    return None
+
+
+def exceeds_result_size(error: BaseException) -> bool:
+    """Return whether Spark refused to collect rows because of spark.driver.maxResultSize."""
+    return "spark.driver.maxResultSize" in _described(error)
 
 
 # The message for a disk that refuses writes of Spark: its local files, or files of a store.

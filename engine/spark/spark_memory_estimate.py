@@ -10,10 +10,10 @@ from typing import Any
 from penstock.engine.machine.available_memory import (
     Available,
     available_memory,
-    cores,
     driver_memory_mebibytes,
     require_memory,
 )
+from penstock.engine.machine.operating_system import cores
 
 LEAST_HEAP_MEBIBYTES = 1024
 """With 512 MiB, joins of 1,000 topologies end in SparkOutOfMemoryError: there is not a page for each sort."""

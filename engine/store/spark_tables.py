@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -133,12 +133,17 @@ def folder_of_write(write_id: str) -> str:
 
 
 def _remove_others(folder: str, inside: str, files: Mapping[str, int]) -> None:
-    """Remove leftover files of repeated tasks, and the subfolder if it is empty."""
+    """Remove leftover files of repeated tasks, and the subfolder if it is empty.
+
+    A repeated task may still run: it removes its file itself when it is stopped, or leaves one later.
+    """
     for name in os.listdir(os.path.join(folder, inside)):
         if os.path.join(inside, name) not in files:
-            os.unlink(os.path.join(folder, inside, name))
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, inside, name))
     if not files:
-        os.rmdir(os.path.join(folder, inside))
+        with suppress(OSError):
+            os.rmdir(os.path.join(folder, inside))
 
 
 _ENCODINGS = {

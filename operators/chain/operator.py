@@ -94,6 +94,8 @@ class OperatorContext:
     #: whether results are declared as single values or tuples of these, which are immutable
     plain_results: bool = False
     metrics: dict[str, Any] = field(default_factory=dict)  #: of the user's functions, by name
+    #: its state of earlier batches, a stored_state.StoredState, if the state lasts from batch to batch
+    stored_state: Any = None
     #: milliseconds since the epoch; tests replace this clock
     processing_time: Callable[[], int] = field(default=_now)
 

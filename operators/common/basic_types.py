@@ -35,21 +35,32 @@ class TypeSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def serialize(self, element: T, stream: BytesIO) -> None:
-        """Write `element`."""
+        """Write a value.
+
+        Args:
+            element: A value of the serializer's type.
+            stream: Receives the bytes; it may hold other values before and after.
+        """
 
     @abstractmethod
     def deserialize(self, stream: BytesIO) -> T:
-        """Read what `serialize` wrote."""
+        """Read a value that `serialize` wrote.
+
+        Args:
+            stream: Is at the first byte of the value, and is left after its last.
+
+        Returns:
+            The value.
+        """
 
 
 class VoidNamespaceSerializer(TypeSerializer[bytes]):
     """A serializer for a single possible value, the empty bytes; it writes nothing."""
 
     def serialize(self, element: bytes, stream: BytesIO) -> None:
-        """Write nothing."""
+        pass
 
     def deserialize(self, stream: BytesIO) -> bytes:
-        """Return the empty bytes."""
         return b""
 
 
@@ -57,15 +68,29 @@ class TypeInformation:
     """Type of the values of a stream, a key or a state; equal if it describes the same type."""
 
     def need_conversion(self) -> bool:
-        """Whether `to_internal_type` changes values."""
+        """Tell whether `to_internal_type` changes values."""
         return False
 
     def to_internal_type(self, obj: Any) -> Any:
-        """The value that PyFlink hands to Java for `obj`."""
+        """Convert a value to the form in which PyFlink hands it to Java.
+
+        Args:
+            obj: A value of this type, or None.
+
+        Returns:
+            The value itself, unless `need_conversion()` is true.
+        """
         return obj
 
     def from_internal_type(self, obj: Any) -> Any:
-        """The inverse of `to_internal_type`."""
+        """Convert a value back from the form of `to_internal_type`.
+
+        Args:
+            obj: A result of `to_internal_type`.
+
+        Returns:
+            The value of this type.
+        """
         return obj
 
     def get_java_type_info(self) -> NoReturn:
@@ -206,7 +231,6 @@ class InstantTypeInfo(BasicTypeInfo):
         return True
 
     def to_internal_type(self, obj: Instant) -> int:
-        """Return microseconds since the epoch, of whole milliseconds."""
         return obj.to_epoch_milli() * 1000
 
     def from_internal_type(self, obj: int) -> Instant:
@@ -262,9 +286,16 @@ class RowTypeInfo(TypeInformation):
         return self._field_names
 
     def get_field_index(self, field_name: str) -> int:
-        """Return the position of a field, -1 if the fields have no names.
+        """Return the position of a field.
 
-        Raises ValueError for an unknown name.
+        Args:
+            field_name: Its name.
+
+        Returns:
+            int: From 0; -1 if the fields have no names.
+
+        Raises:
+            ValueError: An unknown name.
         """
         return self._field_names.index(field_name) if self._field_names else -1
 
@@ -285,14 +316,31 @@ class RowTypeInfo(TypeInformation):
         return True
 
     def to_internal_type(self, obj: Any) -> tuple[Any, ...] | None:
-        """Return the row kind's number, then the fields. Raises ValueError as `row_values` does."""
+        """Convert a row to the form in which PyFlink hands it to Java.
+
+        Args:
+            obj: A Row, tuple, list, dict or object with the fields as attributes; or None.
+
+        Returns:
+            tuple: The row kind's number, then the fields; None for None.
+
+        Raises:
+            ValueError: Another value.
+        """
         if obj is None:
             return None
         kind = obj.get_row_kind() if isinstance(obj, Row) else RowKind.INSERT
         return (kind.value, *_converted(self._field_types, row_values(obj, self), self._need_conversion))
 
     def from_internal_type(self, obj: Any) -> Any:
-        """Return the fields as a tuple; a tuple or list is returned unchanged."""
+        """Convert the fields of a row.
+
+        Args:
+            obj: An iterable of fields; a tuple, a list or None is returned unchanged.
+
+        Returns:
+            tuple: The converted fields.
+        """
         return _from_internal(self._field_types, obj, self._need_conversion)
 
 
@@ -312,7 +360,17 @@ class TupleTypeInfo(TypeInformation):
         return True
 
     def to_internal_type(self, obj: Any) -> tuple[Any, ...] | None:
-        """Return the fields. Raises ValueError for values other than tuples, lists and Rows."""
+        """Convert a tuple to the form in which PyFlink hands it to Java.
+
+        Args:
+            obj: A tuple, list or Row of the type, or None.
+
+        Returns:
+            tuple: The converted fields; None for None.
+
+        Raises:
+            ValueError: Another value.
+        """
         if obj is None:
             return None
         if not isinstance(obj, (tuple, list, Row)):
@@ -320,7 +378,14 @@ class TupleTypeInfo(TypeInformation):
         return tuple(_converted(self._field_types, obj, self._need_conversion))
 
     def from_internal_type(self, obj: Any) -> Any:
-        """Return the fields as a tuple; a tuple or list is returned unchanged."""
+        """Convert the fields of a tuple.
+
+        Args:
+            obj: An iterable of fields; a tuple, a list or None is returned unchanged.
+
+        Returns:
+            tuple: The converted fields.
+        """
         return _from_internal(self._field_types, obj, self._need_conversion)
 
     def _identity(self) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ConfigOption(Generic[T]):
-    """Key, class of the value, and default (None: no default) of an option."""
+    """Key, class of the values and default of an option; a default of None: it has none."""
 
     key: str
     value_type: type[T]
@@ -32,56 +32,77 @@ class ConfigOption(Generic[T]):
 
 
 class ConfigOptions:
-    """Makes options: `ConfigOptions.key("tmp.dir").string_type().default_value("/tmp")`."""
+    """Makes options from a key, a type and a default.
+
+    Examples:
+        >>> from penstock.common import ConfigOptions, Configuration
+        >>> folder = ConfigOptions.key("tmp.dir").string_type().default_value("/tmp")
+        >>> Configuration().get_string(folder.key, folder.default)
+        '/tmp'
+    """
 
     @staticmethod
     def key(key: str) -> ConfigOptions.OptionBuilder:
-        """An option of that key, still without type."""
+        """Start an option.
+
+        Args:
+            key: Its key, such as "tmp.dir".
+
+        Returns:
+            ConfigOptions.OptionBuilder: Next takes the type, such as `string_type()`.
+        """
         return ConfigOptions.OptionBuilder(key)
 
     class OptionBuilder:
-        """An option without type."""
+        """An option without a type; its methods set one."""
 
         def __init__(self, key: str) -> None:
             self._key = key
 
         def boolean_type(self) -> ConfigOptions.TypedConfigOptionBuilder[bool]:
-            """Its value is a bool."""
+            """Set the type to bool."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, bool)
 
         def int_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """Its value is an int of 32 bits."""
+            """Set the type to int, of 32 bits."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, int)
 
         def long_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
-            """Its value is an int of 64 bits."""
+            """Set the type to int, of 64 bits."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, int)
 
         def float_type(self) -> ConfigOptions.TypedConfigOptionBuilder[float]:
-            """Its value is a float of 32 bits."""
+            """Set the type to float, of 32 bits."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, float)
 
         def double_type(self) -> ConfigOptions.TypedConfigOptionBuilder[float]:
-            """Its value is a float."""
+            """Set the type to float."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, float)
 
         def string_type(self) -> ConfigOptions.TypedConfigOptionBuilder[str]:
-            """Its value is a str."""
+            """Set the type to str."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, str)
 
     class TypedConfigOptionBuilder(Generic[T]):
-        """An option without default."""
+        """An option with a type; its methods return the ConfigOption."""
 
         def __init__(self, key: str, value_type: type[T]) -> None:
             self._key = key
             self._value_type = value_type
 
         def default_value(self, value: T) -> ConfigOption[T]:
-            """The option, with this default."""
+            """Return the option with a default.
+
+            Args:
+                value: The default, of the option's type.
+
+            Returns:
+                ConfigOption: The option.
+            """
             return ConfigOption(self._key, self._value_type, value)
 
         def no_default_value(self) -> ConfigOption[T]:
-            """The option, without default."""
+            """Return the option without a default."""
             return ConfigOption(self._key, self._value_type)
 
 
@@ -144,6 +165,9 @@ class Configuration:
 
     Values that were set as text are read as numbers if they are numbers. Configurations are equal if keys and
     values are; a number differs from its text.
+
+    Args:
+        other: A Configuration whose options are copied; default: no options.
 
     Examples:
         >>> from penstock.common import Configuration

@@ -15,10 +15,14 @@ _MAX_SECONDS = 2**63 - 1
 
 
 class Duration:
-    """A length of time, to the nanosecond.
+    """A length of time, to the nanosecond; the `of_…` functions make it.
 
-    The `of_…` functions make it; they raise TypeError for what is not an int and OverflowError above 2**63
-    seconds.
+    Args:
+        nanoseconds: An int.
+
+    Raises:
+        TypeError: Not an int.
+        OverflowError: 2**63 seconds or more.
     """
 
     def __init__(self, nanoseconds: int) -> None:
@@ -112,7 +116,17 @@ class Duration:
 
 
 class Instant:
-    """A point in time: seconds since the epoch, and nanoseconds (0 to 999,999,999) of that second."""
+    """A point in time.
+
+    Args:
+        seconds: Seconds since the epoch.
+        nanos: Nanoseconds of that second, 0 to 999,999,999.
+
+    Examples:
+        >>> from penstock.common import Instant
+        >>> Instant(2, 500_000_000).to_epoch_milli()
+        2500
+    """
 
     def __init__(self, seconds: int, nanos: int) -> None:
         self.seconds = seconds
@@ -168,8 +182,17 @@ def microseconds_since_epoch(moment: datetime.datetime) -> int:
 class Time:
     """A length of time in whole milliseconds, for windows.
 
-    The functions that make it raise TypeError for what is not a number, and ValueError for parts of a
-    millisecond.
+    Args:
+        milliseconds: A whole number.
+
+    Raises:
+        TypeError: Not a number.
+        ValueError: Parts of a millisecond.
+
+    Examples:
+        >>> from penstock.common import Time
+        >>> Time.minutes(2).to_milliseconds()
+        120000
     """
 
     def __init__(self, milliseconds: float) -> None:
@@ -393,14 +416,26 @@ class TimestampAssigner(ABC):
 
     @abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
-        """Return the event time of `value` in milliseconds since the epoch.
+        """Return the event time of a record.
 
-        `record_timestamp` is its previous timestamp, -2^63 if none.
+        Args:
+            value: The record.
+            record_timestamp: Its previous timestamp in milliseconds; -2^63 if it has none.
+
+        Returns:
+            int: Milliseconds since the epoch.
         """
 
 
 class AssignerWithPeriodicWatermarksWrapper:
-    """Wraps an assigner written in Java; NoJavaError, always."""
+    """Refuses an assigner written in Java.
+
+    Args:
+        j_assigner_with_periodic_watermarks: Not read.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, j_assigner_with_periodic_watermarks: Any) -> None:
         no_java("AssignerWithPeriodicWatermarksWrapper")

@@ -52,9 +52,25 @@ class DateTypeInfo(TypeInformation):
         return True
 
     def to_internal_type(self, d: datetime.date | None) -> int | None:
+        """Convert a date to days since the epoch.
+
+        Args:
+            d: A datetime.date, or None.
+
+        Returns:
+            int | None: Days.
+        """
         return None if d is None else d.toordinal() - self.EPOCH_ORDINAL
 
     def from_internal_type(self, v: int | None) -> datetime.date | None:
+        """Convert days since the epoch to a date.
+
+        Args:
+            v: Days, or None.
+
+        Returns:
+            datetime.date | None: The date.
+        """
         return None if v is None else datetime.date.fromordinal(v + self.EPOCH_ORDINAL)
 
     def _identity(self) -> tuple[Any, ...]:
@@ -74,7 +90,14 @@ class TimeTypeInfo(TypeInformation):
         return True
 
     def to_internal_type(self, t: datetime.time | None) -> int | None:
-        """Return microseconds since midnight in UTC; a time without time zone is local."""
+        """Convert a time of day to microseconds since midnight in UTC.
+
+        Args:
+            t: A datetime.time, local if it has no time zone; or None.
+
+        Returns:
+            int | None: Microseconds.
+        """
         if t is None:
             return None
         offset = self.EPOCH_ORDINAL
@@ -83,7 +106,14 @@ class TimeTypeInfo(TypeInformation):
         return ((t.hour * 60 + t.minute) * 60 + t.second) * 10**6 + t.microsecond - offset
 
     def from_internal_type(self, t: int | None) -> datetime.time | None:
-        """Return the local time of such microseconds."""
+        """Convert microseconds since midnight in UTC to a local time of day.
+
+        Args:
+            t: Microseconds, or None.
+
+        Returns:
+            datetime.time | None: The time.
+        """
         if t is None:
             return None
         seconds, microseconds = divmod(t + self.EPOCH_ORDINAL, 10**6)
@@ -105,14 +135,28 @@ class TimestampTypeInfo(TypeInformation):
         return True
 
     def to_internal_type(self, dt: datetime.datetime | None) -> int | None:
-        """Return microseconds since the epoch; a value without time zone is local time."""
+        """Convert a timestamp to microseconds since the epoch.
+
+        Args:
+            dt: A datetime.datetime, local if it has no time zone; or None.
+
+        Returns:
+            int | None: Microseconds.
+        """
         if dt is None:
             return None
         seconds = calendar.timegm(dt.utctimetuple()) if dt.tzinfo else time.mktime(dt.timetuple())
         return int(seconds) * 10**6 + dt.microsecond
 
     def from_internal_type(self, ts: int | None) -> datetime.datetime | None:
-        """Return the local time of such microseconds."""
+        """Convert microseconds since the epoch to a local timestamp.
+
+        Args:
+            ts: Microseconds, or None.
+
+        Returns:
+            datetime.datetime | None: The timestamp.
+        """
         if ts is None:
             return None
         return datetime.datetime.fromtimestamp(ts // 10**6).replace(microsecond=ts % 10**6)

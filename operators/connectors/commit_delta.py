@@ -378,7 +378,9 @@ class DeltaSink(Sink):
 
     Raises:
         ValueError: Another mode; when the job starts, a table with other columns or partitions, or with a
-            feature or constraint that the sink cannot honour; with "error", any table.
+            feature or constraint that the sink cannot honour; with "error", any table; when the job commits,
+            a table that was deleted, replaced or changed so that the rows no longer fit.
+        CommitFailedError: Other writers kept committing first (deltalake).
         TypeError: The type has no columns, or times of day, or partitions by bytes or nested values.
     """
 
@@ -412,7 +414,6 @@ class DeltaSink(Sink):
         require_partitionable(columns, self.partition_by)
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
-        """The sink for one run; see the class for what is checked."""
         table = open_delta(self.path, self.storage_options)
         if table is not None and self.mode == "error":
             raise ValueError(f"{self.path} is already a Delta table, and mode is error")
@@ -428,24 +429,15 @@ class DeltaSink(Sink):
         return started
 
     def writer(self, context: OperatorContext) -> SinkWriter:
-        """A writer of data files."""
         columns = StagedColumns(self.schema, delta_schema(self.type_info), self.partition_by, self.path)
         return DeltaFilesWriter(self.path, self.write_id, self.type_info, columns, context)
 
     def prepare(self, committables: list[Committable]) -> list[Committable]:
-        """Check that the table is as it was when the job started, and that all files are there.
-
-        ValueError otherwise.
-        """
         self.version = _prepare_delta(self._write, committables)
         self.prepared = True
         return committables
 
     def commit(self, committables: list[Committable]) -> None:
-        """One transaction with all files; nothing if this write is already in the table.
-
-        deltalake's CommitFailedError if other writers keep winning.
-        """
         if not self.prepared:
             try:
                 self.prepare(committables)
@@ -455,11 +447,9 @@ class DeltaSink(Sink):
         commit_delta(self._write, committables, retries=self.commit_retries)
 
     def abort(self, committables: list[Committable] | None = None) -> None:
-        """Delete the files of this write, unless its transaction is in the table."""
         abort_delta(self.path, self.write_id, self.storage_options)
 
     def recovery(self) -> Recovery:
-        """By the transaction; storage options are left out."""
         return Recovery("delta", self.path, _json_of(self._write))
 
     @property

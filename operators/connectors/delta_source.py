@@ -91,13 +91,12 @@ class DeltaSource(Source):
         self.type_info: RowTypeInfo = as_row_type(type_info_of_arrow(self.schema))
 
     def fingerprint(self) -> str:
-        """The table, its version and its data files: a table that replaces it at the same path differs."""
+        """Return a text that differs for another table, version or list of data files."""
         table = self._table()
         files = sorted(pa.table(table.get_add_actions()).column("path").to_pylist())
         return identify_value([str(table.metadata().id), self.path, self.version, files])
 
     def splits(self, parallelism: int) -> list[list[FileSplit]]:
-        """The data files of each subtask, by size."""
         table = self._table()
         files = pa.table(table.get_add_actions())
         partitioned = "partition" in files.column_names
@@ -122,7 +121,6 @@ class DeltaSource(Source):
         return balanced(sorted(splits, key=lambda split: split.path), parallelism)
 
     def read(self, split: FileSplit, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """The rows of a data file that are still in the table."""
         for batch in self._batches(split):
             if self.columnar:
                 yield StampedBatch(batch)

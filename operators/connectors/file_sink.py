@@ -189,35 +189,29 @@ class BucketedFileSink(Sink):
         self.compaction_is_disabled = False  #: set by a call of the author
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
-        """Return the sink for one run; see Sink.start."""
         started = super().start(write_id, type_info)
         started.part_format = self.part_format.for_type(type_info)
         return started
 
     def begin(self) -> None:
-        """Create the folder in which subtasks stage files."""
         make_staging_folder(self.base_path, self.write_id)
 
     def writer(self, context: OperatorContext) -> SinkWriter:
-        """Return a writer of part files."""
         return PartFilesWriter(self, context)
 
     def prepare(self, committables: list[Committable]) -> list[Committable]:
-        """Compact if configured; force names to the disk."""
         prepared = self._compacted(committables)
         prepare_files(self.base_path, self.write_id, prepared)
         return prepared
 
     def commit(self, committables: list[Committable]) -> None:
-        """Rename the files; compact first if `prepare` was skipped."""
+        # compacted again only if `prepare` was skipped
         commit_files(self.base_path, self.write_id, self._compacted(committables))
 
     def recovery(self) -> Recovery:
-        """Return a recovery by renaming."""
         return Recovery("files", self.base_path)
 
     def abort(self, committables: list[Committable] | None = None) -> None:
-        """Delete the staged files."""
         abort_files(self.base_path, self.write_id)
 
     def _compacted(self, committables: list[Committable]) -> list[Committable]:
@@ -234,18 +228,48 @@ class _Builder:
         self._sink = sink
 
     def with_bucket_check_interval(self, interval: int) -> Self:
-        """Accept the interval (milliseconds) without effect, since times are checked when records come."""
+        """Accept Flink's interval of checks, without effect: files are checked whenever records arrive.
+
+        Args:
+            interval: Milliseconds, above 0.
+
+        Returns:
+            This builder.
+
+        Raises:
+            ValueError: Not above 0.
+        """
         if interval <= 0:
             raise ValueError(f"the bucket check interval must be positive, got {interval}")
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
-        """Set the assigner of folders for records; the default is one per hour."""
+        """Set the folder of each record.
+
+        Args:
+            bucket_assigner: A BucketAssigner; default: one folder per hour of the clock.
+
+        Returns:
+            This builder.
+
+        Raises:
+            TypeError: Not a BucketAssigner.
+        """
         self._sink.bucket_assigner = _require_type(bucket_assigner, BucketAssigner)
         return self
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
-        """Set the prefix and suffix of the names of part files."""
+        """Set prefix and suffix of the names of part files.
+
+        Args:
+            output_file_config: An OutputFileConfig; default: "part" and no suffix.
+
+        Returns:
+            This builder.
+
+        Raises:
+            TypeError: Not an OutputFileConfig.
+        """
         self._sink.output_file_config = _require_type(output_file_config, OutputFileConfig)
         return self
 
@@ -260,7 +284,6 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
     supports_concurrent_execution_attempts = True
 
     def get_transformer(self) -> StreamTransformer | None:
-        """None: records need no conversion before they are written."""
         return None
 
     class BaseBuilder(_Builder):
@@ -269,7 +292,18 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
         _sink: FileSink
 
         def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
-            """Make larger files out of small ones at the commit, on the driver."""
+            """Merge small files of a bucket into larger ones at the commit, on the driver.
+
+            Args:
+                strategy: A FileCompactStrategy: the size of the merged files.
+                compactor: A FileCompactor: the way to merge.
+
+            Returns:
+                This builder.
+
+            Raises:
+                TypeError: Not objects of these classes.
+            """
             self._sink.compaction = (
                 _require_type(strategy, FileCompactStrategy),
                 _require_type(compactor, FileCompactor),
@@ -277,26 +311,46 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
             return self
 
         def disable_compact(self) -> Self:
-            """Leave files as they are, which is the default, unless `enable_compact` is called, too.
+            """Do not merge files, which is the default; `enable_compact` prevails.
 
-            The plan then has operators for what an earlier job has left to compact, as Flink's.
+            Plans then have the operators that would merge files of an earlier job, as in Flink.
+
+            Returns:
+                This builder.
             """
             self._sink.compaction_is_disabled = True
             return self
 
         def with_rolling_policy(self, rolling_policy: Any) -> Self:
-            """When a new part file is begun."""
+            """Set the condition under which a part file ends.
+
+            Args:
+                rolling_policy: A RollingPolicy that the format supports.
+
+            Returns:
+                This builder.
+            """
             raise NotImplementedError
 
         def build(self) -> FileSink:
-            """The sink."""
+            """Return the sink."""
             return copy.copy(self._sink)
 
     class RowFormatBuilder(BaseBuilder):
         """Builds a sink of encoded records."""
 
         def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
-            """When a new part file is begun; 128 MiB or a minute unless set."""
+            """Set the size and age at which a part file ends.
+
+            Args:
+                rolling_policy: A RollingPolicy; default: 128 MiB, or a minute since the first or last record.
+
+            Returns:
+                This builder.
+
+            Raises:
+                TypeError: Not a RollingPolicy.
+            """
             self._sink.rolling_policy = _require_type(rolling_policy, RollingPolicy)
             return self
 
@@ -304,7 +358,17 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
         """Builds a sink of CSV or Parquet files."""
 
         def with_rolling_policy(self, rolling_policy: OnCheckpointRollingPolicy) -> Self:
-            """Bulk formats know only this policy. ValueError for another one."""
+            """Accept the only rolling policy of bulk formats, one file per subtask and bucket.
+
+            Args:
+                rolling_policy: An OnCheckpointRollingPolicy.
+
+            Returns:
+                This builder.
+
+            Raises:
+                ValueError: Another policy.
+            """
             if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
                 raise ValueError("rolling_policy must be OnCheckpointRollingPolicy for bulk format")
             return self
@@ -359,11 +423,18 @@ class StreamingFileSink(BucketedFileSink):
         _sink: StreamingFileSink
 
         def with_rolling_policy(self, policy: Any) -> Self:
-            """When a new part file is begun."""
+            """Set the condition under which a part file ends.
+
+            Args:
+                policy: A RollingPolicy that the format supports.
+
+            Returns:
+                This builder.
+            """
             raise NotImplementedError
 
         def build(self) -> StreamingFileSink:
-            """The sink; DeprecationWarning."""
+            """Return the sink, with a DeprecationWarning: FileSink replaces it."""
             warnings.warn("StreamingFileSink is deprecated: use FileSink", DeprecationWarning, stacklevel=2)
             return copy.copy(self._sink)
 
@@ -371,7 +442,17 @@ class StreamingFileSink(BucketedFileSink):
         """Builds a sink of encoded records."""
 
         def with_rolling_policy(self, policy: RollingPolicy) -> Self:
-            """When a new part file is begun; 128 MiB or a minute unless set."""
+            """Set the size and age at which a part file ends.
+
+            Args:
+                policy: A RollingPolicy; default: 128 MiB, or a minute since the first or last record.
+
+            Returns:
+                This builder.
+
+            Raises:
+                TypeError: Not a RollingPolicy.
+            """
             self._sink.rolling_policy = _require_type(policy, RollingPolicy)
             return self
 
@@ -379,14 +460,35 @@ class StreamingFileSink(BucketedFileSink):
         """Builds a sink of CSV or Parquet files."""
 
         def with_rolling_policy(self, policy: OnCheckpointRollingPolicy) -> Self:
-            """Bulk formats know only this policy. ValueError for another one."""
+            """Accept the only rolling policy of bulk formats, one file per subtask and bucket.
+
+            Args:
+                policy: An OnCheckpointRollingPolicy.
+
+            Returns:
+                This builder.
+
+            Raises:
+                ValueError: Another policy.
+            """
             if not isinstance(policy, OnCheckpointRollingPolicy):
                 raise ValueError("policy must be OnCheckpointRollingPolicy for bulk format")
             return self
 
     @staticmethod
     def for_row_format(base_path: str, encoder: Any) -> StreamingFileSink.DefaultRowFormatBuilder:
-        """Start building a sink of records that an Encoder writes."""
+        """Start building a sink of encoded records.
+
+        Args:
+            base_path: A folder; it is made if missing.
+            encoder: An Encoder.
+
+        Returns:
+            StreamingFileSink.DefaultRowFormatBuilder: `build()` ends it.
+
+        Raises:
+            TypeError: Not an Encoder.
+        """
         sink = StreamingFileSink(
             base_path, _require_type(encoder, Encoder).part_format, DefaultRollingPolicy()
         )
@@ -394,7 +496,18 @@ class StreamingFileSink(BucketedFileSink):
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: Any) -> StreamingFileSink.DefaultBulkFormatBuilder:
-        """Start building a sink of files that a BulkWriterFactory writes."""
+        """Start building a sink of CSV or Parquet files.
+
+        Args:
+            base_path: A folder; it is made if missing.
+            writer_factory: A BulkWriterFactory.
+
+        Returns:
+            StreamingFileSink.DefaultBulkFormatBuilder: `build()` ends it.
+
+        Raises:
+            TypeError: Not a BulkWriterFactory.
+        """
         sink = StreamingFileSink(
             base_path,
             _require_type(writer_factory, BulkWriterFactory).part_format,

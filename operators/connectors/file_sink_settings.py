@@ -34,7 +34,16 @@ _COMPACTED = "compacted"
 
 @dataclass(frozen=True)
 class FileCompactStrategy:
-    """When enough files are there to be made one. Over bounded input there is one checkpoint, the end."""
+    """The condition under which files of a bucket are merged.
+
+    Files are merged at the job's only checkpoint, its end: into files of about `size_threshold` bytes or,
+    without a threshold, into one.
+
+    Examples:
+        >>> from penstock.connectors import FileCompactStrategy
+        >>> FileCompactStrategy.builder().set_size_threshold(1 << 20).build().size_threshold
+        1048576
+    """
 
     size_threshold: int = -1  #: bytes; -1: no limit
     num_checkpoints_before_compaction: int = -1
@@ -42,7 +51,7 @@ class FileCompactStrategy:
 
     @staticmethod
     def builder() -> FileCompactStrategy.Builder:
-        """A builder without any condition."""
+        """Return a builder without conditions."""
         return FileCompactStrategy.Builder()
 
     class Builder:
@@ -54,7 +63,17 @@ class FileCompactStrategy:
         def enable_compaction_on_checkpoint(
             self, num_checkpoints_before_compaction: int
         ) -> FileCompactStrategy.Builder:
-            """Compact after this many checkpoints. ValueError for a number that is not positive."""
+            """Merge files after a number of checkpoints; a bounded job has one, its end.
+
+            Args:
+                num_checkpoints_before_compaction: 1 or more.
+
+            Returns:
+                FileCompactStrategy.Builder: This builder.
+
+            Raises:
+                ValueError: Below 1.
+            """
             if num_checkpoints_before_compaction <= 0:
                 raise ValueError("the number of checkpoints before compaction must be above 0")
             self._strategy = replace(
@@ -63,26 +82,57 @@ class FileCompactStrategy:
             return self
 
         def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
-            """Compact when there are files of this many bytes."""
+            """Set the size at which a merged file ends.
+
+            Args:
+                size_threshold: Bytes, 0 or more: a merged file ends with the file that reaches this size.
+
+            Returns:
+                FileCompactStrategy.Builder: This builder.
+            """
             self._strategy = replace(self._strategy, size_threshold=size_threshold)
             return self
 
         def set_num_compact_threads(self, num_compact_threads: int) -> FileCompactStrategy.Builder:
-            """Accepted: the driver compacts file by file. ValueError for a number that is not positive."""
+            """Accept Flink's number of threads, without effect: the driver merges one file after the other.
+
+            Args:
+                num_compact_threads: 1 or more.
+
+            Returns:
+                FileCompactStrategy.Builder: This builder.
+
+            Raises:
+                ValueError: Below 1.
+            """
             if num_compact_threads <= 0:
                 raise ValueError("the number of compact threads must be above 0")
             self._strategy = replace(self._strategy, num_compact_threads=num_compact_threads)
             return self
 
         def build(self) -> FileCompactStrategy:
-            """The strategy. ValueError without any condition."""
+            """Return the strategy.
+
+            Returns:
+                FileCompactStrategy: For `enable_compact`.
+
+            Raises:
+                ValueError: Neither a size nor a number of checkpoints is set.
+            """
             if self._strategy.size_threshold < 0 and self._strategy.num_checkpoints_before_compaction < 0:
                 raise ValueError("a compaction strategy needs a size threshold or a number of checkpoints")
             return self._strategy
 
 
 class FileCompactor:
-    """Makes one file out of several."""
+    """The way to merge several files of a bucket into one.
+
+    Args:
+        *java: Must be empty: classes of Java are refused; use the functions below.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, *java: Any) -> None:
         raise NoJavaError(
@@ -112,7 +162,13 @@ class FileCompactor:
         return IdenticalFileCompactor()
 
     def compact(self, system: fs.FileSystem, inputs: list[str], output: str) -> None:
-        """Write `output` from `inputs`, paths in `system`."""
+        """Merge files into a new one.
+
+        Args:
+            system: A pyarrow FileSystem.
+            inputs: Paths of the files in `system`, in order.
+            output: Path of the new file in `system`.
+        """
         raise NotImplementedError
 
 
@@ -123,7 +179,6 @@ class ConcatFileCompactor(FileCompactor):
         self.file_delimiter = file_delimiter
 
     def compact(self, system: fs.FileSystem, inputs: list[str], output: str) -> None:
-        """Copy all files, with the delimiter between them."""
         with system.open_output_stream(output, compression=None) as target:
             for number, path in enumerate(inputs):
                 if number:
@@ -191,7 +246,14 @@ def _refuse_java(name: str, supported: str) -> NoReturn:
 
 
 class BucketAssigner:
-    """The folder, below the base path, of records."""
+    """Chooses the folder, below the base path, of records.
+
+    Args:
+        *java: Must be empty: classes of Java are refused; use the functions below.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, *java: Any) -> None:
         _refuse_java("BucketAssigner", "base_path_bucket_assigner, date_time_bucket_assigner")
@@ -224,7 +286,14 @@ class BucketAssigner:
         return DateTimeBucketAssigner(format_str, timezone_id)
 
     def bucket(self, processing_time: int) -> str:
-        """The folder for records that come now (milliseconds since the epoch); "" is the base path."""
+        """Return the folder of records that arrive at a time.
+
+        Args:
+            processing_time: Milliseconds since the epoch.
+
+        Returns:
+            str: Path below the base path; "" is the base path.
+        """
         raise NotImplementedError
 
 
@@ -235,7 +304,6 @@ class BasePathBucketAssigner(BucketAssigner):
         pass
 
     def bucket(self, processing_time: int) -> str:
-        """Return the base path."""
         return ""
 
 
@@ -246,12 +314,18 @@ class DateTimeBucketAssigner(BucketAssigner):
         self._format = JavaDateFormat(format_str, timezone_id)
 
     def bucket(self, processing_time: int) -> str:
-        """Return the time in the assigner's format."""
         return self._format.text(processing_time)
 
 
 class RollingPolicy:
-    """The size or age at which a part file ends."""
+    """The size or age at which a part file ends.
+
+    Args:
+        *java: Must be empty: classes of Java are refused; use the functions below.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     part_size: int | None = None  #: bytes; None: no limit
     rollover_interval: int | None = None  #: milliseconds a file may stay open
@@ -292,7 +366,17 @@ class RollingPolicy:
 
 
 class DefaultRollingPolicy(RollingPolicy):
-    """By size and time."""
+    """Ends files by size and age.
+
+    Args:
+        part_size: Bytes, above 0; default 128 MiB.
+        rollover_interval: Milliseconds since the first record, above 0; default one minute.
+        inactivity_interval: Milliseconds since the last record, above 0; default one minute.
+
+    Raises:
+        TypeError: Not ints.
+        ValueError: Not above 0.
+    """
 
     def __init__(
         self,
@@ -309,14 +393,24 @@ class DefaultRollingPolicy(RollingPolicy):
 
 
 class OnCheckpointRollingPolicy(RollingPolicy):
-    """Only at the end."""
+    """Ends files at checkpoints: over bounded input, at its end."""
 
     def __init__(self) -> None:
         pass
 
 
 class OutputFileConfig:
-    """Prefix and suffix of part files."""
+    """Prefix and suffix of the names of part files.
+
+    Args:
+        part_prefix: Beginning of the names.
+        part_suffix: End of the names.
+
+    Examples:
+        >>> from penstock.connectors import OutputFileConfig
+        >>> OutputFileConfig.builder().with_part_suffix(".csv").build().get_part_prefix()
+        'part'
+    """
 
     def __init__(self, part_prefix: str, part_suffix: str) -> None:
         self._part_prefix, self._part_suffix = part_prefix, part_suffix
@@ -331,11 +425,11 @@ class OutputFileConfig:
         return OutputFileConfig.OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
-        """The beginning of the names."""
+        """Return the beginning of the names."""
         return self._part_prefix
 
     def get_part_suffix(self) -> str:
-        """The end of the names."""
+        """Return the end of the names."""
         return self._part_suffix
 
     class OutputFileConfigBuilder:
@@ -345,17 +439,37 @@ class OutputFileConfig:
             self.part_prefix, self.part_suffix = "part", ""
 
         def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """The beginning of the names."""
+            """Set the beginning of the names of part files.
+
+            Args:
+                prefix: A string; default "part".
+
+            Returns:
+                OutputFileConfigBuilder: This builder.
+
+            Raises:
+                TypeError: Not a string.
+            """
             self.part_prefix = require_text(prefix, "prefix")
             return self
 
         def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """The end of the names."""
+            """Set the end of the names of part files.
+
+            Args:
+                suffix: A string such as ".csv"; default: none.
+
+            Returns:
+                OutputFileConfigBuilder: This builder.
+
+            Raises:
+                TypeError: Not a string.
+            """
             self.part_suffix = require_text(suffix, "suffix")
             return self
 
         def build(self) -> OutputFileConfig:
-            """The configuration."""
+            """Return the configuration."""
             return OutputFileConfig(self.part_prefix, self.part_suffix)
 
 

@@ -195,19 +195,23 @@ def _compressed_blocks(path: str) -> Iterator[bytes]:
 
 
 class FileEnumeratorProvider:
-    """Says whether files may be cut; folders are always searched, hidden files always left out."""
+    """Chooses whether large files are split; folders are always searched, hidden files always left out.
+
+    Args:
+        splittable: Whether they are.
+    """
 
     def __init__(self, splittable: bool) -> None:
         self.splittable = splittable
 
     @staticmethod
     def default_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """Big files are cut where their format allows it; the default."""
+        """Return the default: large files are split where their format allows it."""
         return FileEnumeratorProvider(True)
 
     @staticmethod
     def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
-        """One split per file."""
+        """Return the other choice: one split per file."""
         return FileEnumeratorProvider(False)
 
 
@@ -226,6 +230,8 @@ class FileSource(Source):
     """Reads the records of all files at and below some paths.
 
     A subtask reads its splits in order of path. Made by the methods below or by `text_source` and its like.
+    A path that does not exist raises FileNotFoundError when the job starts; an error while reading names its
+    file.
     """
 
     def __init__(self, file_format: FileFormat, paths: tuple[str, ...], *, splittable: bool = True) -> None:
@@ -267,7 +273,11 @@ class FileSource(Source):
         return FileSourceBuilder(bulk_format, paths)
 
     def fingerprint(self) -> str | None:
-        """Its files as they are now (`identify_files`), and its format; None if these cannot be told."""
+        """Return a text that differs whenever the files or their format do.
+
+        Returns:
+            str | None: None if the files or the format cannot be identified.
+        """
         files = identify_files(self.paths)
         try:
             return None if files is None else f"{files} {identify_value(self.file_format)}"
@@ -275,12 +285,10 @@ class FileSource(Source):
             return None
 
     def splits(self, parallelism: int) -> list[list[Any]]:
-        """Files and pieces of files, by their bytes. FileNotFoundError if a path leads nowhere."""
         cut: Cut = self.file_format.cut if self.splittable else whole
         return split_files(find_files(self.paths), parallelism, cut)
 
     def read(self, split: FileSplit, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """The records of a split; errors name its file."""
         try:
             if self.columnar:
                 for batch in self.file_format.read_batches(split):
@@ -299,7 +307,14 @@ class FileSourceBuilder:
         self._source = FileSource(file_format, paths)
 
     def monitor_continuously(self, discovery_interval: Any) -> FileSourceBuilder:
-        """NotImplementedError: the stream of files would never end, and input here is bounded."""
+        """Refuse a source that looks for new files: it would never end, and input here is bounded.
+
+        Args:
+            discovery_interval: Not read.
+
+        Raises:
+            NotImplementedError: Always; `process_static_file_set` is supported.
+        """
         raise NotImplementedError(
             "FileSourceBuilder.monitor_continuously makes an unbounded source, and only bounded input is "
             "supported; supported is process_static_file_set"
@@ -326,7 +341,17 @@ class FileSourceBuilder:
         return self
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
-        """Accepted: splits are assigned by size."""
+        """Accept Flink's assigner, without effect: splits are assigned by size.
+
+        Args:
+            split_assigner: A FileSplitAssignerProvider.
+
+        Returns:
+            FileSourceBuilder: This builder.
+
+        Raises:
+            TypeError: Not a FileSplitAssignerProvider.
+        """
         if not isinstance(split_assigner, FileSplitAssignerProvider):
             raise TypeError(
                 f"split_assigner must be a FileSplitAssignerProvider, got {type(split_assigner).__name__}"

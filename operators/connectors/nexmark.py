@@ -314,16 +314,14 @@ class NexmarkSource(Source):
         self.type_info: RowTypeInfo = TYPES[kind]
 
     def fingerprint(self) -> str:
-        """Its settings, on which every event depends."""
         return f"{self.kind} {self.events} {self.seed} {self.base_time} {self.events_per_second}"
 
     def splits(self, parallelism: int) -> list[list[tuple[int, int]]]:
-        """At most one split per subtask: (its first block, number of blocks to the next one of its own)."""
         blocks = -(-self.events // self._block)
+        # at most one split per subtask: its first block, and the number of blocks to its next one
         return [[(subtask, parallelism)] if subtask < blocks else [] for subtask in range(parallelism)]
 
     def read(self, split: tuple[int, int], context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """The events of the split's blocks: one batch, or one list, per block."""
         block = self._block
         first, step = split
         for start in range(first * block, self.events, step * block):
@@ -342,7 +340,14 @@ class NexmarkSource(Source):
         return CHUNK_VALUES // _EVENTS_PER_EPOCH[self.kind] * EPOCH
 
     def make(self, events: Longs) -> pa.RecordBatch:
-        """The events with these numbers, which must be of this source's kind."""
+        """Generate events by their numbers.
+
+        Args:
+            events: Int64 array of event numbers, from 0; all must be numbers of this source's kind of event.
+
+        Returns:
+            pyarrow.RecordBatch: One row per number, with the fields of `type_info`.
+        """
         dice = Dice(self.seed * 3 + list(TYPES).index(self.kind), events)
         makers: dict[str, Callable[[Longs, Dice], list[pa.Array]]] = {
             "person": self._persons,

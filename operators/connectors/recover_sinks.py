@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from penstock.operators.connectors.commit_delta import DeltaWrite, abort_delta, commit_delta
 from penstock.operators.connectors.sink import Committable, Recovery, Sink
 from penstock.operators.connectors.staged_files import abort_files, commit_files
+from penstock.operators.connectors.state_sink import commit_state
 from penstock.operators.files.filesystem import filesystem_of
 
 
@@ -32,6 +33,16 @@ def _undo_delta(recovery: Recovery, write_id: str, options: Any) -> None:
     abort_delta(recovery.folder, write_id, options)
 
 
+def _publish_state(
+    recovery: Recovery, write_id: str, committables: list[Committable], retries: int, options: Any
+) -> None:
+    commit_state(recovery.folder, committables)
+
+
+def _undo_state(recovery: Recovery, write_id: str, options: Any) -> None:
+    """Do nothing: no version names the segments of the run, and the next version removes them."""
+
+
 class SinkKind(NamedTuple):
     """The functions that publish and remove the writes of one kind of sink."""
 
@@ -39,7 +50,12 @@ class SinkKind(NamedTuple):
     undo: Callable[[Recovery, str, Mapping[str, str] | None], None]
 
 
-KINDS = {"files": SinkKind(_publish_files, _undo_files), "delta": SinkKind(_publish_delta, _undo_delta)}
+#: In the reverse order in which they are published: state comes last, because it marks a batch as done.
+KINDS = {
+    "state": SinkKind(_publish_state, _undo_state),
+    "files": SinkKind(_publish_files, _undo_files),
+    "delta": SinkKind(_publish_delta, _undo_delta),
+}
 
 
 def recovery_of(sink: Sink) -> Recovery | None:

@@ -116,9 +116,7 @@ class Sink:
         return started
 
     def begin(self) -> None:
-        """Create what subtasks write into;
-
-        `commit` and `abort` remove it.
+        """Create the staging area that subtasks write into; `commit` and `abort` remove it.
 
         Raises:
             OSError: It cannot be created.
@@ -162,9 +160,10 @@ class Sink:
         """
 
     def recovery(self) -> Recovery | None:
-        """Return how `penstock recover` finishes the commit;
+        """Return the data by which `penstock recover` finishes the commit.
 
-        None if only the job itself can.
+        Returns:
+            Recovery | None: None if only the job itself can finish it.
         """
         return None
 
@@ -200,7 +199,6 @@ class DiscardSink(Sink):
     supports_concurrent_execution_attempts = True
 
     def writer(self, context: OperatorContext) -> SinkWriter:
-        """Return a writer that does nothing."""
         return _DiscardingWriter()
 
 
@@ -263,16 +261,23 @@ class DeliveryGuarantee(Enum):
 
 
 class StreamTransformer(ABC):
-    """Does something to a stream before a sink takes it."""
+    """Transforms a stream before a sink receives it."""
 
     @abstractmethod
     def apply(self, ds: Any) -> Any:
-        """The stream that the sink takes, of the DataStream `ds`."""
+        """Prepare a stream for the sink.
+
+        Args:
+            ds: The DataStream on which `sink_to` was called.
+
+        Returns:
+            DataStream: The stream that the sink receives.
+        """
 
 
 class SupportsPreprocessing(ABC):
-    """A sink that wants something done to the stream before."""
+    """A sink that receives a stream transformed by a StreamTransformer."""
 
     @abstractmethod
     def get_transformer(self) -> StreamTransformer | None:
-        """The transformation to apply; None for nothing."""
+        """Return the transformer; None: the stream is not transformed."""

@@ -157,11 +157,9 @@ class NumberSequenceSource(Source):
         self.type_info = Types.LONG()
 
     def fingerprint(self) -> str:
-        """Its first and its last number."""
         return f"{self.start} {self.end}"
 
     def splits(self, parallelism: int) -> list[list[tuple[int, int]]]:
-        """One range (first, last) per subtask, none for those that would get no number; longer ones first."""
         share, longer = divmod(self.end - self.start + 1, parallelism)
         ranges, first = [], self.start
         for subtask in range(parallelism):
@@ -171,7 +169,6 @@ class NumberSequenceSource(Source):
         return ranges
 
     def read(self, split: tuple[int, int], context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """The numbers of a range."""
         first, last = split
         after = last + 1
         if not self.columnar:

@@ -317,22 +317,18 @@ class PartFileSink(Sink):
         self.columnar = part_format.columnar
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
-        """Return the sink for one run; see Sink.start."""
         started = super().start(write_id, type_info)
         started.part_format = self.part_format.for_type(type_info)
         return started
 
     def begin(self) -> None:
-        """Create the folder in which subtasks stage files."""
         make_staging_folder(self.path, self.write_id)
 
     def writer(self, context: OperatorContext) -> SinkWriter:
-        """Return a writer of one file."""
         name = f"part-{context.subtask:05d}-{self.write_id}{self.suffix}"
         return _SingleFileWriter(StagedFiles(self.path, self.write_id, context), self.part_format, name)
 
     def prepare(self, committables: list[Committable]) -> list[Committable]:
-        """Check that files can be renamed, and force names to the disk."""
         prepare_files(self.path, self.write_id, committables)
         return committables
 
@@ -340,11 +336,9 @@ class PartFileSink(Sink):
         commit_files(self.path, self.write_id, committables)
 
     def recovery(self) -> Recovery:
-        """Return a recovery by renaming."""
         return Recovery("files", self.path)
 
     def abort(self, committables: list[Committable] | None = None) -> None:
-        """Delete the staged files."""
         abort_files(self.path, self.write_id)
 
 

@@ -439,14 +439,22 @@ class ChannelWriter:
             self.cut_off = True
             raise EnoughResults
 
+    def current_watermark(self) -> int:
+        """Return the watermark that the channel has reached."""
+        return self._watermark
+
     def tell_cut_off(self) -> None:
         """Send all buffered records, and mark for every reader that later ones may be missing."""
         self.flush()
+        self.announce(CUT_OFF)
+
+    def announce(self, payload: bytes) -> None:
+        """Send a payload other than records to every reader, which reads it first."""
         readers = (
             self._chooser.targets if self._spec.partitioner == "forward" else range(self._spec.consumers)
         )
         for target in readers:
-            self._emit(ChannelRow(self._spec.edge, target, FIRST_OF_ALL, self._subtask, -1, CUT_OFF))
+            self._emit(ChannelRow(self._spec.edge, target, FIRST_OF_ALL, self._subtask, -1, payload))
 
     def flush(self) -> None:
         """Send all buffered records."""

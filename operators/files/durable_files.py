@@ -5,6 +5,7 @@ when it is closed, so there is nothing to force.
 """
 
 import errno
+import fcntl
 import json
 import os
 import posixpath
@@ -62,7 +63,7 @@ def write_private_file(path: str, data: bytes) -> None:
     with os.fdopen(create_private_file(path), "wb") as file:
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        force_descriptor(file.fileno())
 
 
 def read_own_file(path: str) -> bytes:
@@ -110,11 +111,25 @@ def require_own_place(path: str | os.PathLike[str]) -> None:
     require_own_folder(os.path.realpath(path))
 
 
+def force_descriptor(descriptor: int) -> None:
+    """Return when the content of an open file or folder is on the disk. Raises OSError if it fails.
+
+    The fsync of macOS leaves it in the cache of the disk; F_FULLFSYNC writes that, too, where the file system
+    can.
+    """
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:
+        with suppress(OSError):
+            fcntl.fcntl(descriptor, full)
+            return
+    os.fsync(descriptor)
+
+
 def _force_path(path: str) -> None:
     """Return when a file, or the names in a folder, are on the disk. Raises OSError if it is missing."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        force_descriptor(descriptor)
     finally:
         os.close(descriptor)
 
@@ -200,7 +215,7 @@ def open_folder(below: str, path: str, *, make: bool = False) -> Iterator[int]:
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(part, dir_fd=descriptor)
-                    os.fsync(descriptor)
+                    force_descriptor(descriptor)
             try:
                 inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=descriptor)
             except OSError as error:

@@ -197,16 +197,38 @@ class FileFormat:
     type_info: TypeInformation | None = None
 
     def cut(self, file: FileEntry, piece: int) -> list[FileSplit]:
-        """Return the file in splits of about `piece` bytes, in order; on the driver."""
+        """Cut a file into splits, on the driver.
+
+        Args:
+            file: Path and size (bytes) of the file.
+            piece: Bytes of a split, approximately.
+
+        Returns:
+            list[FileSplit]: In the file's order; one for a file that cannot be cut.
+        """
         return whole(file, piece)
 
     def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
-        """Yield the records of a split in order."""
+        """Read the records of a split as Python values.
+
+        Args:
+            split: One of `cut`.
+
+        Returns:
+            Chunks of records, none empty, in order.
+        """
         for batch in self.read_batches(split):
             yield from chunks_of(values_of_batch(batch, self.type_info))
 
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a split as non-empty batches with the columns of `type_info`."""
+        """Read the records of a split as record batches.
+
+        Args:
+            split: One of `cut`.
+
+        Returns:
+            pyarrow.RecordBatches with the columns of `type_info`, none empty, in order.
+        """
         raise NotImplementedError
 
 
@@ -260,23 +282,24 @@ class TextLineFormat(StreamFormat):
         self.type_info = Types.STRING()
 
     def cut(self, file: FileEntry, piece: int) -> list[FileSplit]:
-        """Return ranges of bytes; the whole file if it can only be read from its beginning."""
         cuttable = can_be_cut(self.charset) and not is_compressed(file.path)
         return (by_bytes if cuttable else whole)(file, piece)
 
     def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
-        """Yield the lines that start in the split."""
         for lines in read_lines(split, self.charset):
             yield from chunks_of(lines)
 
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """Yield the lines that start in the split, in the only column `value`."""
         for lines in read_lines(split, self.charset):
             yield pa.RecordBatch.from_arrays([pa.array(lines, pa.string())], ["value"])
 
 
 class CsvReaderFormat(StreamFormat):
-    """Reads UTF-8 CSV into Rows. A file is read as a whole, since a value may contain line ends."""
+    """Reads UTF-8 CSV into Rows.
+
+    A file is read as a whole, since a value may contain line ends. An invalid line, even an empty one, raises
+    ValueError, as in Flink.
+    """
 
     def __init__(self, j_csv_format: CsvSchema) -> None:
         super().__init__(*(() if isinstance(j_csv_format, CsvSchema) else (j_csv_format,)))
@@ -286,14 +309,20 @@ class CsvReaderFormat(StreamFormat):
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvReaderFormat:
-        """Return the format of files of this schema. Raises TypeError for types that CSV cannot represent."""
+        """Make a format of CSV files.
+
+        Args:
+            schema: A CsvSchema.
+
+        Returns:
+            CsvReaderFormat: For `FileSource.for_record_stream_format`.
+
+        Raises:
+            TypeError: Types that CSV cannot represent.
+        """
         return CsvReaderFormat(schema)
 
     def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
-        """Yield the rows of a file.
-
-        Raises ValueError for an invalid line, even an empty one, as Flink does.
-        """
         size = records = lines = 0
         if can_be_plain(self.schema):
             names = self.type_info.get_field_names()
@@ -375,11 +404,16 @@ class CsvBulkWriters:
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> RowDataBulkWriterFactory:
-        """Return the factory for UTF-8 files of this schema.
+        """Make the factory of CSV files.
 
-        Raises TypeError for types that CSV cannot represent.
+        Args:
+            schema: A CsvSchema.
 
-        Raises TypeError for types that CSV cannot represent.
+        Returns:
+            RowDataBulkWriterFactory: For `FileSink.for_bulk_format`.
+
+        Raises:
+            TypeError: Types that CSV cannot represent.
         """
         return RowDataBulkWriterFactory(CsvLines(schema), schema.row_type)
 

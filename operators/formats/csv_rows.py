@@ -83,7 +83,14 @@ class CsvSchema:
         )
 
     def separator_of(self, column: CsvColumn) -> str:
-        """Return the separator between the elements of an array; "" if arrays are switched off."""
+        """Return the separator between the elements of an array column.
+
+        Args:
+            column: A column of the schema.
+
+        Returns:
+            str: The column's own or the schema's separator; "" if arrays are disabled.
+        """
         return column.array_separator or self.settings.array_separator
 
     def size(self) -> int:
@@ -114,29 +121,73 @@ class CsvSchemaBuilder:
     def add_array_column(
         self, name: str, separator: str = ";", element_type: TypeInformation | None = None
     ) -> Self:
-        """Add a list whose elements (strings by default) share one column."""
+        """Add a column of lists, whose elements share one CSV value.
+
+        Args:
+            name: Unique name of the column.
+            separator: Text between elements; "": the schema's separator. Default: a semicolon.
+            element_type: Type of the elements; default: strings.
+
+        Returns:
+            This builder.
+
+        Raises:
+            TypeError: Not a type.
+        """
         element = Types.STRING() if element_type is None else as_type(element_type)
         self._columns.append(CsvColumn(name, Types.OBJECT_ARRAY(element), separator))
         return self
 
     def add_boolean_column(self, name: str) -> Self:
-        """Add a column in which `true`, in any case, is true and all other values are false."""
+        """Add a column of booleans: `true`, in any case, is true; all other values are false.
+
+        Args:
+            name: Unique name of the column.
+
+        Returns:
+            This builder.
+        """
         self._columns.append(CsvColumn(name, Types.BOOLEAN()))
         return self
 
     def add_number_column(self, name: str, number_type: TypeInformation | None = None) -> Self:
-        """Add a column of numbers, LONG by default."""
+        """Add a column of numbers.
+
+        Args:
+            name: Unique name of the column.
+            number_type: Type of the numbers; default: Types.LONG().
+
+        Returns:
+            This builder.
+
+        Raises:
+            TypeError: Not a type.
+        """
         number = Types.LONG() if number_type is None else as_type(number_type)
         self._columns.append(CsvColumn(name, number))
         return self
 
     def add_string_column(self, name: str) -> Self:
-        """Add a column of strings."""
+        """Add a column of strings.
+
+        Args:
+            name: Unique name of the column.
+
+        Returns:
+            This builder.
+        """
         self._columns.append(CsvColumn(name, Types.STRING()))
         return self
 
     def add_columns_from(self, schema: CsvSchema) -> Self:
-        """Add the columns of another schema."""
+        """Add the columns of another schema.
+
+        Args:
+            schema: A CsvSchema.
+
+        Returns:
+            This builder.
+        """
         self._columns.extend(schema.columns)
         return self
 
@@ -146,11 +197,25 @@ class CsvSchemaBuilder:
         return self
 
     def set_allow_comments(self, allow: bool = True) -> Self:
-        """Skip lines that start with `#`."""
+        """Set whether lines that start with `#` are skipped.
+
+        Args:
+            allow: A bool; the default of a schema is False.
+
+        Returns:
+            This builder.
+        """
         return self._set(allow_comments=allow)
 
     def set_any_property_name(self, name: str) -> Self:
-        """Let lines have more values than there are columns; extra values are dropped."""
+        """Let lines have more values than there are columns; extra values are dropped.
+
+        Args:
+            name: Any string; it is not used.
+
+        Returns:
+            This builder.
+        """
         return self._set(any_property_name=name)
 
     def disable_array_element_separator(self) -> Self:
@@ -158,16 +223,43 @@ class CsvSchemaBuilder:
         return self._set(array_separator="")
 
     def remove_array_element_separator(self, index: int) -> Self:
-        """Use the schema's separator for the array column at `index`."""
+        """Make an array column use the schema's separator.
+
+        Args:
+            index: Position of the column, from 0.
+
+        Returns:
+            This builder.
+
+        Raises:
+            IndexError: There is no such column.
+        """
         self._columns[index] = replace(self._columns[index], array_separator="")
         return self
 
     def set_array_element_separator(self, separator: str) -> Self:
-        """Set the separator between elements of array columns without their own."""
+        """Set the separator between elements of array columns without their own.
+
+        Args:
+            separator: A string.
+
+        Returns:
+            This builder.
+        """
         return self._set(array_separator=separator)
 
     def set_column_separator(self, char: str) -> Self:
-        """Set the separator between columns."""
+        """Set the separator between columns.
+
+        Args:
+            char: One character; default: a comma.
+
+        Returns:
+            This builder.
+
+        Raises:
+            ValueError: Not one character.
+        """
         return self._set(column_separator=_one_character("Column separator", char))
 
     def disable_escape_char(self) -> Self:
@@ -175,15 +267,39 @@ class CsvSchemaBuilder:
         return self._set(escape=None)
 
     def set_escape_char(self, char: str) -> Self:
-        """Set the character before an escaped one, which loses its meaning, or gains one (n, r, t, 0)."""
+        """Set the escape character: the next character loses its meaning, or gains one (n, r, t, 0).
+
+        Args:
+            char: One character; default: none.
+
+        Returns:
+            This builder.
+
+        Raises:
+            ValueError: Not one character.
+        """
         return self._set(escape=_one_character("Escape char", char))
 
     def set_line_separator(self, separator: str) -> Self:
-        """Set the end of written lines; reading accepts \\n, \\r and \\r\\n."""
+        """Set the end of written lines; reading accepts LF, CR and CRLF.
+
+        Args:
+            separator: A string; default LF.
+
+        Returns:
+            This builder.
+        """
         return self._set(line_separator=separator)
 
     def set_null_value(self, null_value: str) -> Self:
-        """Set the text that represents null."""
+        """Set the text that represents null.
+
+        Args:
+            null_value: A string; default: none.
+
+        Returns:
+            This builder.
+        """
         return self._set(null_value=null_value)
 
     def disable_quote_char(self) -> Self:
@@ -191,19 +307,50 @@ class CsvSchemaBuilder:
         return self._set(quote=None)
 
     def set_quote_char(self, char: str) -> Self:
-        """Set the quote around values that contain special characters."""
+        """Set the quote around values that contain special characters.
+
+        Args:
+            char: One character; default: a double quote.
+
+        Returns:
+            This builder.
+
+        Raises:
+            ValueError: Not one character.
+        """
         return self._set(quote=_one_character("Quote char", char))
 
     def set_skip_first_data_row(self, skip: bool = True) -> Self:
-        """Skip the first line, or the line after the header."""
+        """Set whether the first line, or the line after the header, is skipped.
+
+        Args:
+            skip: A bool; the default of a schema is False.
+
+        Returns:
+            This builder.
+        """
         return self._set(skip_first_data_row=skip)
 
     def set_strict_headers(self, strict: bool = True) -> Self:
-        """Require the header to have the columns' names in their order."""
+        """Set whether the header must list the columns' names in their order.
+
+        Args:
+            strict: A bool; the default of a schema is False.
+
+        Returns:
+            This builder.
+        """
         return self._set(strict_headers=strict)
 
     def set_use_header(self, use: bool = True) -> Self:
-        """Treat the first line as names."""
+        """Set whether the first line lists names.
+
+        Args:
+            use: A bool; the default of a schema is False.
+
+        Returns:
+            This builder.
+        """
         return self._set(use_header=use)
 
     def size(self) -> int:

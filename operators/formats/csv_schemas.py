@@ -120,23 +120,70 @@ class _Builder:
         self._settings = CsvSettings()
 
     def set_field_delimiter(self, delimiter: str) -> Self:
-        """Set the delimiter between fields; the default is a comma."""
+        """Set the delimiter between fields.
+
+        Args:
+            delimiter: One character; default: a comma.
+
+        Returns:
+            This builder.
+
+        Raises:
+            ValueError: Not one character.
+        """
         return self._set(column_separator=_one_character(delimiter))
 
     def set_array_element_delimiter(self, delimiter: str) -> Self:
-        """Set the delimiter between the parts of a field; the default is a semicolon."""
+        """Set the delimiter between the parts of a field.
+
+        Args:
+            delimiter: A string; default: a semicolon.
+
+        Returns:
+            This builder.
+        """
         return self._set(array_separator=delimiter)
 
     def set_quote_character(self, c: str) -> Self:
-        """Set the quote around fields with special characters; the default is a double quote."""
+        """Set the quote around fields with special characters.
+
+        Args:
+            c: One character; default: a double quote.
+
+        Returns:
+            This builder.
+
+        Raises:
+            ValueError: Not one character.
+        """
         return self._set(quote=_one_character(c))
 
     def set_escape_character(self, c: str) -> Self:
-        """Set the character that takes the meaning of the next one away; there is none by default."""
+        """Set the character that takes the meaning of the next one away.
+
+        Args:
+            c: One character; default: none.
+
+        Returns:
+            This builder.
+
+        Raises:
+            ValueError: Not one character.
+        """
         return self._set(escape=_one_character(c))
 
     def set_null_literal(self, null_literal: str) -> Self:
-        """Set the text that represents null."""
+        """Set the text that represents null.
+
+        Args:
+            null_literal: A string; default: none.
+
+        Returns:
+            This builder.
+
+        Raises:
+            TypeError: Not a string.
+        """
         return self._set(null_value=require_text(null_literal, "null_literal"))
 
     def _set(self, **settings: Any) -> Self:
@@ -170,9 +217,16 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         return {name: value for name, value in vars(self).items() if name != "_fields"}
 
     def deserialize(self, message: bytes) -> Any:
-        """Return the row of the first line. Raises ValueError for an invalid line.
+        """Convert a CSV line to a row.
 
-        If errors are ignored, an invalid field is None, and so is the result if the line is invalid.
+        Args:
+            message: UTF-8 text; only its first record is read.
+
+        Returns:
+            Row: The fields. If errors are ignored, an invalid field is None, and an invalid line gives None.
+
+        Raises:
+            ValueError: An invalid line, unless errors are ignored.
         """
         try:
             text = message.decode().splitlines(keepends=True)
@@ -214,11 +268,28 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         _ignore_parse_errors = False
 
         def set_allow_comments(self, allow_comments: bool) -> Self:
-            """Skip lines that start with `#`."""
+            """Set whether lines that start with `#` are skipped.
+
+            Args:
+                allow_comments: A bool; default False.
+
+            Returns:
+                This builder.
+            """
             return self._set(allow_comments=allow_comments)
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> Self:
-            """Turn fields that cannot be parsed into null."""
+            """Set whether fields that cannot be parsed become null.
+
+            Args:
+                ignore_parse_errors: A bool; default False.
+
+            Returns:
+                This builder.
+
+            Raises:
+                TypeError: Not a bool.
+            """
             self._ignore_parse_errors = require_kind(ignore_parse_errors, bool, "ignore_parse_errors")
             return self
 
@@ -245,7 +316,17 @@ class CsvRowSerializationSchema(SerializationSchema):
         return {name: value for name, value in vars(self).items() if name != "_fields"}
 
     def serialize(self, element: Any) -> bytes:
-        """Return the line with its end, in UTF-8. Raises ValueError for a wrong number of fields."""
+        """Convert a row to a CSV line.
+
+        Args:
+            element: A Row or tuple of the declared type.
+
+        Returns:
+            bytes: The line with its end, in UTF-8.
+
+        Raises:
+            ValueError: A wrong number of fields.
+        """
         if len(element) != len(self._fields):
             raise ValueError(f"must have {len(self._fields)} fields, got {len(element)} in {element!r}")
         fields = [write(value) for write, value in zip(self._fields, element, strict=True)]
@@ -255,7 +336,17 @@ class CsvRowSerializationSchema(SerializationSchema):
         """Builds a CsvRowSerializationSchema of a row type. Raises TypeError for another type."""
 
         def set_line_delimiter(self, delimiter: str) -> Self:
-            """Set the line end. Raises ValueError unless it is \\n, \\r, \\r\\n or empty."""
+            """Set the line end.
+
+            Args:
+                delimiter: LF, CR, CRLF or ""; default LF.
+
+            Returns:
+                This builder.
+
+            Raises:
+                ValueError: Another text.
+            """
             if delimiter not in ("\n", "\r", "\r\n", ""):
                 raise ValueError(f"delimiter must be \\n, \\r, \\r\\n or empty, got {delimiter!r}")
             return self._set(line_separator=delimiter)

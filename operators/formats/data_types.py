@@ -80,73 +80,156 @@ def _unmarked(data_type: T) -> T:
 class DataTypes:
     """The types of columns, for formats.
 
-    `nullable` is accepted: each value may be None.
+    Examples:
+        >>> from penstock.common import DataTypes
+        >>> day = DataTypes.FIELD("day", DataTypes.DATE())
+        >>> DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT()), day]).get_field_names()
+        ['id', 'day']
     """
 
     @staticmethod
     @_data_type
     def CHAR(length: int, nullable: bool = True) -> TypeInformation:
-        """str; its length is not checked."""
+        """Return a type of str for fixed-length columns.
+
+        Args:
+            length: Characters; not checked.
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.STRING()
 
     @staticmethod
     @_data_type
     def VARCHAR(length: int, nullable: bool = True) -> TypeInformation:
-        """str; its length is not checked."""
+        """Return a type of str for columns of limited length.
+
+        Args:
+            length: Characters; not checked.
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.STRING()
 
     @staticmethod
     @_data_type
     def STRING(nullable: bool = True) -> TypeInformation:
-        """str."""
+        """Return a type of str.
+
+        Args:
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.STRING()
 
     @staticmethod
     @_data_type
     def BOOLEAN(nullable: bool = True) -> TypeInformation:
-        """bool."""
+        """Return a type of bool.
+
+        Args:
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.BOOLEAN()
 
     @staticmethod
     @_data_type
     def BYTES(nullable: bool = True) -> TypeInformation:
-        """bytes."""
+        """Return a type of bytes.
+
+        Args:
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
     @staticmethod
     @_data_type
     def TINYINT(nullable: bool = True) -> TypeInformation:
-        """int of 8 bits."""
+        """Return a type of 8-bit int.
+
+        Args:
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.BYTE()
 
     @staticmethod
     @_data_type
     def SMALLINT(nullable: bool = True) -> TypeInformation:
-        """int of 16 bits."""
+        """Return a type of 16-bit int.
+
+        Args:
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.SHORT()
 
     @staticmethod
     @_data_type
     def INT(nullable: bool = True) -> TypeInformation:
-        """int of 32 bits."""
+        """Return a type of 32-bit int.
+
+        Args:
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.INT()
 
     @staticmethod
     @_data_type
     def BIGINT(nullable: bool = True) -> TypeInformation:
-        """int of 64 bits."""
+        """Return a type of 64-bit int.
+
+        Args:
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.LONG()
 
     @staticmethod
     @_data_type
     def FLOAT(nullable: bool = True) -> TypeInformation:
-        """float of 32 bits."""
+        """Return a type of 32-bit float.
+
+        Args:
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.FLOAT()
 
     @staticmethod
     @_data_type
     def DOUBLE(nullable: bool = True) -> TypeInformation:
-        """float."""
+        """Return a type of 64-bit float.
+
+        Args:
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.DOUBLE()
 
     @staticmethod
@@ -170,25 +253,56 @@ class DataTypes:
     @staticmethod
     @_data_type
     def DATE(nullable: bool = True) -> TypeInformation:
-        """datetime.date."""
+        """Return a type of datetime.date.
+
+        Args:
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.SQL_DATE()
 
     @staticmethod
     @_data_type
     def TIME(precision: int = 0, nullable: bool = True) -> TypeInformation:
-        """datetime.time, to the millisecond."""
+        """Return a type of datetime.time, to the millisecond.
+
+        Args:
+            precision: Without effect.
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.SQL_TIME()
 
     @staticmethod
     @_data_type
     def TIMESTAMP(precision: int = 6, nullable: bool = True) -> TypeInformation:
-        """datetime.datetime without time zone, to the microsecond."""
+        """Return a type of datetime.datetime without a time zone, to the microsecond.
+
+        Args:
+            precision: Without effect.
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME)
 
     @staticmethod
     @_data_type
     def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> TypeInformation:
-        """Instant."""
+        """Return a type of Instant, a point in time.
+
+        Args:
+            precision: Without effect.
+            nullable: Without effect: any value may be None.
+
+        Returns:
+            DataType: For columns.
+        """
         return Types.INSTANT()
 
     @staticmethod

@@ -325,9 +325,16 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         return {name: value for name, value in vars(self).items() if name != "_convert"}
 
     def deserialize(self, message: bytes) -> Any:
-        """Return the row, or None for `null`. Raises ValueError for an invalid message.
+        """Convert a JSON object to a row.
 
-        If errors are ignored, invalid values are None.
+        Args:
+            message: JSON text in UTF-8.
+
+        Returns:
+            Row: The declared fields; None for `null`, and for invalid values if errors are ignored.
+
+        Raises:
+            ValueError: An invalid message, unless errors are ignored.
         """
         try:
             return self._convert(parse_json(message, self._decimals))
@@ -350,14 +357,29 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             self._ignore_parse_errors = False
 
         def type_info(self, type_info: TypeInformation) -> Self:
-            """Set the type of the rows; its field names are looked up in the objects."""
+            """Set the type of the rows.
+
+            Args:
+                type_info: A row type, whose field names are the keys of the objects.
+
+            Returns:
+                This builder.
+            """
             self._type_info = type_info
             return self
 
         def json_schema(self, json_schema: str) -> Self:
-            """Set the type that a JSON Schema describes; see `type_of_json_schema`.
+            """Set the type of the rows by a JSON Schema: objects become rows, numbers decimals.
 
-            Raises TypeError for None.
+            Args:
+                json_schema: The JSON text of the schema.
+
+            Returns:
+                This builder.
+
+            Raises:
+                TypeError: None.
+                ValueError: A schema without a type, or with a union other than with null.
             """
             if json_schema is None:
                 raise TypeError("The json_schema must not be None.")
@@ -407,7 +429,14 @@ class JsonRowSerializationSchema(SerializationSchema):
         return {name: value for name, value in vars(self).items() if name != "_convert"}
 
     def serialize(self, element: Any) -> bytes:
-        """Return the object, in UTF-8."""
+        """Convert a row to a JSON object.
+
+        Args:
+            element: A Row or tuple of the declared type.
+
+        Returns:
+            bytes: JSON text in UTF-8.
+        """
         return orjson.dumps(self._convert(element))
 
     @staticmethod
@@ -422,7 +451,14 @@ class JsonRowSerializationSchema(SerializationSchema):
             self._type_info: TypeInformation | None = None
 
         def with_type_info(self, type_info: TypeInformation) -> Self:
-            """Set the type of the rows; its field names become the keys of the objects."""
+            """Set the type of the rows.
+
+            Args:
+                type_info: A row type, whose field names become the keys of the objects.
+
+            Returns:
+                This builder.
+            """
             self._type_info = type_info
             return self
 

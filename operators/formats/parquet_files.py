@@ -51,7 +51,6 @@ class ParquetRows(BulkFormat):
         self.missing_as_null = missing_as_null
 
     def cut(self, file: FileEntry, piece: int) -> list[FileSplit]:
-        """Return row groups, combined into pieces of `piece` bytes."""
         if file.size <= piece:
             return [FileSplit(file.path, 0, file.size)]
         splits: list[FileSplit] = []
@@ -68,7 +67,6 @@ class ParquetRows(BulkFormat):
         return splits
 
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a split; timestamps of a zone as instants, others unchanged."""
         names = self.type_info.get_field_names()
         with open_parquet(split.path) as opened:
             columns = self._columns(opened.schema_arrow.names, split.path)
@@ -152,10 +150,18 @@ class ParquetBulkWriters:
     def for_row_type(
         row_type: RowTypeInfo, hadoop_config: Any = None, utc_timestamp: bool = False
     ) -> RowDataBulkWriterFactory:
-        """Return the factory for files of rows of this type, in Snappy.
+        """Make the factory of Parquet files, compressed by Snappy.
 
-        `hadoop_config` is accepted and not used. Timestamps are written unchanged, whatever the value of
-        `utc_timestamp`, and instants in UTC. Raises TypeError if the type is not a row type.
+        Args:
+            row_type: Type of the rows.
+            hadoop_config: Without effect.
+            utc_timestamp: Without effect: timestamps are written unchanged, and instants in UTC.
+
+        Returns:
+            RowDataBulkWriterFactory: For `FileSink.for_bulk_format`.
+
+        Raises:
+            TypeError: Not a row type.
         """
         return RowDataBulkWriterFactory(ParquetRowsFormat(as_row_type(row_type)), row_type)
 
@@ -165,6 +171,14 @@ class AvroParquetReaders:
 
     @staticmethod
     def for_generic_record(schema: Any) -> NoReturn:
+        """Refuse Avro records, which are Java objects.
+
+        Args:
+            schema: Not read.
+
+        Raises:
+            NoJavaError: Always; ParquetColumnarRowInputFormat is supported.
+        """
         raise NoJavaError(
             "AvroParquetReaders.for_generic_record requires Avro's Java classes; supported is "
             "ParquetColumnarRowInputFormat"
@@ -176,6 +190,14 @@ class AvroParquetWriters:
 
     @staticmethod
     def for_generic_record(schema: Any) -> NoReturn:
+        """Refuse Avro records, which are Java objects.
+
+        Args:
+            schema: Not read.
+
+        Raises:
+            NoJavaError: Always; `ParquetBulkWriters.for_row_type` is supported.
+        """
         raise NoJavaError(
             "AvroParquetWriters.for_generic_record requires Avro's Java classes; supported is "
             "ParquetBulkWriters.for_row_type"

@@ -316,39 +316,79 @@ __all__ = [
 
 
 class SerializationSchema:
-    """Makes bytes from a record."""
+    """Base of schemas that convert a record to bytes.
+
+    Args:
+        j_serialization_schema: Must be None: objects of Java are refused.
+
+    Raises:
+        NoJavaError: Another argument.
+    """
 
     def __init__(self, j_serialization_schema: Any = None) -> None:
         _refuse_java(type(self).__name__, j_serialization_schema)
 
     def serialize(self, element: Any) -> bytes:
-        """The bytes of one record. Penstock's own."""
+        """Convert a record to bytes. Penstock's own: PyFlink lacks it.
+
+        Args:
+            element: The record.
+
+        Returns:
+            bytes: Its serialized form.
+        """
         raise NotImplementedError
 
 
 class DeserializationSchema:
-    """Makes a record from bytes."""
+    """Base of schemas that convert bytes to a record.
+
+    Args:
+        j_deserialization_schema: Must be None: objects of Java are refused.
+
+    Raises:
+        NoJavaError: Another argument.
+    """
 
     def __init__(self, j_deserialization_schema: Any = None) -> None:
         _refuse_java(type(self).__name__, j_deserialization_schema)
 
     def deserialize(self, message: bytes) -> Any:
-        """The record of one message. Penstock's own."""
+        """Convert bytes to a record. Penstock's own: PyFlink lacks it.
+
+        Args:
+            message: The bytes of one record.
+
+        Returns:
+            The record.
+        """
         raise NotImplementedError
 
 
 class SimpleStringSchema(SerializationSchema, DeserializationSchema):
-    """Strings in a charset. LookupError for one that Python does not know."""
+    """Converts strings to bytes of a charset, and back.
+
+    `?` replaces characters that the charset lacks, U+FFFD replaces malformed bytes.
+
+    Args:
+        charset: A charset of Python; default UTF-8.
+
+    Raises:
+        LookupError: Unknown charset.
+
+    Examples:
+        >>> from penstock.common import SimpleStringSchema
+        >>> SimpleStringSchema("ascii").serialize("naïve")
+        b'na?ve'
+    """
 
     def __init__(self, charset: str = "UTF-8") -> None:
         self.charset = python_charset(charset)
 
     def serialize(self, element: str) -> bytes:
-        """The string's bytes; `?` for what the charset lacks."""
         return element.encode(self.charset, "replace")
 
     def deserialize(self, message: bytes) -> str:
-        """The string; U+FFFD for malformed bytes."""
         return message.decode(self.charset, "replace")
 
 
@@ -366,7 +406,16 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
 
 class RowFieldExtractorSchema(SerializationSchema):
-    """Writes one field of a row, which must be bytes. Raises ValueError for a negative index."""
+    """Writes one field of a row, which must be bytes; empty bytes for None.
+
+    Args:
+        field_index: Position of the field, 0 or more.
+
+    Raises:
+        ValueError: A negative position.
+        TypeError: When a row is written: the field is not bytes.
+        IndexError: When a row is written: the field is missing.
+    """
 
     def __init__(self, field_index: int) -> None:
         super().__init__()
@@ -375,10 +424,6 @@ class RowFieldExtractorSchema(SerializationSchema):
         self.field_index = field_index
 
     def serialize(self, element: Any) -> bytes:
-        """Return the field; empty bytes for None.
-
-        Raises TypeError if it is not bytes, IndexError if it is missing.
-        """
         if element is None or element[self.field_index] is None:
             return b""
         field = element[self.field_index]

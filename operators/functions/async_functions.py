@@ -24,15 +24,15 @@ ExceptionPredicate = Callable[[Exception], bool]
 
 
 class AsyncRetryPredicate(ABC, Generic[OUT]):
-    """Says which results and exceptions call for another attempt."""
+    """Decides which results and exceptions require another attempt."""
 
     @abstractmethod
     def result_predicate(self) -> ResultPredicate | None:
-        """Whether a result calls for another attempt; None: none does."""
+        """Return a function that is true for results (a list) that require another attempt, or None."""
 
     @abstractmethod
     def exception_predicate(self) -> ExceptionPredicate | None:
-        """Whether an exception calls for another attempt; None: none does."""
+        """Return a function that is true for exceptions that require another attempt, or None."""
 
 
 class AsyncRetryStrategy(ABC, Generic[OUT]):
@@ -40,15 +40,29 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether another attempt may follow after `current_attempts`."""
+        """Tell whether another attempt may follow.
+
+        Args:
+            current_attempts: Attempts so far, the first one included.
+
+        Returns:
+            bool: Whether it may.
+        """
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """The wait after `current_attempts` attempts, in milliseconds."""
+        """Return the wait before the next attempt.
+
+        Args:
+            current_attempts: Attempts so far, the first one included.
+
+        Returns:
+            int: Milliseconds.
+        """
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """The conditions for another attempt."""
+        """Return the conditions for another attempt."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy[Any]:
@@ -133,7 +147,6 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         return False
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Return -1; it is never used."""
         return -1
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
@@ -154,7 +167,6 @@ class _LimitedStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
         self._exception_predicate = exception_predicate
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Whether there were at most `max_attempts` attempts so far, the first one not counted."""
         return current_attempts <= self._max_attempts
 
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
@@ -180,7 +192,6 @@ class FixedDelayRetryStrategy(_LimitedStrategy[OUT], Generic[OUT]):
         self._backoff_time_millis = backoff_time_millis
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Return the constant wait in milliseconds."""
         return self._backoff_time_millis
 
 
@@ -212,7 +223,6 @@ class ExponentialBackoffDelayRetryStrategy(_LimitedStrategy[OUT], Generic[OUT]):
         self._last_retry_delay = initial_delay
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """Return the next wait in milliseconds."""
         if current_attempts <= 1:
             self._last_retry_delay = self._initial_delay
         else:
@@ -233,19 +243,41 @@ def _require_positive(name: str, value: float) -> None:
 
 
 def empty_result_predicate(result: list[Any] | None) -> bool:
-    """Whether the result is empty."""
+    """Tell whether a call had no results.
+
+    Args:
+        result: The list of results, or None.
+
+    Returns:
+        bool: True for None and an empty list.
+    """
     return result is None or len(result) == 0
 
 
 def has_exception_predicate(error: BaseException | None) -> bool:
-    """Whether there was an exception."""
+    """Tell whether a call failed.
+
+    Args:
+        error: Its exception, or None.
+
+    Returns:
+        bool: Whether there is one.
+    """
     return error is not None
 
 
 def exception_type_predicate(
     error: BaseException | None, expected_error_type: type[BaseException] | tuple[type[BaseException], ...]
 ) -> bool:
-    """Whether the exception is of that type."""
+    """Tell whether a call failed with an exception of a class.
+
+    Args:
+        error: Its exception, or None.
+        expected_error_type: A class, or a tuple of classes.
+
+    Returns:
+        bool: Whether it did.
+    """
     return isinstance(error, expected_error_type)
 
 
@@ -285,7 +317,15 @@ class AsyncFunction(Function, Generic[IN, OUT]):
 
 
 class AsyncFunctionDescriptor:
-    """An asynchronous function and how it is to be called."""
+    """An asynchronous function with the settings of its calls.
+
+    Args:
+        async_function: An AsyncFunction.
+        timeout: Time that all attempts of a record may take: a Time or Duration.
+        capacity: Records that a subtask may have under way at once, 1 or more.
+        async_retry_strategy: An AsyncRetryStrategy.
+        output_mode: An AsyncFunctionDescriptor.OutputMode.
+    """
 
     class OutputMode(Enum):
         """Whether results keep the order of their records."""

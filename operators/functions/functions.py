@@ -25,7 +25,14 @@ from penstock.operators.state.interfaces import (
 
 
 class JavaFunctionWrapper:
-    """A function written in Java, which Penstock refuses: making one raises NoJavaError."""
+    """Refuses a function written in Java.
+
+    Args:
+        j_function: Named in the error.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, j_function: Any) -> None:
         no_java(f"{type(self).__name__}({j_function!r})")
@@ -36,14 +43,28 @@ class JavaFunctionWrapper:
 
 
 class SourceFunction(JavaFunctionWrapper):
-    """A source written in Java. Raises NoJavaError when made."""
+    """Refuses a source written in Java.
+
+    Args:
+        source_func: Named in the error.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, source_func: Any) -> None:
         super().__init__(source_func)
 
 
 class SinkFunction(JavaFunctionWrapper):
-    """A sink written in Java. Raises NoJavaError when made."""
+    """Refuses a sink written in Java.
+
+    Args:
+        sink_func: Named in the error.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, sink_func: Any) -> None:
         super().__init__(sink_func)
@@ -207,7 +228,11 @@ class Partitioner(Function):
 
 
 class FunctionWrapper(Function):
-    """A plain callable as a Function."""
+    """Makes a plain function a Function.
+
+    Args:
+        func: The function.
+    """
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self._func = func
@@ -266,23 +291,23 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
         @abstractmethod
         def window(self) -> W2:
-            """The window."""
+            """Return the window."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """The clock, milliseconds since the epoch."""
+            """Return the time of the clock in milliseconds since the epoch."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """The event time reached, milliseconds."""
+            """Return the watermark in milliseconds; the least 64-bit integer before the first one."""
 
         @abstractmethod
         def window_state(self) -> KeyedStateStore:
-            """State of the key and this window; `clear` has to clear it."""
+            """Return the state of the key and this window, which `clear` must clear."""
 
         @abstractmethod
         def global_state(self) -> KeyedStateStore:
-            """State of the key, shared by its windows."""
+            """Return the state of the key, which its windows share."""
 
     @abstractmethod
     def process(
@@ -315,15 +340,15 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
 
         @abstractmethod
         def window(self) -> W2:
-            """The window."""
+            """Return the window."""
 
         @abstractmethod
         def window_state(self) -> KeyedStateStore:
-            """State of this window; `clear` has to clear it."""
+            """Return the state of this window, which `clear` must clear."""
 
         @abstractmethod
         def global_state(self) -> KeyedStateStore:
-            """State shared by all windows."""
+            """Return the state that all windows share."""
 
     @abstractmethod
     def process(
@@ -348,18 +373,16 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
 
 
 class PassThroughWindowFunction(WindowFunction[IN, IN, KEY, W]):
-    """The window's contents as they are."""
+    """Returns the window's contents unchanged."""
 
     def apply(self, key: KEY, window: W, inputs: Iterable[IN]) -> Iterable[IN]:
-        """`inputs`, one by one."""
         yield from inputs
 
 
 class PassThroughAllWindowFunction(AllWindowFunction[IN, IN, W]):
-    """The window's contents as they are."""
+    """Returns the window's contents unchanged."""
 
     def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[IN]:
-        """`inputs`, one by one."""
         yield from inputs
 
 
@@ -445,22 +468,29 @@ class BaseBroadcastProcessFunction(Function):
 
         @abstractmethod
         def timestamp(self) -> int:
-            """The record's or timer's timestamp (milliseconds); the least 64-bit integer if it has none."""
+            """Return the timestamp (milliseconds) of record or timer; the least 64-bit integer if none."""
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """The clock, milliseconds since the epoch."""
+            """Return the time of the clock in milliseconds since the epoch."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """The event time reached, milliseconds."""
+            """Return the watermark in milliseconds; the least 64-bit integer before the first one."""
 
     class Context(BaseContext):
         """The context of the broadcast side, which may change the state."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
-            """The broadcast state of this name."""
+            """Return a broadcast state, to read and change.
+
+            Args:
+                state_descriptor: One of the MapStateDescriptors given to `broadcast`.
+
+            Returns:
+                BroadcastState: Every subtask must change it in the same way.
+            """
 
     class ReadOnlyContext(BaseContext):
         """The context of the other side."""
@@ -469,7 +499,14 @@ class BaseBroadcastProcessFunction(Function):
         def get_broadcast_state(
             self, state_descriptor: MapStateDescriptor
         ) -> ReadOnlyBroadcastState[Any, Any]:
-            """A view of the broadcast state of this name."""
+            """Return a broadcast state, to read.
+
+            Args:
+                state_descriptor: One of the MapStateDescriptors given to `broadcast`.
+
+            Returns:
+                ReadOnlyBroadcastState: The entries that the subtask has received so far.
+            """
 
 
 class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
@@ -527,14 +564,14 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
 
         @abstractmethod
         def get_current_key(self) -> Any:
-            """The record's key."""
+            """Return the key of the record."""
 
     class OnTimerContext(ReadOnlyContext, ABC):
         """The context of `on_timer`."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """The kind of the timer."""
+            """Return the time domain of the timer."""
 
     @abstractmethod
     def process_element(

@@ -45,11 +45,19 @@ class Counter(Metric, ABC):
 
     @abstractmethod
     def inc(self, n: int = 1) -> None:
-        """Add `n`."""
+        """Add to the number.
+
+        Args:
+            n: An int; default 1.
+        """
 
     @abstractmethod
     def dec(self, n: int = 1) -> None:
-        """Subtract `n`."""
+        """Subtract from the number.
+
+        Args:
+            n: An int; default 1.
+        """
 
     @abstractmethod
     def get_count(self) -> int:
@@ -61,7 +69,11 @@ class Meter(Metric, ABC):
 
     @abstractmethod
     def mark_event(self, value: int = 1) -> None:
-        """Count `value` events."""
+        """Count events.
+
+        Args:
+            value: Number of events; default 1.
+        """
 
     @abstractmethod
     def get_count(self) -> int:
@@ -73,7 +85,11 @@ class Distribution(Metric, ABC):
 
     @abstractmethod
     def update(self, value: int) -> None:
-        """Add `value` to the distribution."""
+        """Add a value to the distribution.
+
+        Args:
+            value: An int.
+        """
 
 
 class MetricGroup(ABC):
@@ -81,23 +97,58 @@ class MetricGroup(ABC):
 
     @abstractmethod
     def add_group(self, name: str, extra: str | None = None) -> "MetricGroup":
-        """Return the group `name` in this one; with `extra`, the group `extra` in that group."""
+        """Return a group within this one.
+
+        Args:
+            name: Name of the group.
+            extra: Name of a group within that group, which is then returned; default: none.
+
+        Returns:
+            MetricGroup: The same names give the same metrics.
+        """
 
     @abstractmethod
     def counter(self, name: str) -> Counter:
-        """Return the counter `name`."""
+        """Return a counter, which is made on first use.
+
+        Args:
+            name: Its name in the group.
+
+        Returns:
+            Counter: The same one each time.
+        """
 
     @abstractmethod
     def gauge(self, name: str, obj: Callable[[], int]) -> None:
-        """Register `obj`, which is called for each read of the gauge `name`."""
+        """Register a gauge.
+
+        Args:
+            name: Its name in the group.
+            obj: A function without arguments that returns the current number; it is called for each read.
+        """
 
     @abstractmethod
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """Return the meter `name`."""
+        """Return a meter, which is made on first use; it only counts events, since PyFlink computes no rate.
+
+        Args:
+            name: Its name in the group.
+            time_span_in_seconds: Without effect.
+
+        Returns:
+            Meter: The same one each time.
+        """
 
     @abstractmethod
     def distribution(self, name: str) -> Distribution:
-        """Return the distribution `name`."""
+        """Return a distribution, which is made on first use.
+
+        Args:
+            name: Its name in the group.
+
+        Returns:
+            Distribution: The same one each time.
+        """
 
 
 class SubtaskCounter(Counter, Meter):
@@ -107,15 +158,12 @@ class SubtaskCounter(Counter, Meter):
         self.count = 0
 
     def inc(self, n: int = 1) -> None:
-        """Add `n`."""
         self.count += n
 
     def dec(self, n: int = 1) -> None:
-        """Subtract `n`."""
         self.count -= n
 
     def mark_event(self, value: int = 1) -> None:
-        """Count `value` events."""
         self.count += value
 
     def get_count(self) -> int:
@@ -133,7 +181,6 @@ class SubtaskDistribution(Distribution):
         self.max: float | None = None
 
     def update(self, value: float) -> None:
-        """Add `value` to the distribution."""
         self.sum += value
         self.count += 1
         self.min = value if self.min is None else min(self.min, value)
@@ -147,24 +194,19 @@ class SubtaskMetricGroup(MetricGroup):
         self._metrics, self._scope = metrics, scope
 
     def add_group(self, name: str, extra: str | None = None) -> "SubtaskMetricGroup":
-        """Return the group `name` in this one; with `extra`, the group `extra` in that group."""
         scope = f"{self._scope}{name}." if extra is None else f"{self._scope}{name}.{extra}."
         return SubtaskMetricGroup(self._metrics, scope)
 
     def counter(self, name: str) -> Counter:
-        """Return the counter `name`, the same one each time."""
         return self._counter(name)
 
     def gauge(self, name: str, obj: Callable[[], int]) -> None:
-        """Register `obj`, which is called for each read of the gauge `name`."""
         self._metrics[self._scope + name] = obj
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """Return the meter `name`, which only counts events, since PyFlink computes no rate."""
         return self._counter(name)
 
     def distribution(self, name: str) -> Distribution:
-        """Return the distribution `name`, the same one each time."""
         known = self._metrics.get(self._scope + name)
         if not isinstance(known, SubtaskDistribution):
             known = self._metrics[self._scope + name] = SubtaskDistribution()

@@ -8,6 +8,7 @@ BatchExecutionKeyedStateBackend}.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import repeat
 from typing import Any, ClassVar, NoReturn
 
@@ -24,6 +25,7 @@ from penstock.operators.common.serialized_keys import dictionary_key, dictionary
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.records.key_selection import KEY_SELECTOR, keys_of_records, opened_functions
 from penstock.operators.state.keyed_state_backend import KeyedStateBackend
+from penstock.operators.state.stored_state import EVENT_TIMERS, PROCESSING_TIMERS, OperatorRecord
 from penstock.operators.state.timer_queue import TimerQueue
 
 #: Number of results of timers, and of keys in BATCH mode, that are emitted together.
@@ -56,6 +58,11 @@ class KeyedOperator(Operator):
         for function in opened_functions(*self.key_selectors):
             function.open(RuntimeContext(self.context, self.backend))
         self._timers_in_memory = self.context.state_memory_bytes // _BYTES_PER_TIMER // 4
+        stored = self.context.stored_state
+        if stored is not None:
+            namespaced = self.timers_have_namespaces
+            self.event_timers.begin_with(stored.open_timers(EVENT_TIMERS, namespaced))
+            self.processing_timers.begin_with(stored.open_timers(PROCESSING_TIMERS, namespaced))
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Handle records of input `number` (from 1).
@@ -147,6 +154,25 @@ class KeyedOperator(Operator):
         """Emit the remaining results."""
         self.results.flush()
         self.backend.commit()
+
+    def written_state(self) -> OperatorRecord:
+        """Write the state and the timers that last from batch to batch; call it after `finish`."""
+        stored = self.context.stored_state
+        timers = [
+            stored.written_timers(name, self.timers_have_namespaces, queue.all_timers())
+            for name, queue in (
+                (EVENT_TIMERS, self.event_timers),
+                (PROCESSING_TIMERS, self.processing_timers),
+            )
+        ]
+        tables = self.backend.written_tables()
+        written = {(table.state, table.namespaced) for table in timers}
+        others = [table for table in tables if (table.state, table.namespaced) not in written]
+        return replace(
+            stored.record,
+            key_text=stored.key_form.text,
+            tables={(stored.first, stored.last): [*timers, *others]},
+        )
 
     def close(self) -> None:
         """Close key selectors; release state and timers."""

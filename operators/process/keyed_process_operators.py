@@ -25,6 +25,7 @@ from penstock.operators.process.process_operators import (
 from penstock.operators.records.map_records import close_function, current, has_method, method, span
 from penstock.operators.state.broadcast_states import BroadcastStates
 from penstock.operators.state.interfaces import MapStateDescriptor
+from penstock.operators.state.state_segments import EntryForm
 from penstock.operators.state.value_check import record_check
 
 
@@ -144,7 +145,7 @@ class ReduceOperator(KeyedFunctionOperator):
         super().open()
         self._reduce = method(self.function, "reduce")
         self._piece = PieceSize()
-        self._table = self.backend.table("_reduce_state")
+        self._table = self.backend.table("_reduce_state", form=EntryForm("reducing", self._output_type))
         self._table.check = record_check(self._output_type)
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:

@@ -132,9 +132,22 @@ class TimestampsAndWatermarksOperator(Operator):
         interval = self.context.auto_watermark_interval_milliseconds
         self._interval_seconds = interval / 1000 if periodic and interval > 0 else None
         self._last_watermark_at = time.thread_time()
+        self._has_records = False
+
+    def begin_at(self, watermark: int) -> None:
+        """Begin with the watermark at the end of the batch before."""
+        self._emitted = watermark
+        self.output.watermark(watermark)
+
+    def end_batch(self) -> int | None:
+        """Emit the watermark at the end of a batch, and return it; None if there were no records."""
+        if self._lag is not None:
+            self._emit()
+        return self._emitted if self._has_records else None
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Emit the values with their new timestamps, then perhaps a watermark."""
+        self._has_records = True
         if self.strategy.timestamp_assigner is not None:
             timestamps = extracted(self, self.strategy.timestamp_assigner, values, timestamps)
         if self._interval_seconds is None:

@@ -81,13 +81,16 @@ class Aggregator(ABC):
 
 
 class ReduceFunctionWrapper(Reducer):
-    """A callable of two values as a Reducer."""
+    """Makes a function of two values an object with `reduce`.
+
+    Args:
+        func: The function.
+    """
 
     def __init__(self, func: Callable[..., Any]) -> None:
         self._func = func
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The callable's result for the two."""
         return self._func(value1, value2)
 
 
@@ -95,9 +98,15 @@ class ReduceFunctionWrapper(Reducer):
 
 
 class StateDescriptor:
-    """Name and type of a state; the same name is the same state.
+    """Base of the descriptors of a state: its name, type and time to live.
 
-    Types may be Spark's, too.
+    Args:
+        name: Name of the state: a string; the same name is the same state.
+        type_info: Type of the state: of Types, or of Spark as a DataType or DDL text.
+
+    Raises:
+        TypeError: A name that is not a string, or a type that streams cannot have.
+        ValueError: DDL text that is not a type.
     """
 
     def __init__(self, name: str, type_info: Any) -> None:
@@ -119,14 +128,38 @@ class StateDescriptor:
 
 
 class ValueStateDescriptor(StateDescriptor):
-    """Describes a ValueState."""
+    """Describes a ValueState.
+
+    Args:
+        name: Name of the state: a string; the same name is the same state.
+        value_type_info: Type of the value: of Types, or of Spark as a DataType or DDL text.
+
+    Raises:
+        TypeError: A name that is not a string, or a type that streams cannot have.
+        ValueError: DDL text that is not a type.
+
+    Examples:
+        >>> from penstock.common import Types
+        >>> from penstock.datastream.state import ValueStateDescriptor
+        >>> ValueStateDescriptor("total", Types.LONG()).get_name()
+        'total'
+    """
 
     def __init__(self, name: str, value_type_info: Any) -> None:
         super().__init__(name, value_type_info)
 
 
 class ListStateDescriptor(StateDescriptor):
-    """Describes a ListState by its elements' type."""
+    """Describes a ListState.
+
+    Args:
+        name: Name of the state: a string; the same name is the same state.
+        elem_type_info: Type of the elements: of Types, or of Spark as a DataType or DDL text.
+
+    Raises:
+        TypeError: A name that is not a string, or a type that streams cannot have.
+        ValueError: DDL text that is not a type.
+    """
 
     def __init__(self, name: str, elem_type_info: Any) -> None:
         super().__init__(
@@ -135,7 +168,17 @@ class ListStateDescriptor(StateDescriptor):
 
 
 class MapStateDescriptor(StateDescriptor):
-    """Describes a MapState or a broadcast state."""
+    """Describes a MapState or a broadcast state.
+
+    Args:
+        name: Name of the state: a string; the same name is the same state.
+        key_type_info: Type of the keys: of Types, or of Spark as a DataType or DDL text.
+        value_type_info: Type of the values: of Types, or of Spark as a DataType or DDL text.
+
+    Raises:
+        TypeError: A name that is not a string, or a type that streams cannot have.
+        ValueError: DDL text that is not a type.
+    """
 
     def __init__(self, name: str, key_type_info: Any, value_type_info: Any) -> None:
         key_type = declared_type(key_type_info, f"type of the keys of the state {name!r}")
@@ -144,7 +187,17 @@ class MapStateDescriptor(StateDescriptor):
 
 
 class ReducingStateDescriptor(StateDescriptor):
-    """Describes a ReducingState. Raises TypeError: neither a ReduceFunction nor callable."""
+    """Describes a ReducingState.
+
+    Args:
+        name: Name of the state: a string; the same name is the same state.
+        reduce_function: A ReduceFunction, or a function of two values.
+        type_info: Type of the values: of Types, or of Spark as a DataType or DDL text.
+
+    Raises:
+        TypeError: Another kind of function, a name that is not a string, or a type that streams cannot have.
+        ValueError: DDL text that is not a type.
+    """
 
     def __init__(self, name: str, reduce_function: Any, type_info: Any) -> None:
         super().__init__(name, type_info)
@@ -155,14 +208,21 @@ class ReducingStateDescriptor(StateDescriptor):
         self._reduce_function = reduce_function
 
     def get_reduce_function(self) -> Any:
-        """The function, as an object with `reduce`."""
+        """Return the function, as an object with `reduce`."""
         return self._reduce_function
 
 
 class AggregatingStateDescriptor(StateDescriptor):
-    """Describes an AggregatingState by its function and the accumulator's type.
+    """Describes an AggregatingState.
 
-    Raises TypeError: not an AggregateFunction.
+    Args:
+        name: Name of the state: a string; the same name is the same state.
+        agg_function: An AggregateFunction.
+        state_type_info: Type of the accumulator: of Types, or of Spark as a DataType or DDL text.
+
+    Raises:
+        TypeError: Another kind of function, a name that is not a string, or a type that streams cannot have.
+        ValueError: DDL text that is not a type.
     """
 
     def __init__(self, name: str, agg_function: Aggregator, state_type_info: Any) -> None:
@@ -172,7 +232,7 @@ class AggregatingStateDescriptor(StateDescriptor):
         self._agg_function = agg_function
 
     def get_agg_function(self) -> Aggregator:
-        """The function."""
+        """Return the AggregateFunction."""
         return self._agg_function
 
 
@@ -196,9 +256,10 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def value(self) -> T:
-        """Return the value of the current key;
+        """Return the value of the current key.
 
-        None if there is none.
+        Returns:
+            The value; None if there is none.
         """
 
     @abstractmethod
@@ -231,24 +292,15 @@ class MergingState(AppendingState[IN, OUT]):
 
 
 class ReducingState(MergingState[T, T]):
-    """One combined value per key;
-
-    None before the first.
-    """
+    """One combined value per key; `get` returns None before the first."""
 
 
 class AggregatingState(MergingState[IN, OUT]):
-    """One accumulator per key;
-
-    `get` returns the function's result, None before the first value.
-    """
+    """One accumulator per key; `get` returns the function's result, None before the first value."""
 
 
 class ListState(MergingState[T, Iterable[T]]):
-    """A list per key;
-
-    `get` returns an iterable, empty without values.
-    """
+    """A list per key; `get` returns an iterable, empty without values."""
 
     @abstractmethod
     def update(self, values: list[T]) -> None:
@@ -275,27 +327,41 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K) -> V:
-        """The value of `key`; None if there is none."""
+        """Return a value.
+
+        Args:
+            key: A key of the state.
+
+        Returns:
+            The value; None if there is none.
+        """
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether `key` has a value other than None."""
+        """Tell whether a key has a value other than None.
+
+        Args:
+            key: A key of the state.
+
+        Returns:
+            bool: Whether it has.
+        """
 
     @abstractmethod
     def items(self) -> Iterable[tuple[K, V]]:
-        """All entries as they are now."""
+        """Return a copy of the entries."""
 
     @abstractmethod
     def keys(self) -> Iterable[K]:
-        """All keys as they are now."""
+        """Return a copy of the keys."""
 
     @abstractmethod
     def values(self) -> Iterable[V]:
-        """All values as they are now."""
+        """Return a copy of the values."""
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether there is no entry."""
+        """Tell whether there is no entry."""
 
     def __getitem__(self, key: K) -> V:
         return self.get(key)
@@ -312,15 +378,28 @@ class BroadcastState(ReadOnlyBroadcastState[K, V]):
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
-        """Set the value of `key`."""
+        """Set a value.
+
+        Args:
+            key: A key of the declared type.
+            value: A value of the declared type.
+        """
 
     @abstractmethod
     def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Set the values of all keys in `dict_value`."""
+        """Set several values.
+
+        Args:
+            dict_value: A dict of keys and values of the declared types.
+        """
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Forget `key`, if it is there."""
+        """Remove a key, if it is there.
+
+        Args:
+            key: A key of the state.
+        """
 
     def __setitem__(self, key: K, value: V) -> None:
         self.put(key, value)
@@ -416,7 +495,14 @@ class OperatorStateStore(ABC):
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[K, V]:
-        """The broadcast state of this name, made on first use."""
+        """Return a broadcast state, which is made on first use.
+
+        Args:
+            state_descriptor: Name and types; the same name is the same state.
+
+        Returns:
+            BroadcastState: The state of this subtask.
+        """
 
 
 # Access to keyed state. Source: pyflink.datastream.functions.KeyedStateStore
@@ -430,22 +516,57 @@ class KeyedStateStore(ABC):
 
     @abstractmethod
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """One value per key."""
+        """Return the state of one value per key.
+
+        Args:
+            state_descriptor: Name and type of the state.
+
+        Returns:
+            ValueState: Always of the current key.
+        """
 
     @abstractmethod
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list per key."""
+        """Return the state of a list per key.
+
+        Args:
+            state_descriptor: Name and type of the state.
+
+        Returns:
+            ListState: Always of the current key.
+        """
 
     @abstractmethod
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """A dictionary per key."""
+        """Return the state of a dictionary per key.
+
+        Args:
+            state_descriptor: Name and type of the state.
+
+        Returns:
+            MapState: Always of the current key.
+        """
 
     @abstractmethod
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """One value per key, into which a reduce function folds what is added."""
+        """Return the state of one combined value per key.
+
+        Args:
+            state_descriptor: Name, type and reduce function of the state.
+
+        Returns:
+            ReducingState: Always of the current key.
+        """
 
     @abstractmethod
     def get_aggregating_state(
         self, state_descriptor: AggregatingStateDescriptor
     ) -> AggregatingState[Any, Any]:
-        """One accumulator per key, into which an aggregate function adds."""
+        """Return the state of one accumulator per key.
+
+        Args:
+            state_descriptor: Name, accumulator type and aggregate function of the state.
+
+        Returns:
+            AggregatingState: Always of the current key.
+        """

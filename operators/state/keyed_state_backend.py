@@ -27,7 +27,9 @@ from penstock.operators.state.interfaces import (
     ValueState,
     ValueStateDescriptor,
 )
+from penstock.operators.state.state_segments import PICKLES, EntryForm, entry_form
 from penstock.operators.state.state_table import SpilledEntries, StateTable
+from penstock.operators.state.stored_state import TableRecord
 from penstock.operators.state.ttl_config import StateTtlConfig
 from penstock.operators.state.value_check import Check, entry_check, no_check, value_check
 
@@ -437,6 +439,9 @@ class KeyedStateBackend:
         self.cold = False  #: whether some state is not in the tables' `entries`
         self.namespace = NamespaceScope(self)
         self._context = context
+        self._stored = context.stored_state
+        self.cold = self._stored is not None
+        self._loaded: Collection[Any] = ()  #: the stream keys that were loaded last
         self._spilled = SpilledEntries()
         self._tables: dict[tuple[str, bool], StateTable] = {}
         self._states: dict[tuple[str, bool], tuple[StateDescriptor, State]] = {}
@@ -452,13 +457,30 @@ class KeyedStateBackend:
         """Return the current key, since this scope has no namespaces."""
         return self.key
 
-    def table(self, name: str, namespaced: bool = False) -> StateTable:
-        """Return the table of this name, created on first use; its entries by key are the operator's own."""
+    def table(self, name: str, namespaced: bool = False, form: EntryForm = PICKLES) -> StateTable:
+        """Return the table of this name, created on first use; its entries by key are the operator's own.
+
+        `form` is their form in files, if state lasts from batch to batch.
+        """
         table = self._tables.get((name, namespaced))
         if table is None:
-            table = StateTable(name, len(self._tables), self._spilled, namespaced=namespaced)
+            stored = None if self._stored is None else self._stored.open_table(name, namespaced, form)
+            number = len(self._tables)
+            table = StateTable(name, number, self._spilled, namespaced=namespaced, stored=stored)
             self._tables[name, namespaced] = table
+            table.load_stored(self._loaded)
         return table
+
+    def written_tables(self) -> list[TableRecord]:
+        """Write the changes of all tables into files that last from batch to batch."""
+        assert self._stored is not None
+        self.commit()
+        records = [
+            self._stored.written_table(name, namespaced, table.stored, table.all_entries())
+            for (name, namespaced), table in self._tables.items()
+            if table.stored is not None
+        ]
+        return records + self._stored.unread_tables(self._tables.keys())
 
     def state(self, descriptor: StateDescriptor, namespaced: bool = False) -> Any:
         """Return the state of a descriptor, for the current key, or for key and namespace.
@@ -467,7 +489,7 @@ class KeyedStateBackend:
         """
         entry = self._states.get((descriptor.name, namespaced))
         if entry is None:
-            table = self.table(descriptor.name, namespaced)
+            table = self.table(descriptor.name, namespaced, _form_of(descriptor))
             scope = self.namespace if namespaced else self
             # not the records in a window: they have the stream's type
             checked = not namespaced or isinstance(
@@ -487,9 +509,12 @@ class KeyedStateBackend:
 
     def load(self, keys: Collection[Any]) -> None:
         """Load the state of these distinct keys into memory, where it stays until the next `relieve`."""
+        self._loaded = keys
         for (_, namespaced), table in self._tables.items():
             if not namespaced:
                 table.load(keys)
+            elif self._stored is not None:
+                table.load_stored(keys)
 
     def load_namespaced(self, key: tuple[Any, Any]) -> None:
         """Load the state of a key and namespace into memory."""
@@ -608,6 +633,15 @@ def make_state(
         case AggregatingStateDescriptor():
             return KeyedAggregatingState(table, scope, lifetime, descriptor.get_agg_function())
     raise TypeError(f"descriptor must be a StateDescriptor of Penstock, got {type(descriptor).__name__}")
+
+
+def _form_of(descriptor: StateDescriptor) -> EntryForm:
+    """Return the form of the entries of a state in files."""
+    config = descriptor._ttl_config
+    expires = config is not None and config.is_enabled()
+    type_info: Any = descriptor.type_info
+    kind = type(descriptor).__name__.removesuffix("StateDescriptor").lower()
+    return entry_form(kind, type_info.elem_type if kind == "list" else type_info, expires=expires)
 
 
 def _check_entries(check: Check | None, *, stamped: bool) -> Check | None:

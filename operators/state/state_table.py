@@ -8,7 +8,7 @@ since the last shift go to disk. That comes close to "least recently used" and c
 import json
 import pickle
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from io import BytesIO
 from itertools import islice
 from types import BuiltinFunctionType, FunctionType
@@ -17,6 +17,7 @@ from typing import IO, Any
 from penstock.operators.chain.errors import describe_record
 from penstock.operators.common.entry_size import entry_bytes
 from penstock.operators.common.serialized_keys import original_key
+from penstock.operators.state.stored_state import StoredTable
 from penstock.operators.state.value_check import Check
 
 # State as bytes that only this process reads again
@@ -140,6 +141,11 @@ class SpilledEntries:
                 self.put(table, other_entries)
         return entries
 
+    def all(self, table: int) -> Iterator[tuple[Any, Any]]:
+        """Yield all entries of a table, which stay."""
+        for (pickles,) in self._opened(table).execute(f"SELECT pickles FROM state{table}"):
+            yield from load_states(BytesIO(pickles))
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -168,10 +174,29 @@ _SAMPLE = 16
 class StateTable:
     """Values of one state by key (or by key and namespace)."""
 
-    __slots__ = ("_number", "_older", "_spilled", "check", "entries", "name", "namespaced", "written")
+    __slots__ = (
+        "_number",
+        "_older",
+        "_spilled",
+        "check",
+        "entries",
+        "name",
+        "namespaced",
+        "stored",
+        "written",
+    )
 
-    def __init__(self, name: str, number: int, spilled: SpilledEntries, *, namespaced: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        number: int,
+        spilled: SpilledEntries,
+        *,
+        namespaced: bool = False,
+        stored: StoredTable | None = None,
+    ) -> None:
         self.name, self.namespaced = name, namespaced
+        self.stored = stored  #: entries of earlier batches
         self.entries: dict[
             Any, Any
         ] = {}  #: replaced between two calls of `process`: hold no reference for longer
@@ -196,6 +221,20 @@ class StateTable:
             missing = remaining
         if self._spilled.has(self._number) and missing:
             entries.update(self._spilled.take(self._number, missing))
+        if self.stored is not None:
+            self.load_stored({key[0] for key in missing} if self.namespaced else missing)
+
+    def load_stored(self, keys: Iterable[Any]) -> None:
+        """Load the entries of earlier batches of these stream keys, in all namespaces."""
+        if self.stored is not None:
+            self.entries.update(self.stored.find(keys, namespaced=self.namespaced))
+
+    def all_entries(self) -> Iterator[tuple[Any, Any]]:
+        """Yield all entries in memory and on disk; no others may be loaded before the end."""
+        yield from self.entries.items()
+        yield from self._older.items()
+        if self._spilled.has(self._number):
+            yield from self._spilled.all(self._number)
 
     def commit(self) -> None:
         """Check the entries that were written since the last commit and still exist.

@@ -18,6 +18,7 @@ from typing import Any
 
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
 from penstock.operators.state.state_table import dump_state, load_states, open_temporary_database
+from penstock.operators.state.stored_state import StoredTimers
 
 #: Number of times, or entries of one time, that are removed together.
 _TIMES_AT_ONCE = 1024
@@ -39,6 +40,7 @@ class TimerQueue:
         "_postponed",
         "_spilled",
         "_spilled_from",
+        "_stored",
         "accepting",
         "count",
     )
@@ -53,7 +55,21 @@ class TimerQueue:
         self._added: dict[tuple[int, Any], None] = {}  #: registered for a time within the current round
         self._postponed: list[tuple[int, int, Any]] = []  #: a heap: they fire later in the current round
         self._spilled: SpilledTimers | None = None
+        self._stored: StoredTimers | None = None  #: timers of earlier batches
         self._spilled_from: int | None = None  #: the first time that has timers on disk
+
+    def begin_with(self, stored: StoredTimers) -> None:
+        """Begin with the timers of earlier batches."""
+        self._stored = stored
+        self._spilled_from = self._first_on_disk()
+
+    def all_timers(self) -> Iterator[tuple[int, Any]]:
+        """Yield the timers that are waiting, except those of earlier batches."""
+        for time, entries in sorted(self._entries.items(), key=itemgetter(0)):
+            for entry in entries:
+                yield time, entry
+        if self._spilled is not None:
+            yield from self._spilled.all()
 
     def add(self, timestamp: int, entry: Any) -> None:
         """Register a timer, unless it exists.
@@ -94,8 +110,10 @@ class TimerQueue:
         if timestamp <= self._firing_until:
             self._added.pop((timestamp, entry), None)
             return
-        if self._spilled is not None and self._spilled_from is not None and timestamp >= self._spilled_from:
-            self._spilled.remove(timestamp, entry)
+        if self._spilled_from is not None and timestamp >= self._spilled_from:
+            for timers in (self._spilled, self._stored):
+                if timers is not None:
+                    timers.remove(timestamp, entry)
         same_time = self._entries.get(timestamp)
         if same_time is None or entry not in same_time:
             return
@@ -123,7 +141,7 @@ class TimerQueue:
             self._firing_until = limit
             while self._spilled_from is not None and self._spilled_from <= limit:
                 yield from self._take(self._spilled_from - 1, prepare)
-                self._load_spilled()
+                self._load_spilled(limit)
             yield from self._take(limit, prepare)
             yield from self._take_postponed(limit)
             self._firing_until = _NEVER
@@ -155,17 +173,24 @@ class TimerQueue:
             self.count -= len(self._entries.pop(time))
         # a sorted list is a heap
         self._heap[:] = times[:position]
-        self._spilled_from = self._spilled.first_time()
+        self._spilled_from = self._first_on_disk()
 
-    def _load_spilled(self) -> None:
-        assert self._spilled is not None
-        for time, timers in groupby(self._spilled.take_first(), key=itemgetter(0)):
-            # those on disk were registered first
-            later = self._entries.pop(time, ())
-            self.count -= len(later)
-            for entry in chain((entry for _, entry in timers), later):
-                self._insert(time, entry)
-        self._spilled_from = self._spilled.first_time()
+    def _first_on_disk(self) -> int | None:
+        firsts = [timers.first_time() for timers in (self._spilled, self._stored) if timers is not None]
+        return min((first for first in firsts if first is not None), default=None)
+
+    def _load_spilled(self, limit: int) -> None:
+        for source in (self._spilled, self._stored):
+            first = None if source is None else source.first_time()
+            if source is None or first is None or first > limit:
+                continue
+            for time, timers in groupby(source.take_first(limit), key=itemgetter(0)):
+                # those on disk were registered first
+                later = self._entries.pop(time, ())
+                self.count -= len(later)
+                for entry in chain((entry for _, entry in timers), later):
+                    self._insert(time, entry)
+        self._spilled_from = self._first_on_disk()
 
     def _take(self, limit: int, prepare: Prepare | None) -> Iterator[tuple[int, Any]]:
         heap, entries = self._heap, self._entries
@@ -205,9 +230,10 @@ class TimerQueue:
         self._added.clear()
         self.count = 0
         self._firing_until = _NEVER
+        self._stored = self._spilled_from = None
         if self._spilled is not None:
             self._spilled.close()
-            self._spilled = self._spilled_from = None
+            self._spilled = None
 
 
 # Timers on disk: the last ones to fire
@@ -236,8 +262,16 @@ class SpilledTimers:
         first: int | None = self._connection.execute("SELECT min(time) FROM timers").fetchone()[0]
         return first
 
-    def take_first(self) -> list[tuple[int, Any]]:
-        """Remove and return the first timers, and all others with the same time as the last of them."""
+    def all(self) -> Iterator[tuple[int, Any]]:
+        """Yield all timers, which stay."""
+        rows = self._connection.execute("SELECT time, entry FROM timers ORDER BY time, rowid")
+        yield from ((time, _entry(pickled)) for time, pickled in rows)
+
+    def take_first(self, limit: int = MAX_WATERMARK) -> list[tuple[int, Any]]:
+        """Remove and return the first timers, and all others with the same time as the last of them.
+
+        These may include timers after `limit`.
+        """
         last = self._connection.execute(
             "SELECT max(time) FROM (SELECT time FROM timers ORDER BY time LIMIT ?)", (_TIMERS_AT_ONCE,)
         ).fetchone()

@@ -88,27 +88,34 @@ _CleanupStrategies = CleanupStrategies  # hidden by an attribute of the class be
 
 
 class StateTtlConfig:
-    """When what is kept for a key expires, by the clock: a time to live after the last write, or access.
+    """Lets the state of a key expire, by the clock: a time to live after the last write or access.
 
-    `Disabled` never expires. What has expired is dropped when it is next read. By default that read returns
-    nothing; with `ReturnExpiredIfNotCleanedUp` it still returns what it drops.
+    Expired values are dropped when they are next read. By default that read returns nothing; with
+    `ReturnExpiredIfNotCleanedUp` it still returns the value that it drops. `Disabled` never expires.
+
+    Examples:
+        >>> from penstock.common import Time, Types
+        >>> from penstock.datastream.state import StateTtlConfig, ValueStateDescriptor
+        >>> seen = ValueStateDescriptor("seen", Types.LONG())
+        >>> ttl = StateTtlConfig.new_builder(Time.hours(1)).update_ttl_on_read_and_write().build()
+        >>> seen.enable_time_to_live(ttl)
     """
 
     class UpdateType(Enum):
-        """The accesses that prolong the life of a value."""
+        """The accesses that renew the time to live."""
 
         Disabled = 0
         OnCreateAndWrite = 1
         OnReadAndWrite = 2
 
     class StateVisibility(Enum):
-        """Whether what has expired may be seen."""
+        """Whether the read that drops an expired value returns it."""
 
         ReturnExpiredIfNotCleanedUp = 0
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(Enum):
-        """The clock that counts."""
+        """The clock by which values expire."""
 
         ProcessingTime = 0
 
@@ -130,31 +137,40 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: Time) -> "StateTtlConfig.Builder":
-        """A builder with Flink's defaults: prolonged by writes, expired state never returned."""
+        """Start building, with Flink's defaults.
+
+        Writes renew the time to live, and expired values are never returned.
+
+        Args:
+            ttl: Time to live: a Time.
+
+        Returns:
+            StateTtlConfig.Builder: `build()` ends it.
+        """
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> UpdateType:
-        """The accesses that prolong the life of a value."""
+        """Return the accesses that renew the time to live."""
         return self._update_type
 
     def get_state_visibility(self) -> StateVisibility:
-        """Whether what has expired may be seen."""
+        """Return whether the read that drops an expired value returns it."""
         return self._state_visibility
 
     def get_ttl(self) -> Time:
-        """The time to live."""
+        """Return the time to live."""
         return self._ttl
 
     def get_ttl_time_characteristic(self) -> TtlTimeCharacteristic:
-        """The clock that counts; always processing time."""
+        """Return the clock by which values expire: always processing time."""
         return self._ttl_time_characteristic
 
     def is_enabled(self) -> bool:
-        """Whether anything expires."""
+        """Tell whether values expire."""
         return self._update_type != StateTtlConfig.UpdateType.Disabled
 
     def get_cleanup_strategies(self) -> _CleanupStrategies:
-        """The clean-up of expired values; of no effect here, where the first read drops them."""
+        """Return the clean-up settings, which have no effect here: the next read drops an expired value."""
         return self._cleanup_strategies
 
     def __repr__(self) -> str:
@@ -164,7 +180,7 @@ class StateTtlConfig:
         )
 
     class Builder:
-        """Puts a StateTtlConfig together; every setter returns the builder."""
+        """Builds a StateTtlConfig; every setter returns the builder."""
 
         def __init__(self, ttl: Time) -> None:
             self._ttl = ttl
@@ -175,46 +191,67 @@ class StateTtlConfig:
             self._strategies: dict[CleanupStrategies.Strategies, CleanupStrategies.CleanupStrategy] = {}
 
         def set_update_type(self, update_type: "StateTtlConfig.UpdateType") -> "StateTtlConfig.Builder":
-            """Set what prolongs the life."""
+            """Set the accesses that renew the time to live.
+
+            Args:
+                update_type: A StateTtlConfig.UpdateType; `Disabled`: values never expire.
+
+            Returns:
+                StateTtlConfig.Builder: This builder.
+            """
             self._update_type = update_type
             return self
 
         def update_ttl_on_create_and_write(self) -> "StateTtlConfig.Builder":
-            """Only writing prolongs the life."""
+            """Let writes renew the time to live; the default."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnCreateAndWrite)
 
         def update_ttl_on_read_and_write(self) -> "StateTtlConfig.Builder":
-            """Reading prolongs the life as well."""
+            """Let reads and writes renew the time to live."""
             return self.set_update_type(StateTtlConfig.UpdateType.OnReadAndWrite)
 
         def set_state_visibility(
             self, state_visibility: "StateTtlConfig.StateVisibility"
         ) -> "StateTtlConfig.Builder":
-            """Set whether what has expired may be seen."""
+            """Set whether the read that drops an expired value returns it.
+
+            Args:
+                state_visibility: A StateTtlConfig.StateVisibility.
+
+            Returns:
+                StateTtlConfig.Builder: This builder.
+            """
             self._state_visibility = state_visibility
             return self
 
         def return_expired_if_not_cleaned_up(self) -> "StateTtlConfig.Builder":
-            """The read that drops what has expired still returns it."""
+            """Let the read that drops an expired value return it."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp)
 
         def never_return_expired(self) -> "StateTtlConfig.Builder":
-            """Never return expired values."""
+            """Never return expired values; the default."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
 
         def set_ttl_time_characteristic(
             self, ttl_time_characteristic: "StateTtlConfig.TtlTimeCharacteristic"
         ) -> "StateTtlConfig.Builder":
-            """Set which time counts."""
+            """Set the clock by which values expire.
+
+            Args:
+                ttl_time_characteristic: `StateTtlConfig.TtlTimeCharacteristic.ProcessingTime`, the only one.
+
+            Returns:
+                StateTtlConfig.Builder: This builder.
+            """
             self._ttl_time_characteristic = ttl_time_characteristic
             return self
 
         def use_processing_time(self) -> "StateTtlConfig.Builder":
-            """Count by the clock."""
+            """Let values expire by processing time, the only choice."""
             return self.set_ttl_time_characteristic(StateTtlConfig.TtlTimeCharacteristic.ProcessingTime)
 
         def cleanup_full_snapshot(self) -> "StateTtlConfig.Builder":
-            """Leave what has expired out of full snapshots."""
+            """Set Flink's clean-up in full snapshots, without effect here."""
             strategies = CleanupStrategies.Strategies
             self._strategies[strategies.FULL_STATE_SCAN_SNAPSHOT] = CleanupStrategies.EMPTY_STRATEGY
             return self
@@ -222,7 +259,15 @@ class StateTtlConfig:
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool
         ) -> "StateTtlConfig.Builder":
-            """Check `cleanup_size` keys for expiry at each access, or even at each record."""
+            """Set Flink's clean-up at each access, without effect here: the next read drops an expired value.
+
+            Args:
+                cleanup_size: Keys to check at once.
+                run_cleanup_for_every_record: Whether to check at each record as well.
+
+            Returns:
+                StateTtlConfig.Builder: This builder.
+            """
             strategies = CleanupStrategies.Strategies
             self._strategies[strategies.INCREMENTAL_CLEANUP] = CleanupStrategies.IncrementalCleanupStrategy(
                 cleanup_size, run_cleanup_for_every_record
@@ -232,7 +277,15 @@ class StateTtlConfig:
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: object = None
         ) -> "StateTtlConfig.Builder":
-            """Drop what has expired when RocksDB compacts its files."""
+            """Set Flink's clean-up by RocksDB, without effect here: the next read drops an expired value.
+
+            Args:
+                query_time_after_num_entries: Entries after which RocksDB reads the clock again.
+                periodic_compaction_time: Age at which RocksDB compacts any file: a Duration; default 30 days.
+
+            Returns:
+                StateTtlConfig.Builder: This builder.
+            """
             strategies = CleanupStrategies.Strategies
             self._strategies[strategies.ROCKSDB_COMPACTION_FILTER] = (
                 CleanupStrategies.RocksdbCompactFilterCleanupStrategy(
@@ -242,17 +295,24 @@ class StateTtlConfig:
             return self
 
         def disable_cleanup_in_background(self) -> "StateTtlConfig.Builder":
-            """No clean-up but what is asked for."""
+            """Disable Flink's clean-up in the background, without effect here."""
             self._is_cleanup_in_background = False
             return self
 
         def set_ttl(self, ttl: Time) -> "StateTtlConfig.Builder":
-            """Set the time to live."""
+            """Set the time to live.
+
+            Args:
+                ttl: A Time.
+
+            Returns:
+                StateTtlConfig.Builder: This builder.
+            """
             self._ttl = ttl
             return self
 
         def build(self) -> "StateTtlConfig":
-            """The configuration."""
+            """Return the configuration."""
             return StateTtlConfig(
                 self._update_type,
                 self._state_visibility,

@@ -43,6 +43,8 @@ class OperatorSpec:
     side_output_types: Mapping[str, TypeInformation | None] = field(default_factory=dict)
     source: bool = False
     splits: tuple[tuple[Any, ...], ...] = ()  #: the splits of a source by subtask
+    operator_ids: tuple[str, ...] = ()  #: OperatorIDs: given by `uid_hash`, if any; generated
+    uid: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

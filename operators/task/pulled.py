@@ -26,18 +26,25 @@ from penstock.operators.task.report import TaskSpec
 
 
 def read_sources(
-    spec: TaskSpec, chain: Chain, context: OperatorContext, batches: Iterator[pa.RecordBatch]
+    spec: TaskSpec,
+    chain: Chain,
+    context: OperatorContext,
+    batches: Iterator[pa.RecordBatch],
+    is_new: Callable[[int | None], bool] | None = None,
 ) -> Iterator[None]:
     """Read all splits of this subtask, source by source; yield after every chunk.
 
     A source whose `reads_dataframe` is true has no splits: its records are the Spark partition itself.
+    `is_new` is called with each watermark, or None for records; a watermark passes if it returns True.
     """
     for operator_spec in spec.chain.operators:
         if operator_spec.source:
             output, source_context = chain.outputs[operator_spec.node], chain.contexts[operator_spec.node]
             for chunk in _chunks(operator_spec, source_context, context, batches):
+                wanted = is_new is None or is_new(chunk if isinstance(chunk, int) else None)
                 if isinstance(chunk, int):
-                    output.watermark(chunk)
+                    if wanted:
+                        output.watermark(chunk)
                 elif operator_spec.operator.columnar:
                     output.collect_batch(chunk.batch, chunk.timestamps)
                 else:

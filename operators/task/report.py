@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.operators.exchange.channel_writer import EXCHANGE_SCHEMA, ChannelRow
+from penstock.operators.state.stored_state import OperatorRecord
 from penstock.operators.task.build_chain import ChainSpec
 
 # The description of a subtask, made on the driver and sent to the Spark task with its function
@@ -48,6 +49,17 @@ class ResultsAddress:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StreamSettings:
+    """State and watermarks from which a batch of a stream goes on."""
+
+    folder: str  #: the store of state
+    version: int  #: the version that the batch makes
+    key: bytes = field(repr=False)  #: authenticates segments with pickles
+    operators: Mapping[int, OperatorRecord]  #: operators with state, by node
+    watermarks: Mapping[int, int]  #: by node
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaskSettings:
     """Settings that all tasks of a job share."""
 
@@ -66,6 +78,7 @@ class TaskSettings:
     observed: bool = False  #: metrics of functions travel with the records to an Observation of Spark
     #: The first attempt number of each subtask, by vertex, of a job that was started again.
     first_attempts: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    stream: StreamSettings | None = None  #: the job is a batch of a stream, whose state lasts
 
 
 @dataclass(frozen=True, kw_only=True)

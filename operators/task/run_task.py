@@ -44,6 +44,7 @@ from penstock.operators.task.python_dependencies import (
 )
 from penstock.operators.task.report import ATTEMPT_EDGE, OutgoingRows, Reporter, ResultSender, TaskSpec
 from penstock.operators.task.sink_operators import DataFrameOperator
+from penstock.operators.task.stream_batch import StreamSubtask, is_channel_end
 
 # The metrics of a subtask's functions, sent with its records to a query that observes them
 #
@@ -134,8 +135,15 @@ class GateReader:
         self.bytes_in = 0
         self.cut_off = False  #: some producer was cut off: later records may be missing
 
-    def read(self, chain: Chain, metrics: MetricsSender | None = None) -> Iterator[None]:
-        """Pass all blocks to the chain, and reports to `metrics`; yield after every block."""
+    def read(
+        self,
+        chain: Chain,
+        metrics: MetricsSender | StreamSubtask | None = None,
+        stream: StreamSubtask | None = None,
+    ) -> Iterator[None]:
+        """Pass all blocks to the chain, reports to `metrics`, ends of channels to `stream`; yield after every
+        block.
+        """
         if not self._gates:
             return
         heads = [chain.operators[node] for node in self.head_nodes]
@@ -145,7 +153,7 @@ class GateReader:
         }
         batch_mode = self._spec.settings.batch
         watermark, group = MIN_WATERMARK, -1
-        for edge, order, payload in _rows(self._batches):
+        for edge, reached, payload in _rows(self._batches):
             if not payload.size:
                 continue  # a greeting to the subtask
             if payload.size == len(CUT_OFF):
@@ -154,6 +162,13 @@ class GateReader:
             if metrics is not None and is_report(payload):
                 metrics.forward(payload.to_pybytes())
                 continue
+            order = reached
+            if stream is not None:
+                if is_channel_end(payload):
+                    stream.add_end(edge, payload)
+                    continue
+                if reached != FIRST_OF_ALL:
+                    order = stream.capped(reached)
             gate = self._gates[edge]
             if batch_mode and gate.grouped:
                 if order != group:
@@ -427,6 +442,10 @@ def _run(
     cached_files = _localize(spec.settings.cached_files)
     context = _environment(spec, subtask, attempt_number, cached_files)
     chain = Chain(spec.chain, context, _writer_factory(spec, subtask, outgoing))
+    stream = None
+    if spec.settings.stream is not None:
+        stream = StreamSubtask(spec, spec.settings.stream, subtask, outgoing.append)
+        stream.attach(chain)
     for operator in chain.operators.values():
         if hasattr(operator, "attach"):
             operator.attach(outgoing.append)
@@ -439,12 +458,19 @@ def _run(
     try:
         chain.open()
         reporter.state("RUNNING")
+        if stream is not None:
+            stream.begin(chain)
         with suppress(EnoughResults):  # a limit is reached; if Spark has enough, the next row raises
-            for step in (read_sources(spec, chain, context, batches), gates.read(chain, metrics)):
+            for step in (
+                read_sources(spec, chain, context, batches, stream and stream.source_read),
+                gates.read(chain, metrics or stream, stream),
+            ):
                 for _ in step:
                     outgoing.flush()
                     reporter.progress(gates.records_in, sum(writer.records for writer in chain.writers))
-            if not gates.cut_off:  # else the input has not ended
+            if stream is not None:
+                stream.end(chain)
+            elif not gates.cut_off:  # else the input has not ended
                 for node in gates.head_nodes or [*sources_only(spec), *chain.multiple_input_heads]:
                     chain.watermark(node, MAX_WATERMARK)
                     outgoing.flush()

@@ -49,7 +49,11 @@ T = TypeVar("T")
 
 
 class CountTrigger(Trigger[T, CountWindow]):
-    """Fires when a window has a number of records, and starts counting again."""
+    """Fires when a window has a number of records, and starts counting again.
+
+    Args:
+        window_size: Number of records, 1 or more.
+    """
 
     def __init__(self, window_size: int) -> None:
         self._window_size = window_size
@@ -70,7 +74,6 @@ class CountTrigger(Trigger[T, CountWindow]):
     def on_element(
         self, element: T, timestamp: int, window: CountWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Count; fire and start again at the size."""
         count = ctx.get_partitioned_state(self._count_state_descriptor)
         count.add(1)
         if count.get() < self._window_size:
@@ -97,7 +100,11 @@ class CountTrigger(Trigger[T, CountWindow]):
 
 
 class PurgingTrigger(Trigger[T, Window]):
-    """Fires as another trigger, and drops the window's contents when it fires."""
+    """Fires as another trigger, and drops the window's contents when it fires.
+
+    Args:
+        nested_trigger: The other trigger.
+    """
 
     def __init__(self, nested_trigger: Trigger[T, Any]) -> None:
         self.nested_trigger = nested_trigger
@@ -117,17 +124,14 @@ class PurgingTrigger(Trigger[T, Window]):
     def on_element(
         self, element: T, timestamp: int, window: Window, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """The nested trigger's result, with FIRE_AND_PURGE for FIRE."""
         result = self.nested_trigger.on_element(element, timestamp, window, ctx)
         return _purging(require_trigger_result(result, self.nested_trigger, "on_element"))
 
     def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """The nested trigger's result, with FIRE_AND_PURGE for FIRE."""
         result = self.nested_trigger.on_event_time(time, window, ctx)
         return _purging(require_trigger_result(result, self.nested_trigger, "on_event_time"))
 
     def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """The nested trigger's result, with FIRE_AND_PURGE for FIRE."""
         result = self.nested_trigger.on_processing_time(time, window, ctx)
         return _purging(require_trigger_result(result, self.nested_trigger, "on_processing_time"))
 
@@ -138,7 +142,6 @@ class PurgingTrigger(Trigger[T, Window]):
         return self.nested_trigger.can_merge()
 
     def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
-        """Merge the nested trigger's state."""
         self.nested_trigger.on_merge(window, ctx)
 
 
@@ -159,10 +162,10 @@ class NeverTrigger(Trigger[T, GlobalWindow]):
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: GlobalWindow, ctx: Trigger.OnMergeContext) -> None:
-        """Nothing to merge."""
+        pass
 
     def clear(self, window: GlobalWindow, ctx: Trigger.TriggerContext) -> None:
-        """Nothing to clear."""
+        pass
 
 
 def _purging(result: TriggerResult) -> TriggerResult:
@@ -170,7 +173,13 @@ def _purging(result: TriggerResult) -> TriggerResult:
 
 
 class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
-    """Windows of a number of records of a key that do not overlap."""
+    """Windows of a number of records of a key that do not overlap.
+
+    The key's state counts the records. The default trigger fires at a window's last record.
+
+    Args:
+        window_size: Records in a window, 1 or more.
+    """
 
     def __init__(self, window_size: int) -> None:
         self._window_size = window_size
@@ -191,11 +200,9 @@ class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[CountWindow]:
-        """The window whose turn it is; counts the record in the key's state."""
         return [CountWindow(_next_number(context, self._count_descriptor) // self._window_size)]
 
     def get_default_trigger(self, env: Any) -> CountTrigger[T]:
-        """At the window's last record."""
         return CountTrigger(self._window_size)
 
     def get_window_serializer(self) -> CountWindowSerializer:
@@ -212,7 +219,12 @@ class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
     """Windows of a number of records of a key that start at regular intervals.
 
     Window i starts at record i * `window_slide`; unlike in Java's API, no window starts before the first
-    record.
+    record. The key's state counts the records. The default trigger fires each time a window has received
+    `window_size` records.
+
+    Args:
+        window_size: Records in a window, 1 or more.
+        window_slide: Records from one start to the next, 1 or more.
     """
 
     def __init__(self, window_size: int, window_slide: int) -> None:
@@ -236,7 +248,6 @@ class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[CountWindow]:
-        """The windows that the record falls into, the latest first; counts it in the key's state."""
         number = _next_number(context, self._count_descriptor)
         latest = number // self._window_slide
         # the first i with i * slide + size > number
@@ -244,7 +255,6 @@ class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
         return [CountWindow(i) for i in range(latest, earliest - 1, -1)]
 
     def get_default_trigger(self, env: Any) -> CountTrigger[T]:
-        """At the window's last record."""
         return CountTrigger(self._window_size)
 
     def get_window_serializer(self) -> CountWindowSerializer:
@@ -307,7 +317,6 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
     def on_element(
         self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Fire if the window is complete, else wait for its end."""
         end = window.max_timestamp()
         if end <= ctx.get_current_watermark():
             return TriggerResult.FIRE
@@ -318,20 +327,18 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fire at the window's end; other times are those of clean-up timers."""
+        # other times are those of clean-up timers
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """Wait for the end of the merged window, if it is not over already."""
         end = window.max_timestamp()
         if end > ctx.get_current_watermark():
             ctx.register_event_time_timer(end)
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Delete the timer at the window's end."""
         ctx.delete_event_time_timer(window.max_timestamp())
 
     @staticmethod
@@ -350,7 +357,6 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
     def on_element(
         self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Wait for the window's end."""
         ctx.register_processing_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
@@ -364,13 +370,11 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """Wait for the end of the merged window, if it is not over already."""
         end = window.max_timestamp()
         if end > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(end)
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Delete the timer at the window's end."""
         ctx.delete_processing_time_timer(window.max_timestamp())
 
     @staticmethod
@@ -387,10 +391,9 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
 
 
 class EventTimeAssigner(WindowAssigner[T, TimeWindow]):
-    """An assigner of time windows that end by the watermark."""
+    """An assigner of time windows that end by the watermark; EventTimeTrigger by default."""
 
     def get_default_trigger(self, env: Any) -> EventTimeTrigger[T]:
-        """Return a trigger that fires when the watermark reaches the window's end."""
         return EventTimeTrigger()
 
     def get_window_serializer(self) -> TimeWindowSerializer:
@@ -401,10 +404,9 @@ class EventTimeAssigner(WindowAssigner[T, TimeWindow]):
 
 
 class ProcessingTimeAssigner(WindowAssigner[T, TimeWindow]):
-    """An assigner of time windows that end by the clock."""
+    """An assigner of time windows that end by the clock; ProcessingTimeTrigger by default."""
 
     def get_default_trigger(self, env: Any) -> ProcessingTimeTrigger[T]:
-        """Return a trigger that fires when the clock reaches the window's end."""
         return ProcessingTimeTrigger()
 
     def get_window_serializer(self) -> TimeWindowSerializer:
@@ -420,7 +422,6 @@ class MergingTimeAssigner(MergingWindowAssigner[T, TimeWindow]):
     def merge_windows(
         self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]
     ) -> None:
-        """Merge windows that overlap or touch."""
         TimeWindow.merge_windows(windows, callback)
 
 
@@ -432,7 +433,16 @@ class MergingTimeAssigner(MergingWindowAssigner[T, TimeWindow]):
 
 
 class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigner[T]):
-    """Sessions by the clock: a window ends when no record came for some time."""
+    """Sessions by the clock, which end once a key has had no record for a fixed gap.
+
+    A record opens a window from the current time to one gap later; windows that overlap or touch merge.
+
+    Args:
+        session_gap: Milliseconds, above 0.
+
+    Raises:
+        Exception: Not above 0.
+    """
 
     def __init__(self, session_gap: int) -> None:
         if session_gap <= 0:
@@ -471,7 +481,6 @@ class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigne
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """A window from the current time to a gap after it."""
         now = context.get_current_processing_time()
         return [TimeWindow(now, now + self._session_gap)]
 
@@ -480,7 +489,22 @@ class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigne
 
 
 class EventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
-    """Sessions by the records' timestamps: a window ends when no record came for some time."""
+    """Sessions by the records' timestamps, which end once a key has had no record for a fixed gap.
+
+    A record opens a window from its timestamp to one gap later; windows that overlap or touch merge.
+
+    Args:
+        session_gap: Milliseconds, above 0.
+
+    Raises:
+        Exception: Not above 0.
+
+    Examples:
+        >>> from penstock.common import Time
+        >>> from penstock.datastream.window import EventTimeSessionWindows
+        >>> EventTimeSessionWindows.with_gap(Time.minutes(30)).assign_windows("click", 5, None)
+        [TimeWindow(start=5, end=1800005)]
+    """
 
     def __init__(self, session_gap: int) -> None:
         if session_gap <= 0:
@@ -517,7 +541,6 @@ class EventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """A window from the timestamp to a gap after it."""
         return [TimeWindow(timestamp, timestamp + self._session_gap)]
 
     def __repr__(self) -> str:
@@ -525,7 +548,13 @@ class EventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
 
 
 class DynamicProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigner[T]):
-    """Sessions by the clock, with a gap of each record's own."""
+    """Sessions by the clock, with a gap of each record's own.
+
+    A record whose gap is not above 0 fails the job.
+
+    Args:
+        session_window_time_gap_extractor: A SessionWindowTimeGapExtractor.
+    """
 
     def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
         self._session_gap = 0
@@ -548,7 +577,6 @@ class DynamicProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTime
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """A window of the record's gap from the current time on. Raises Exception unless it is positive."""
         now = context.get_current_processing_time()
         self._session_gap = _positive(self._session_window_time_gap_extractor.extract(element))
         return [TimeWindow(now, now + self._session_gap)]
@@ -558,7 +586,13 @@ class DynamicProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTime
 
 
 class DynamicEventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
-    """Sessions by the records' timestamps, with a gap of each record's own."""
+    """Sessions by the records' timestamps, with a gap of each record's own.
+
+    A record whose gap is not above 0 fails the job.
+
+    Args:
+        session_window_time_gap_extractor: A SessionWindowTimeGapExtractor.
+    """
 
     def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
         self._session_gap = 0
@@ -579,11 +613,20 @@ class DynamicEventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """A window of the record's gap from the timestamp on. Raises Exception unless it is positive."""
         return [TimeWindow(timestamp, timestamp + self.gap_of(element))]
 
     def gap_of(self, element: T) -> int:
-        """The record's gap, milliseconds. Raises Exception: 0 or less."""
+        """Return the gap that the extractor gives a record.
+
+        Args:
+            element: The record.
+
+        Returns:
+            int: Milliseconds, above 0.
+
+        Raises:
+            Exception: The extractor returned 0 or less.
+        """
         self._session_gap = _positive(self._session_window_time_gap_extractor.extract(element))
         return self._session_gap
 
@@ -598,7 +641,15 @@ def _positive(gap: int) -> int:
 
 
 class TumblingProcessingTimeWindows(ProcessingTimeAssigner[T]):
-    """Windows of one size that do not overlap, by the clock."""
+    """Windows of one size that do not overlap, by the clock.
+
+    Args:
+        size: Length of a window in milliseconds, above 0.
+        offset: Shift of the starts in milliseconds; its absolute value is below `size`.
+
+    Raises:
+        Exception: Out of range.
+    """
 
     def __init__(self, size: int, offset: int) -> None:
         if abs(offset) >= size:
@@ -625,7 +676,6 @@ class TumblingProcessingTimeWindows(ProcessingTimeAssigner[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """The window that holds the current time."""
         now = context.get_current_processing_time()
         start = TimeWindow.get_window_start_with_offset(now, self._offset, self._size)
         return [TimeWindow(start, start + self._size)]
@@ -637,10 +687,20 @@ class TumblingProcessingTimeWindows(ProcessingTimeAssigner[T]):
 class TumblingEventTimeWindows(EventTimeAssigner[T]):
     """Windows of one size that do not overlap, by the records' timestamps.
 
+    A record without a timestamp fails the job.
+
+    Args:
+        size: Length of a window in milliseconds, above 0.
+        offset: Shift of the starts in milliseconds; its absolute value is below `size`.
+
+    Raises:
+        Exception: Out of range.
+
     Examples:
         >>> from penstock.common import Time
         >>> from penstock.datastream.window import TumblingEventTimeWindows
-        >>> windows = TumblingEventTimeWindows.of(Time.minutes(5))
+        >>> TumblingEventTimeWindows.of(Time.minutes(5)).assign_windows("click", 310_000, None)
+        [TimeWindow(start=300000, end=600000)]
     """
 
     def __init__(self, size: int, offset: int) -> None:
@@ -668,7 +728,6 @@ class TumblingEventTimeWindows(EventTimeAssigner[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """The window that holds the timestamp. Raises Exception if there is none."""
         if timestamp <= MIN_WATERMARK:
             raise no_timestamp()
         start = TimeWindow.get_window_start_with_offset(timestamp, self._offset, self._size)
@@ -679,7 +738,16 @@ class TumblingEventTimeWindows(EventTimeAssigner[T]):
 
 
 class SlidingProcessingTimeWindows(ProcessingTimeAssigner[T]):
-    """Windows of one size that start at regular intervals, by the clock."""
+    """Windows of one size that start at regular intervals, by the clock.
+
+    Args:
+        size: Length of a window in milliseconds, above 0.
+        slide: Milliseconds from one start to the next, above 0.
+        offset: Shift of the starts in milliseconds; its absolute value is below `slide`.
+
+    Raises:
+        Exception: Out of range.
+    """
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         if abs(offset) >= slide or size <= 0:
@@ -711,7 +779,6 @@ class SlidingProcessingTimeWindows(ProcessingTimeAssigner[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """The windows that hold the current time, the latest first."""
         now = context.get_current_processing_time()
         return _sliding_windows(now, self._size, self._slide, self._offset)
 
@@ -720,7 +787,25 @@ class SlidingProcessingTimeWindows(ProcessingTimeAssigner[T]):
 
 
 class SlidingEventTimeWindows(EventTimeAssigner[T]):
-    """Windows of one size that start at regular intervals, by the records' timestamps."""
+    """Windows of one size that start at regular intervals, by the records' timestamps.
+
+    A record without a timestamp fails the job.
+
+    Args:
+        size: Length of a window in milliseconds, above 0.
+        slide: Milliseconds from one start to the next, above 0.
+        offset: Shift of the starts in milliseconds; its absolute value is below `slide`.
+
+    Raises:
+        Exception: Out of range.
+
+    Examples:
+        >>> from penstock.common import Time
+        >>> from penstock.datastream.window import SlidingEventTimeWindows
+        >>> windows = SlidingEventTimeWindows.of(size=Time.seconds(10), slide=Time.seconds(5))
+        >>> windows.assign_windows("click", 12_000, None)
+        [TimeWindow(start=10000, end=20000), TimeWindow(start=5000, end=15000)]
+    """
 
     def __init__(self, size: int, slide: int, offset: int) -> None:
         if abs(offset) >= slide or size <= 0:
@@ -750,7 +835,6 @@ class SlidingEventTimeWindows(EventTimeAssigner[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """The windows that hold the timestamp, the latest first. Raises Exception if there is none."""
         if timestamp <= MIN_WATERMARK:
             raise no_timestamp()
         return _sliding_windows(timestamp, self._size, self._slide, self._offset)

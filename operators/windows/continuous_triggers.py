@@ -22,7 +22,14 @@ class Min(ReduceFunction):
 
 
 class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
-    """Fires when the watermark passes a multiple of an interval, and at the window's end."""
+    """Fires when the watermark passes a multiple of an interval, and at the window's end.
+
+    A record that arrives after the window's end fires at once. A merged window waits for the earliest of the
+    times that its parts waited for.
+
+    Args:
+        interval: Milliseconds, 1 or more.
+    """
 
     def __init__(self, interval: int) -> None:
         self.interval = interval
@@ -44,7 +51,6 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
     def on_element(
         self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Fire if the window is complete, else wait for the next multiple of the interval."""
         end = window.max_timestamp()
         if end <= ctx.get_current_watermark():
             return TriggerResult.FIRE
@@ -58,7 +64,6 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fire at the window's end and at the time waited for, then wait for the next."""
         if time == window.max_timestamp():
             return TriggerResult.FIRE
         state = ctx.get_partitioned_state(self.state_desc)
@@ -69,14 +74,12 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
         return TriggerResult.FIRE
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """Wait for the earliest of the times that the merged windows waited for."""
         ctx.merge_partitioned_state(self.state_desc)
         fire_timestamp = ctx.get_partitioned_state(self.state_desc).get()
         if fire_timestamp is not None:
             ctx.register_event_time_timer(fire_timestamp)
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Forget the time waited for and its timer."""
         state = ctx.get_partitioned_state(self.state_desc)
         fire_timestamp = state.get()
         if fire_timestamp is not None:
@@ -89,14 +92,27 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
     def register_next_fire_timestamp(
         self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: Any
     ) -> None:
-        """Wait for `time` + interval, at most for the window's end."""
+        """Register the window's next timer of the watermark.
+
+        Args:
+            time: Milliseconds; the timer is one interval later, but not after the window's end.
+            window: The TimeWindow.
+            ctx: Registers the timer.
+            fire_timestamp_state: State of the window that holds the timer's time; it keeps the earliest.
+        """
         fire_timestamp = min(time + self.interval, window.max_timestamp())
         fire_timestamp_state.add(fire_timestamp)
         ctx.register_event_time_timer(fire_timestamp)
 
 
 class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
-    """Fires when the clock passes a multiple of an interval, and at the window's end."""
+    """Fires when the clock passes a multiple of an interval, and at the window's end.
+
+    A merged window waits for the earliest of the times that its parts waited for.
+
+    Args:
+        interval: Milliseconds, 1 or more.
+    """
 
     def __init__(self, interval: int) -> None:
         self.interval = interval
@@ -118,7 +134,6 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
     def on_element(
         self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Wait for the next multiple of the interval, if nothing is waited for."""
         state = ctx.get_partitioned_state(self.state_desc)
         if state.get() is None:
             now = ctx.get_current_processing_time()
@@ -126,7 +141,6 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fire at the time waited for, then wait for the next."""
         state = ctx.get_partitioned_state(self.state_desc)
         if state.get() != time:
             return TriggerResult.CONTINUE
@@ -138,14 +152,12 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
-        """Wait for the earliest of the times that the merged windows waited for."""
         ctx.merge_partitioned_state(self.state_desc)
         fire_timestamp = ctx.get_partitioned_state(self.state_desc).get()
         if fire_timestamp is not None:
             ctx.register_processing_time_timer(fire_timestamp)
 
     def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
-        """Forget the time waited for and its timer."""
         state = ctx.get_partitioned_state(self.state_desc)
         fire_timestamp = state.get()
         if fire_timestamp is not None:
@@ -158,7 +170,14 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
     def register_next_fire_timestamp(
         self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext, fire_timestamp_state: Any
     ) -> None:
-        """Wait for `time` + interval, at most for the window's end."""
+        """Register the window's next timer of the clock.
+
+        Args:
+            time: Milliseconds; the timer is one interval later, but not after the window's end.
+            window: The TimeWindow.
+            ctx: Registers the timer.
+            fire_timestamp_state: State of the window that holds the timer's time; it keeps the earliest.
+        """
         fire_timestamp = min(time + self.interval, window.max_timestamp())
         fire_timestamp_state.add(fire_timestamp)
         ctx.register_processing_time_timer(fire_timestamp)

@@ -65,42 +65,72 @@ class Trigger(ABC, Generic[T, W]):
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """Milliseconds since the epoch."""
+            """Return the time of the clock in milliseconds since the epoch."""
 
         @abstractmethod
         def get_metric_group(self) -> MetricGroup:
-            """The operator's metrics."""
+            """Return the operator's metrics."""
 
         @abstractmethod
         def get_current_watermark(self) -> int:
-            """Milliseconds; the least 64-bit integer before the first watermark."""
+            """Return the watermark in milliseconds; the least 64-bit integer before the first one."""
 
         @abstractmethod
         def register_processing_time_timer(self, time: int) -> None:
-            """Have `on_processing_time` called with `time` once the clock has passed it."""
+            """Register a timer of the clock for this key and window.
+
+            Args:
+                time: Milliseconds since the epoch; `on_processing_time` is called when the clock passes it.
+            """
 
         @abstractmethod
         def register_event_time_timer(self, time: int) -> None:
-            """Have `on_event_time` called with `time` once the watermark has passed it."""
+            """Register a timer of the watermark for this key and window.
+
+            Args:
+                time: Milliseconds since the epoch; `on_event_time` is called when the watermark passes it.
+            """
 
         @abstractmethod
         def delete_processing_time_timer(self, time: int) -> None:
-            """Forget the processing-time timer of this window at `time`, if there is one."""
+            """Delete a timer of the clock of this key and window, if there is one.
+
+            Args:
+                time: The time it was registered for, in milliseconds since the epoch.
+            """
 
         @abstractmethod
         def delete_event_time_timer(self, time: int) -> None:
-            """Forget the event-time timer of this window at `time`, if there is one."""
+            """Delete a timer of the watermark of this key and window, if there is one.
+
+            Args:
+                time: The time it was registered for, in milliseconds since the epoch.
+            """
 
         @abstractmethod
         def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-            """The state of this description that belongs to the current key and window."""
+            """Return the trigger's state for this key and window.
+
+            Args:
+                state_descriptor: Name, kind and type of the state.
+
+            Returns:
+                The state of the descriptor's kind, such as a ReducingState.
+            """
 
     class OnMergeContext(TriggerContext):
         """The context of `on_merge`: can also merge the state of the windows that become one."""
 
         @abstractmethod
         def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-            """Bring the merged windows' state into the new window. Raises Exception: value or map state."""
+            """Merge the trigger's state of the merged windows into the state of the new window.
+
+            Args:
+                state_descriptor: Describes reducing, aggregating or list state.
+
+            Raises:
+                Exception: The descriptor describes value or map state, which cannot be merged.
+            """
 
     @abstractmethod
     def on_element(
@@ -184,11 +214,11 @@ class WindowAssigner(ABC, Generic[T, W]):
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
-            """Milliseconds since the epoch."""
+            """Return the time of the clock in milliseconds since the epoch."""
 
         @abstractmethod
         def get_runtime_context(self) -> RuntimeContext:
-            """The operator's runtime context, with the state of the record's key."""
+            """Return the operator's runtime context, with the state of the record's key."""
 
     @abstractmethod
     def assign_windows(
@@ -233,7 +263,12 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
 
         @abstractmethod
         def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:
-            """The set of windows `to_be_merged` becomes the one window `merge_result`."""
+            """Replace windows by one that covers them.
+
+            Args:
+                to_be_merged: The windows to replace, at least two.
+                merge_result: The window that replaces them.
+            """
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[W], callback: "MergingWindowAssigner.MergeCallback[W]") -> None:

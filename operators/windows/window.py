@@ -17,16 +17,32 @@ if TYPE_CHECKING:
 
 
 def long_to_int_with_bit_mixing(x: int) -> int:
-    """SplitMix64's finaliser on an integer without a width, as PyFlink has it."""
+    """Mix the bits of an integer with SplitMix64's finaliser, without cutting it to 64 bits.
+
+    Args:
+        x: Any int.
+
+    Returns:
+        int: As PyFlink computes it, of any width.
+    """
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x = (x ^ (x >> shift)) * factor
     return x ^ (x >> 31)
 
 
 def mod_inverse(x: int) -> int:
-    """The inverse of an odd `x` modulo 2**24 in its low bits; the others stay, as in PyFlink.
+    """Compute the inverse of an odd integer modulo 2**32, by Newton's method.
 
-    Newton's iteration, which doubles the number of right bits at each step.
+    Args:
+        x: An odd int.
+
+    Returns:
+        int: Its lowest 32 bits are the inverse; higher bits remain, as in PyFlink.
+
+    Examples:
+        >>> from penstock.datastream.window import mod_inverse
+        >>> 12345 * mod_inverse(12345) % 2**32
+        1
     """
     inverse = x**3
     for _ in range(3):
@@ -48,7 +64,11 @@ class Window(ABC):
 
 
 class TimeWindow(Window):
-    """The span from `start` (inclusive) to `end` (exclusive), milliseconds since the epoch.
+    """A span of time.
+
+    Args:
+        start: First millisecond since the epoch.
+        end: Millisecond since the epoch after the last one.
 
     Examples:
         >>> from penstock.datastream.window import TimeWindow
@@ -105,7 +125,13 @@ class TimeWindow(Window):
     def merge_windows(
         windows: Iterable["TimeWindow"], callback: "MergingWindowAssigner.MergeCallback[TimeWindow]"
     ) -> None:
-        """Tell `callback` of every group of two or more windows that overlap or touch, in order of time."""
+        """Merge windows that overlap or touch.
+
+        Args:
+            windows: TimeWindows in any order; duplicates count once.
+            callback: Its `merge(windows, cover)` is called for each group of two or more windows, in order of
+                time, with the smallest window that covers the group.
+        """
         cover: TimeWindow | None = None
         members: list[TimeWindow] = []
         for window in sorted(windows, key=_span):
@@ -144,7 +170,11 @@ class TimeWindow(Window):
 
 
 class CountWindow(Window):
-    """The window with this number among those of a key."""
+    """A window of a number of records of a key.
+
+    Args:
+        id: Its number among the windows of the key, from 0.
+    """
 
     __slots__ = ("id",)
 
@@ -152,7 +182,7 @@ class CountWindow(Window):
         self.id = id
 
     def max_timestamp(self) -> int:
-        """The end of time."""
+        """Return the largest watermark: the window does not end by time."""
         return MAX_WATERMARK
 
     def __hash__(self) -> int:
@@ -166,17 +196,17 @@ class CountWindow(Window):
 
 
 class GlobalWindow(Window):
-    """The window of everything."""
+    """The only window of GlobalWindows, which holds all records of a key."""
 
     __slots__ = ()
 
     @staticmethod
     def get() -> "GlobalWindow":
-        """A global window; all of them are equal."""
+        """Return a global window; all are equal."""
         return GlobalWindow()
 
     def max_timestamp(self) -> int:
-        """The end of time."""
+        """Return the largest watermark: the window does not end by time."""
         return MAX_WATERMARK
 
     def __hash__(self) -> int:
@@ -221,31 +251,33 @@ _TWO_LONGS = Struct(">qq")
 
 
 class TimeWindowSerializer(TypeSerializer[TimeWindow]):
-    """16 bytes: start, end."""
+    """Serializes a TimeWindow as 16 bytes: start and end as big-endian 64-bit integers.
+
+    Raises struct.error for a bound beyond 64 bits, and at the end of the stream.
+    """
 
     def serialize(self, element: TimeWindow, stream: BytesIO) -> None:
-        """Write the window. Raises struct.error if a bound does not fit 64 bits."""
         stream.write(_TWO_LONGS.pack(element.start, element.end))
 
     def deserialize(self, stream: BytesIO) -> TimeWindow:
-        """Read a window. Raises struct.error at the end of the stream."""
         return TimeWindow(*_TWO_LONGS.unpack(stream.read(16)))
 
 
 class CountWindowSerializer(TypeSerializer[CountWindow]):
-    """8 bytes: the id."""
+    """Serializes a CountWindow as 8 bytes: its id as a big-endian 64-bit integer.
+
+    Raises struct.error for an id beyond 64 bits, and at the end of the stream.
+    """
 
     def serialize(self, element: CountWindow, stream: BytesIO) -> None:
-        """Write the window. Raises struct.error if the id does not fit 64 bits."""
         stream.write(_LONG.pack(element.id))
 
     def deserialize(self, stream: BytesIO) -> CountWindow:
-        """Read a window. Raises struct.error at the end of the stream."""
         return CountWindow(_LONG.unpack(stream.read(8))[0])
 
 
 class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
-    """One byte, 0."""
+    """Serializes a GlobalWindow as one byte, 0."""
 
     def serialize(self, element: GlobalWindow, stream: BytesIO) -> None:
         stream.write(b"\0")

@@ -22,7 +22,17 @@ from penstock.operators.windows.window_functions import InternalWindowFunction
 
 
 class WindowOperationDescriptor:
-    """The parts of a windowed operation."""
+    """The parts of a windowed operation.
+
+    Args:
+        assigner: A WindowAssigner.
+        trigger: A Trigger.
+        allowed_lateness: Milliseconds, 0 or more.
+        late_data_output_tag: OutputTag of late records; None: they are dropped.
+        window_state_descriptor: Describes the state of a window's contents.
+        window_serializer: TypeSerializer of the windows.
+        internal_window_function: An InternalWindowFunction.
+    """
 
     def __init__(
         self,
@@ -43,11 +53,19 @@ class WindowOperationDescriptor:
         self.window_serializer = window_serializer
 
     def generate_op_name(self) -> str:
-        """The operator's name: that of the assigner's class."""
+        """Return the operator's name: the name of the assigner's class."""
         return type(self.assigner).__name__
 
     def generate_op_desc(self, windowed_stream_type: str, func_desc: str) -> str:
-        """The operator's description; `windowed_stream_type` is "Window" or "AllWindow"."""
+        """Return the operator's description in plans.
+
+        Args:
+            windowed_stream_type: "Window" or "AllWindow".
+            func_desc: Name of the window function.
+
+        Returns:
+            str: Such as `Window(TumblingEventTimeWindows(5000, 0), EventTimeTrigger, CountRecords)`.
+        """
         return f"{windowed_stream_type}({self.assigner}, {type(self.trigger).__name__}, {func_desc})"
 
 

@@ -49,27 +49,42 @@ class InternalWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
         @abstractmethod
         def current_processing_time(self) -> int:
-            """Milliseconds since the epoch."""
+            """Return the time of the clock in milliseconds since the epoch."""
 
         @abstractmethod
         def current_watermark(self) -> int:
-            """Milliseconds; the least 64-bit integer before the first watermark."""
+            """Return the watermark in milliseconds; the least 64-bit integer before the first one."""
 
         @abstractmethod
         def window_state(self) -> KeyedStateStore:
-            """State of the current key and window."""
+            """Return the state of the current key and window."""
 
         @abstractmethod
         def global_state(self) -> KeyedStateStore:
-            """State of the current key over all windows."""
+            """Return the state of the current key over all windows."""
 
     @abstractmethod
     def process(self, key: KEY, window: W, context: InternalWindowContext, input_data: IN) -> Results:
-        """The results for a window's contents; None is no result."""
+        """Compute the results of a window that fires.
+
+        Args:
+            key: Key of the window's records.
+            window: The Window.
+            context: Times and state of the key and window.
+            input_data: The window's contents: the value in its state, or an iterable of its records.
+
+        Returns:
+            An iterable of results, or None.
+        """
 
     @abstractmethod
     def clear(self, window: W, context: InternalWindowContext) -> None:
-        """The window is over: forget its state."""
+        """Clear the function's state of a window that is over.
+
+        Args:
+            window: The Window.
+            context: Times and state of the key and window.
+        """
 
 
 class _WrappingFunction(InternalWindowFunction[Any, Any, Any, Any]):
@@ -87,33 +102,31 @@ class _WrappingFunction(InternalWindowFunction[Any, Any, Any, Any]):
             self._wrapped_function.close()
 
     def clear(self, window: Any, context: InternalWindowFunction.InternalWindowContext) -> None:
-        """Do nothing, since the function has no context."""
+        pass
 
 
 class InternalSingleValueWindowFunction(_WrappingFunction):
-    """A WindowFunction on one value."""
+    """Calls a WindowFunction with a list of the one value in state."""
 
     def process(
         self, key: Any, window: Any, context: InternalWindowFunction.InternalWindowContext, input_data: Any
     ) -> Results:
-        """The function's results for a list of the one value."""
         results: Results = self._wrapped_function.apply(key, window, [input_data])
         return results
 
 
 class InternalSingleValueAllWindowFunction(_WrappingFunction):
-    """An AllWindowFunction on one value."""
+    """Calls an AllWindowFunction with a list of the one value in state."""
 
     def process(
         self, key: Any, window: Any, context: InternalWindowFunction.InternalWindowContext, input_data: Any
     ) -> Results:
-        """The function's results for a list of the one value."""
         results: Results = self._wrapped_function.apply(window, [input_data])
         return results
 
 
 class InternalIterableWindowFunction(_WrappingFunction):
-    """A WindowFunction on all records of a window."""
+    """Calls a WindowFunction with all records of a window."""
 
     def process(
         self,
@@ -127,7 +140,7 @@ class InternalIterableWindowFunction(_WrappingFunction):
 
 
 class InternalIterableAllWindowFunction(_WrappingFunction):
-    """An AllWindowFunction on all records of a window."""
+    """Calls an AllWindowFunction with all records of a window."""
 
     def process(
         self,
@@ -141,55 +154,53 @@ class InternalIterableAllWindowFunction(_WrappingFunction):
 
 
 class InternalProcessWindowContext(ProcessWindowFunction.Context[Any]):
-    """The context of a ProcessWindowFunction: that of the operator, and the window."""
+    """The context of a ProcessWindowFunction: the operator's context with the window.
+
+    Windows that merge have no window state: the store of `window_state()` refuses it.
+    """
 
     def __init__(self) -> None:
         self._underlying: Any = None
         self._window: Any = None
 
     def window(self) -> Any:
-        """The window being worked out or cleared."""
         return self._window
 
     def current_processing_time(self) -> int:
-        """Milliseconds since the epoch."""
         now: int = self._underlying.current_processing_time()
         return now
 
     def current_watermark(self) -> int:
-        """Milliseconds; the least 64-bit integer before the first watermark."""
         watermark: int = self._underlying.current_watermark()
         return watermark
 
     def window_state(self) -> KeyedStateStore:
-        """State of the current key and window. Handing it out fails for windows that merge."""
         store: KeyedStateStore = self._underlying.window_state()
         return store
 
     def global_state(self) -> KeyedStateStore:
-        """State of the current key over all windows."""
         store: KeyedStateStore = self._underlying.global_state()
         return store
 
 
 class InternalProcessAllWindowContext(ProcessAllWindowFunction.Context[Any]):
-    """The context of a ProcessAllWindowFunction: that of the operator, and the window."""
+    """The context of a ProcessAllWindowFunction: the operator's context with the window.
+
+    Windows that merge have no window state: the store of `window_state()` refuses it.
+    """
 
     def __init__(self) -> None:
         self._underlying: Any = None
         self._window: Any = None
 
     def window(self) -> Any:
-        """The window being worked out or cleared."""
         return self._window
 
     def window_state(self) -> KeyedStateStore:
-        """State of the current window. Handing it out fails for windows that merge."""
         store: KeyedStateStore = self._underlying.window_state()
         return store
 
     def global_state(self) -> KeyedStateStore:
-        """State over all windows."""
         store: KeyedStateStore = self._underlying.global_state()
         return store
 
@@ -206,12 +217,11 @@ class _ProcessingFunction(_WrappingFunction):
         return own_context
 
     def clear(self, window: Any, context: InternalWindowFunction.InternalWindowContext) -> None:
-        """Call the user's function to clear its state of the window."""
         self._wrapped_function.clear(self._context_of(window, context))
 
 
 class InternalSingleValueProcessWindowFunction(_ProcessingFunction):
-    """A ProcessWindowFunction on one value."""
+    """Calls a ProcessWindowFunction with a list of the one value in state."""
 
     def __init__(self, wrapped_function: ProcessWindowFunction[Any, Any, Any, Any]) -> None:
         super().__init__(wrapped_function)
@@ -220,7 +230,6 @@ class InternalSingleValueProcessWindowFunction(_ProcessingFunction):
     def process(
         self, key: Any, window: Any, context: InternalWindowFunction.InternalWindowContext, input_data: Any
     ) -> Results:
-        """The function's results for a list of the one value."""
         results: Results = self._wrapped_function.process(
             key, self._context_of(window, context), [input_data]
         )
@@ -228,7 +237,7 @@ class InternalSingleValueProcessWindowFunction(_ProcessingFunction):
 
 
 class InternalSingleValueProcessAllWindowFunction(_ProcessingFunction):
-    """A ProcessAllWindowFunction on one value."""
+    """Calls a ProcessAllWindowFunction with a list of the one value in state."""
 
     def __init__(self, wrapped_function: ProcessAllWindowFunction[Any, Any, Any]) -> None:
         super().__init__(wrapped_function)
@@ -237,13 +246,12 @@ class InternalSingleValueProcessAllWindowFunction(_ProcessingFunction):
     def process(
         self, key: Any, window: Any, context: InternalWindowFunction.InternalWindowContext, input_data: Any
     ) -> Results:
-        """The function's results for a list of the one value."""
         results: Results = self._wrapped_function.process(self._context_of(window, context), [input_data])
         return results
 
 
 class InternalIterableProcessWindowFunction(_ProcessingFunction):
-    """A ProcessWindowFunction on all records of a window."""
+    """Calls a ProcessWindowFunction with all records of a window."""
 
     def __init__(self, wrapped_function: ProcessWindowFunction[Any, Any, Any, Any]) -> None:
         super().__init__(wrapped_function)
@@ -261,7 +269,7 @@ class InternalIterableProcessWindowFunction(_ProcessingFunction):
 
 
 class InternalIterableProcessAllWindowFunction(_ProcessingFunction):
-    """A ProcessAllWindowFunction on all records of a window."""
+    """Calls a ProcessAllWindowFunction with all records of a window."""
 
     def __init__(self, wrapped_function: ProcessAllWindowFunction[Any, Any, Any]) -> None:
         super().__init__(wrapped_function)

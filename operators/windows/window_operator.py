@@ -239,7 +239,9 @@ class WindowOperator(WindowFunctionOperator):
     def open(self) -> None:
         """Open the window function, and create the processor of its windows."""
         super().open()
-        quick: WindowProcessor | None = None if self.by_trigger else make_panes(self) or _make_sessions(self)
+        # panes and sessions have state of their own, which does not last from batch to batch
+        general = self.by_trigger or self.context.stored_state is not None
+        quick: WindowProcessor | None = None if general else make_panes(self) or _make_sessions(self)
         self._windows = quick or TriggeredWindows(self)
 
     def close(self) -> None:

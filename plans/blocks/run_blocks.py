@@ -36,7 +36,7 @@ from penstock.plans.blocks.stages import (
     messages_to_driver,
 )
 from penstock.plans.frames.spark_frames import with_null_lists, without_null_lists
-from penstock.plans.frames.spark_schemas import conform, free, keep
+from penstock.plans.frames.spark_schemas import conform, free, keep_with_lineage
 from penstock.plans.layers import LAYER_TABLES, layers_until
 from penstock.plans.tables import TABLES
 
@@ -76,10 +76,10 @@ def run_blocks(
         job = next(jobs)
         while True:
             report(job.name)
-            if first_plan is None:  # `keep` needs its rows to be held until they are computed
+            if first_plan is None:  # `keep_with_lineage` needs its rows to be held until they are computed
                 begun = _exchanged(_begun(spark, giant, given), giant)
                 first_plan = _staged(begun, job.steps[0])
-                kept.append(first := keep(first_plan))
+                kept.append(first := keep_with_lineage(first_plan))
                 said = _said(first)
             else:
                 said, frames = _run(job, first, giant, kept)
@@ -107,7 +107,7 @@ def _run(job: Job, first: DataFrame, giant: Giant, kept: list[DataFrame]) -> tup
         frame = _staged(_exchanged(frame, giant), step)
         if step.name in waits:
             plans.append(frame)
-            kept.append(frame := keep(frame))
+            kept.append(frame := keep_with_lineage(frame))
             with_tables.append(frame)
             frame = frame.where(F.col("to") != PLAN)
     said = _said(frame)

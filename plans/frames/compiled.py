@@ -1,6 +1,13 @@
-"""Array loops that numba compiles once the input is large enough."""
+"""Array loops that numba compiles once the input is large enough.
 
+A wheel holds the loops as bitcode of LLVM, which takes a tenth of the time to become code of this machine. It
+serves the Python, the numba and the kind of machine that built it; all others compile the loops.
+"""
+
+import hashlib
 import os
+import pickle
+import platform
 import stat
 import sys
 from collections import Counter
@@ -98,11 +105,13 @@ def _compile(loop: Callable[..., Any]) -> Any:
     _report_compilation()
     try:
         fast: Any = njit(cache=True, nogil=True)(loop)
+        if not _is_trusted(Path(fast._cache.cache_path), Path(loop.__code__.co_filename)):
+            fast = njit(nogil=True)(loop)
+        else:
+            _forget_unreadable(fast)
     except RuntimeError:  # no folder to cache compiled code in
-        return njit(nogil=True)(loop)
-    if not _is_trusted(Path(fast._cache.cache_path), Path(loop.__code__.co_filename)):
-        return njit(nogil=True)(loop)
-    _forget_unreadable(fast)
+        fast = njit(nogil=True)(loop)
+    _use_shipped(fast, loop)
     return fast
 
 
@@ -171,3 +180,90 @@ def _forget_unreadable(fast: Any) -> None:
     except Exception:
         with suppress(OSError):
             fast._cache.flush()
+
+
+# Loops in wheels
+
+
+SHIPPED = Path(__file__).with_name("compiled_loops.pickle")
+"""The loops in a wheel, trusted like its code: {"key": …, loop: [(signature, payload)]}, both pickled."""
+
+
+def shipped_key() -> str:
+    """Return what the machine that built the loops and the one that loads them must have in common."""
+    import numba
+
+    return f"{sys.implementation.cache_tag}, numba {numba.__version__}, {sys.platform} {platform.machine()}"
+
+
+def pack_loops() -> bytes:
+    """Return the content of SHIPPED: all loops that this process has compiled."""
+    from numba.core.serialize import dumps
+
+    shipped: dict[str, Any] = {"key": shipped_key()}
+    for fast in _made:
+        for signature, result in fast.overloads.items():
+            _, description, environment, *others = result._reduce()
+            bitcode = result.library.serialize_using_bitcode()
+            others[3] = ""  # annotations of types, with the source and its path
+            payload = dumps((bitcode, description, environment, *others))
+            shipped.setdefault(_key_of(fast.py_func), []).append((dumps(signature), payload))
+    return pickle.dumps(shipped)
+
+
+_made: list[Any] = []
+"""Compiled loops of this process."""
+
+
+def _key_of(loop: Callable[..., Any]) -> str:
+    return f"{loop.__module__} {loop.__qualname__} {hashlib.sha256(loop.__code__.co_code).hexdigest()}"
+
+
+@cache
+def _shipped() -> dict[str, Any]:
+    try:
+        shipped: dict[str, Any] = pickle.loads(SHIPPED.read_bytes())
+    except OSError:  # not a wheel, or an archive of it
+        return {}
+    return shipped if shipped.pop("key") == shipped_key() else {}
+
+
+def _use_shipped(fast: Any, loop: Callable[..., Any]) -> None:
+    """Have the shipped code of a loop loaded, and cached for later processes, instead of compiling it."""
+    _made.append(fast)
+    shipped = _shipped().get(_key_of(loop), ())
+    load = fast._cache.load_overload
+
+    def load_or_build(signature: Any, target: Any) -> Any:
+        result = load(signature, target)
+        for its_signature, payload in shipped if result is None else ():
+            if pickle.loads(its_signature) == signature:
+                result = _built(target, payload)
+                fast._cache.save_overload(signature, result)
+                break
+        return result
+
+    if shipped:
+        fast._cache.load_overload = load_or_build
+
+
+def _built(target: Any, payload: bytes) -> Any:
+    """Make machine code of a shipped payload, as numba does from its cache, but keep it for the cache."""
+    from llvmlite.binding import parse_bitcode
+    from numba.core.compiler import CompileResult
+
+    target.refresh()
+    codegen = target.codegen()
+
+    def library(state: tuple[str, str, bytes]) -> Any:
+        made = codegen.create_library(state[0])
+        made.enable_object_caching()
+        made._final_module = parse_bitcode(state[2])
+        made._finalize_final_module()
+        return made
+
+    codegen.unserialize_library = library  # for this call only; numba holds its lock meanwhile
+    try:
+        return CompileResult._rebuild(target, *pickle.loads(payload))
+    finally:
+        del codegen.unserialize_library

@@ -1,5 +1,6 @@
 """Declared tables as Spark schemas, and DataFrames that conform to them."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -149,18 +150,43 @@ def keep(rows: DataFrame) -> DataFrame:
     double each time, until the driver only multiplies. Python has no API for a checkpoint without that
     estimate, hence the constructor of Spark's own LogicalRDD.
     """
-    spark = rows.sparkSession
-    context = spark.sparkContext
+    return _as_kept(_checkpointed(rows), rows)
+
+
+def keep_with_lineage(rows: DataFrame) -> DataFrame:
+    """As `keep`; what all executors that stored it have lost on a cluster is computed again from its lineage.
+
+    For rows that few exchanges lead up to: their files stay until the result is collected as garbage.
+    """
+    kept = _checkpointed(rows)
+    context = rows.sparkSession.sparkContext
+    if context.getCheckpointDir() is None and not is_local(context):
+        stored = kept._jdf.logicalPlan().rdd()
+        # Copied and persisted for a checkpoint that will not take place.
+        getattr(stored, "checkpointData_$eq")(_scala_object(context._jvm, "scala.None"))
+    return _as_kept(kept, rows)
+
+
+def is_local(context: Any) -> bool:
+    """Return whether a SparkContext runs tasks in its own JVM: not on `local-cluster[2,1,1024]`."""
+    return re.match(r"local(\[|$)", str(context.master)) is not None
+
+
+def _checkpointed(rows: DataFrame) -> DataFrame:
+    context = rows.sparkSession.sparkContext
     if context.getCheckpointDir() is not None:
-        kept = rows.checkpoint()
-    elif not str(context.master).startswith("local"):
-        kept = rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY_2)
-    elif rows_per_block(rows) is not None:
+        return rows.checkpoint()
+    if not is_local(context):
+        return rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY_2)
+    if rows_per_block(rows) is not None:
         # A giant's rows stored as objects would leave the heap too small for the joins.
-        kept = rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
-    else:
-        kept = rows.localCheckpoint(eager=False)
-    jvm: Any = spark._jvm
+        return rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
+    return rows.localCheckpoint(eager=False)
+
+
+def _as_kept(kept: DataFrame, rows: DataFrame) -> DataFrame:
+    """`kept`, a checkpoint of `rows`, with their partitioning and without Spark's estimate of its size."""
+    jvm: Any = rows.sparkSession._jvm
     cut = kept._jdf.logicalPlan()
     none = _scala_object(jvm, "scala.None")
     computed = rows._jdf.queryExecution().executedPlan().output()

@@ -287,9 +287,7 @@ def given_fleet(topologies: pl.DataFrame, transformations: pl.DataFrame) -> Give
 def _without_node_ids(details: pl.Series) -> pl.Series:
     """Drop node ids: copies of a transformation would have the same one."""
     texts = details.drop_nulls().unique()
-    others = [
-        {key: value for key, value in orjson.loads(text).items() if key != "node_id"} for text in texts
-    ]
+    others = [{key: value for key, value in orjson.loads(text).items() if key != "node_id"} for text in texts]
     new = pl.Series([orjson.dumps(keys).decode() if keys else None for keys in others], dtype=pl.String)
     return details.replace_strict(texts, new, default=None, return_dtype=pl.String)
 

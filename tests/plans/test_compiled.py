@@ -15,6 +15,7 @@ from rich.console import Console
 
 from penstock.engine.output.progress import progress
 from penstock.plans.frames import compiled as module
+from tests.project.test_session import ROOT
 
 
 def fill(out):
@@ -95,11 +96,12 @@ def test_code_that_others_may_have_kept_is_not_read(tmp_path, monkeypatch):
 
 
 PLAN_A_FLEET = """
-import json
+import json, sys
 from pathlib import Path
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.frames import compiled
 compiled.compiling_listeners.append(print)
+compiled.SHIPPED = Path(sys.argv[1])
 compiled.compile_always()
 transformations = [
     {"id": 1, "kind": "source"},
@@ -115,14 +117,33 @@ plan_in_process("fleet.jsonl")
 
 @pytest.mark.slow
 def test_loops_that_were_compiled_ahead_are_not_compiled_by_a_fleet(tmp_path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-
-    def python(*arguments: str) -> str:
-        command = [sys.executable, *arguments]
+    def python(cache: str, *arguments: str) -> str:
+        (tmp_path / cache).mkdir(exist_ok=True)
         return subprocess.run(
-            command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / cache), "PYTHONPATH": str(ROOT)},
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout
 
-    assert python("-m", "penstock.engine.planning.compile_loops") == ""
+    shipped = str(tmp_path / "loops")
+    assert python("ahead", "-m", "penstock.engine.planning.compile_loops", shipped) == ""
     assert len(list(tmp_path.rglob("*.nbi"))) > 20
-    assert python("-c", PLAN_A_FLEET) == ""
+    assert python("ahead", "-c", PLAN_A_FLEET, "none") == ""
+    # as out of a wheel, in a new installation; what is loaded is cached for later processes
+    assert python("new", "-c", PLAN_A_FLEET, shipped) == ""
+    assert len(list((tmp_path / "new").rglob("*.nbc"))) > 10
+    assert python("new", "-c", PLAN_A_FLEET, "none") == ""
+
+
+def test_loops_of_another_python_or_numba_are_not_used(tmp_path, monkeypatch):
+    module._shipped.cache_clear()
+    monkeypatch.setattr(module, "SHIPPED", tmp_path / "loops")
+    assert module._shipped() == {}
+    for key, loops in (("cpython-310, numba 0.1, linux x86_64", {}), (module.shipped_key(), {"a": []})):
+        (tmp_path / "loops").write_bytes(pickle.dumps({"key": key, "a": []}))
+        module._shipped.cache_clear()
+        assert module._shipped() == loops
+    module._shipped.cache_clear()

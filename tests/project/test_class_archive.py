@@ -120,7 +120,7 @@ def test_only_a_command_writes_one(monkeypatch):
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch):
-    monkeypatch.setenv(CACHE_DIR, "/proc/none")
+    monkeypatch.setenv(CACHE_DIR, "/dev/null/none")
     assert start() is None
     remember_jars(LOCAL, "file:///a.jar")
 

@@ -1,15 +1,16 @@
 """Memory is foreseen; what runs out of it after all is one message."""
 
 import gzip
+import os
 import resource
+import sys
 
 import orjson
 import pytest
 from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
-from penstock.engine.machine import available_memory as available
-from penstock.engine.machine import available_memory as memory_cgroups
+from penstock.engine.machine import operating_system
 from penstock.engine.machine.available_memory import Available, available_memory, memory_bytes
 from penstock.engine.planning import choose_planner as choosing
 from penstock.engine.planning import memory_estimate as foresee
@@ -30,9 +31,11 @@ MEBIBYTE = 2**20
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """Writes what /proc and /sys/fs/cgroup say; 8 GiB are free."""
-    monkeypatch.setattr(available, "_PROC", tmp_path / "proc")
-    monkeypatch.setattr(memory_cgroups, "CGROUP_OF_PROCESS", tmp_path / "proc/self/cgroup")
-    monkeypatch.setattr(memory_cgroups, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.delenv(operating_system.WITHOUT_LINUX, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(operating_system, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(operating_system, "CGROUPS", tmp_path / "cgroup")
+    (tmp_path / "proc" / "self").mkdir(parents=True)
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY,) * 2)
 
     def write(files: dict[str, object]) -> None:
@@ -75,7 +78,7 @@ def test_a_cgroup_above_counts_too(machine, line, folder, limit, usage, cache, a
 def test_resource_limits_count(machine, monkeypatch, kind, option):
     limits = {getattr(resource, kind): 2**33 - 1}
     monkeypatch.setattr(resource, "getrlimit", lambda asked: (limits.get(asked, resource.RLIM_INFINITY),) * 2)
-    machine({"proc/self/status": "VmRSS:\t1024 kB"})
+    machine({f"proc/{os.getpid()}/status": "VmRSS:\t1024 kB"})
     found = available_memory()
     assert 2**30 < found.size_bytes < 2**33 - 2**30
     assert option in found.limited_by

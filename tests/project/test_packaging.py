@@ -40,7 +40,7 @@ def test_clusters_are_sent_what_the_wheel_holds(wheel, tmp_path):
         {name for name in zipfile.ZipFile(archive).namelist() if ".dist-info/" not in name}
         for archive in (tmp_path / "penstock.zip", wheel)
     )
-    assert sent == installed
+    assert sent == installed - {"penstock/plans/frames/compiled_loops.pickle"}  # for one Python
 
 
 def test_wheel_holds_packages_settings_and_examples(wheel):
@@ -55,6 +55,7 @@ def test_wheel_holds_packages_settings_and_examples(wheel):
     assert "penstock/engine/flink/PlanTopologies.java" in modules
     assert modules <= names
     assert {
+        "penstock/plans/frames/compiled_loops.pickle",
         "penstock/plans/py.typed",
         "penstock/py.typed",
         "penstock/engine/spark-conf/spark-defaults.conf",

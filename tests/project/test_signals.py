@@ -12,6 +12,7 @@ import pytest
 
 from penstock.engine.machine.stop_on_signals import end_processes, is_running, process_tree
 from tests.plans.topology.builders import simple
+from tests.processes import command_line
 
 ROOT = Path(__file__).parents[2]
 
@@ -155,14 +156,7 @@ def test_closed_standard_files_are_no_error(given, name):
 
 def is_below(pid: int, program: bytes) -> bool:
     """Whether a process below runs a program with that in its command line."""
-    return any(program in _command_line(below) for below in process_tree(pid) - {pid})
-
-
-def _command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    return any(program in " ".join(command_line(below)).encode() for below in process_tree(pid) - {pid})
 
 
 @pytest.fixture
@@ -240,13 +234,13 @@ def test_children_of_a_bench_that_is_killed_end_with_it(given, started, tmp_path
 def test_a_program_that_cannot_ask_for_it_ends_with_its_parent():
     sleep = [sys.executable, "-c", "import time; time.sleep(100)"]
     code = (
-        "import subprocess\nfrom penstock.engine.machine.die_with_parent import with_parent\n"
+        "import subprocess\nfrom penstock.engine.machine.operating_system import with_parent\n"
         f"child = subprocess.Popen(with_parent({sleep!r}))\nprint(child.pid, flush=True)\nchild.wait()"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
-    assert until(lambda: _command_line(child).split(b"\0")[1:3] == [word.encode() for word in sleep[1:]])
+    assert until(lambda: command_line(child)[1:3] == sleep[1:])
     parent.kill()
     parent.communicate()
     assert until(lambda: not is_running(child), 30)

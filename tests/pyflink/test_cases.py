@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.library.run_script import run_script
-from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
+from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext
 from tests.engine.run.runtime.run_in_process import run_jobs_in_process
 
 HERE = Path(__file__).parent
@@ -110,7 +110,9 @@ def printed(script, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
-        run_script(str(path), [run["mode"], str(run["parallelism"])], EnvironmentSettings())
+        run_script(
+            str(path), [run["mode"], str(run["parallelism"])], RunContext(settings=EnvironmentSettings())
+        )
     return sorted(line for line in output.getvalue().splitlines() if line.startswith("RESULT"))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.library.run_script import run_script
-from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
+from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext
 from tests.engine.run.runtime.run_in_process import run_jobs_in_process
 
 EXAMPLES = Path(__file__).parent / "examples"
@@ -39,7 +39,7 @@ def test_an_example_of_windows_prints_what_it_prints_with_pyflink(monkeypatch, n
 def prints_what_it_prints_with_pyflink(name):
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        run_script(str(EXAMPLES / name), [], EnvironmentSettings())
+        run_script(str(EXAMPLES / name), [], RunContext(settings=EnvironmentSettings()))
     assert without_subtasks(printed.getvalue().splitlines()) == without_subtasks(EXPECTED[name])
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.library.run_script import run_script
-from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
+from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext
 from tests.engine.run.runtime.run_in_process import run_jobs_in_process
 from tests.pyflink.test_cases import scripts
 
@@ -44,7 +44,9 @@ def test_prints_what_pyflink_prints(tmp_path, monkeypatch, run):
     path.write_text(SCRIPTS[run["case"]], encoding="utf-8")
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
-        run_script(str(path), [run["mode"], str(run["parallelism"])], EnvironmentSettings())
+        run_script(
+            str(path), [run["mode"], str(run["parallelism"])], RunContext(settings=EnvironmentSettings())
+        )
     printed = output.getvalue().replace("OrderedDict({'a': 1})", "OrderedDict([('a', 1)])")  # since 3.12
     lines = [line for line in printed.splitlines() if line.startswith("RESULT")]
     if run["case"] in IN_ORDER:

@@ -14,7 +14,7 @@ import orjson
 from penstock.engine.flink.capture.build_agent import JAR_NAME, build_agent, digest_in_jar, digest_of_sources
 from penstock.engine.flink.plan_with_flink import flink_jars
 from penstock.engine.machine.available_memory import is_checkout
-from penstock.engine.machine.die_with_parent import with_parent
+from penstock.engine.machine.operating_system import with_parent
 from penstock.plans.errors import ConfigurationError
 
 # The jar of the capturing agent, and the environment that adds it to a JVM.

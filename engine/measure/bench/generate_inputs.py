@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.engine.machine.die_with_parent import die_with_parent
+from penstock.engine.machine.operating_system import die_with_parent
 from penstock.engine.output.write_lines import write_pieces
 from penstock.plans.generate.fleet import (
     ROWS_OF_A_PART,

@@ -13,16 +13,16 @@ turn, and only the first plan is cold.
 
 import argparse
 import json
-import resource
+import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from penstock.engine.machine.die_with_parent import die_with_parent
+from penstock.engine.machine.operating_system import die_with_parent, own_peak_bytes, resident_bytes
 from penstock.engine.machine.stop_on_signals import process_tree
 from penstock.engine.measure.bench.planners import load_planner
 from penstock.engine.measure.bench.times import Plans, is_enough
@@ -31,21 +31,18 @@ from penstock.plans.vocabulary import Layer
 # Peak memory of a process tree.
 
 
-PAGE_BYTES = resource.getpagesize()
-
-
 @contextmanager
 def peak_memory(pid: int | None = None, every: float = 0.5) -> Iterator[list[int]]:
     """Yield a list whose only entry grows to the largest resident memory of the process tree, in bytes.
 
     `pid` is the root of the tree (default: this process), `every` the interval of samples in seconds.
     """
-    root = int(Path("/proc/self").resolve().name) if pid is None else pid
+    root = os.getpid() if pid is None else pid
     peak, stop = [0], Event()
 
     def sample() -> None:
         while not stop.wait(every):
-            peak[0] = max(peak[0], resident_bytes(process_tree(root)))
+            peak[0] = max(peak[0], sum(map(resident_bytes, process_tree(root))))
 
     thread = Thread(target=sample, daemon=True)
     thread.start()
@@ -54,27 +51,6 @@ def peak_memory(pid: int | None = None, every: float = 0.5) -> Iterator[list[int
     finally:
         stop.set()
         thread.join()
-
-
-def own_peak_bytes() -> int:
-    """Return this process's largest resident memory; exact, whereas samples miss short peaks."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
-def resident_bytes(pids: Iterable[int]) -> int:
-    """Return the resident memory of all these processes; pages shared by forks count several times."""
-    return sum(map(_resident_set_bytes, pids))
-
-
-def _resident_set_bytes(pid: int) -> int:
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except OSError:
-        return 0
-    return pages * PAGE_BYTES
 
 
 _FIRST = time.monotonic()

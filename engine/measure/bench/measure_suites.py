@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
-from penstock.engine.machine.available_memory import cores, memory_bytes
+from penstock.engine.machine.available_memory import memory_bytes
+from penstock.engine.machine.operating_system import cores, processor_name
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.measure.bench.planners import PLANNERS, get_planner
 from penstock.engine.measure.bench.prepare_inputs import (
@@ -171,7 +172,7 @@ def describe_machine() -> dict[str, Any]:
     """Return platform, processor, cores, memory in bytes, and the load averages of 1, 5 and 15 minutes."""
     return {
         "platform": platform.platform(),
-        "processor": _processor(),
+        "processor": processor_name(),
         "cores": cores(),
         "memory_bytes": memory_bytes(),
         "load_average": [round(load, 2) for load in os.getloadavg()],
@@ -191,15 +192,6 @@ def describe_versions(with_flink: bool) -> dict[str, str]:
     except ConfigurationError:
         versions["java"] = "none"
     return versions | ({"flink": FLINK_VERSION} if with_flink else {})
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
 
 
 OnRecord = Callable[[Mapping[str, Any], float], None]

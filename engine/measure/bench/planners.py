@@ -16,7 +16,7 @@ from penstock.engine.configuration.find_configuration import (
     configuration_directory,
     find_configuration,
 )
-from penstock.engine.machine.die_with_parent import environment_as_before
+from penstock.engine.machine.operating_system import environment_as_before
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.installation import install_command

@@ -12,15 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from threading import Event, Thread
 from typing import Any, BinaryIO, NamedTuple
 
 from penstock.engine.machine.available_memory import available_memory, import_root, memory_bytes
-from penstock.engine.machine.die_with_parent import PARENT
 from penstock.engine.machine.folders import short_lived_folder
+from penstock.engine.machine.operating_system import (
+    PARENT,
+    machine_seconds,
+    processor_seconds,
+    resident_bytes,
+)
 from penstock.engine.machine.stop_on_signals import end_processes, process_tree, processes_of_session
-from penstock.engine.measure.bench.measure_planner import resident_bytes
 from penstock.engine.measure.bench.planners import get_planner
 from penstock.engine.output.redaction import redact
 
@@ -196,12 +199,6 @@ def _crash(code: int, words: str) -> dict[str, str]:
 # Resources used by a process tree, and by other processes meanwhile.
 
 
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_USER, _CHILDREN_SYSTEM = 11, 14  # fields of /proc/PID/stat after the name: user, system, children's of both
-_BUSY = (0, 1, 2, 5, 6)  # of /proc/stat: user, nice, system, irq, softirq
-_STEAL = 7
-
-
 @dataclass
 class ResourceUse:
     """Largest resident memory of a process tree, and the observed CPU seconds (user and system) it used.
@@ -224,13 +221,13 @@ def watch_use(root: int, every: float) -> Iterator[ResourceUse]:
     Processes that ended count if their parents have waited for them.
     """
     use, stop = ResourceUse(), Event()
-    began, before = time.monotonic(), _machine_seconds()
-    spent = sum(map(_cpu_seconds, process_tree(root)))
+    began, before = time.monotonic(), machine_seconds()
+    spent = sum(map(processor_seconds, process_tree(root)))
 
     def look() -> None:
         tree = process_tree(root)
-        use.peak_bytes = max(use.peak_bytes, resident_bytes(tree))
-        use.cpu_seconds = max(use.cpu_seconds, sum(map(_cpu_seconds, tree)) - spent)
+        use.peak_bytes = max(use.peak_bytes, sum(map(resident_bytes, tree)))
+        use.cpu_seconds = max(use.cpu_seconds, sum(map(processor_seconds, tree)) - spent)
 
     def look_again() -> None:
         while not stop.wait(every):
@@ -245,32 +242,11 @@ def watch_use(root: int, every: float) -> Iterator[ResourceUse]:
         thread.join()
         look()
         use.wall_seconds = time.monotonic() - began
-        after = _machine_seconds()
+        after = machine_seconds()
         if before is not None and after is not None and use.wall_seconds > 0:
-            busy, stolen = after[0] - before[0], after[1] - before[1]
+            busy, stolen = after.busy - before.busy, after.stolen - before.stolen
             use.others_cores = max(0.0, busy - use.cpu_seconds) / use.wall_seconds
             use.stolen_cores = max(0.0, stolen) / use.wall_seconds
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Return the processor time of a process and of the children that it has waited for."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return 0.0
-    fields = text.rpartition(")")[2].split()
-    return sum(map(int, fields[_USER : _CHILDREN_SYSTEM + 1])) / _TICKS_PER_SECOND
-
-
-def _machine_seconds() -> tuple[float, float] | None:
-    """Return the busy and the stolen seconds of all cores together since the machine started."""
-    try:
-        fields = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]))
-    except (OSError, ValueError):
-        return None
-    if len(fields) <= _STEAL:
-        return None
-    return sum(fields[i] for i in _BUSY) / _TICKS_PER_SECOND, fields[_STEAL] / _TICKS_PER_SECOND
 
 
 # Planners in child processes: a new one for each measurement, or a reused one if it starts slowly.

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from penstock.engine.flink.capture.program_command import JAVA_OPTIONS
 from penstock.engine.flink.plan_with_flink import FLINK_VERSION, compiled_measured_jobs, flink_jars
-from penstock.engine.machine.die_with_parent import with_parent
 from penstock.engine.machine.folders import short_lived_folder
+from penstock.engine.machine.operating_system import processor_seconds, with_parent
 from penstock.engine.machine.replace_file import replace_file
+from penstock.engine.machine.stop_on_signals import process_tree
 from penstock.engine.measure.calibration.runtime import Runtime
 from penstock.engine.pyflink.common import Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
@@ -321,8 +322,6 @@ FEW, MANY = 2, 8_000_000
 MORE = 4
 """Factor of records if the last number took too little time to be distinguished from the start of a job."""
 
-_TICKS = os.sysconf("SC_CLK_TCK")
-
 
 def run_jobs_on_penstock(
     jobs: Iterable[MeasuredJob], report: Callable[[str], None], until: float = float("inf")
@@ -388,9 +387,9 @@ def _execute(job: MeasuredJob, records: int) -> tuple[float, float]:
         streams[operator.id] = _stream(env, operator, streams, records)
         if operator.id not in read:
             streams[operator.id].sink_to(DiscardSink())
-    started, spent = time.monotonic(), processor_seconds(os.getpid())
+    started, spent = time.monotonic(), processor_seconds_of_tree(os.getpid())
     env.execute(job.name)
-    return time.monotonic() - started, processor_seconds(os.getpid()) - spent
+    return time.monotonic() - started, processor_seconds_of_tree(os.getpid()) - spent
 
 
 def _stream(
@@ -429,25 +428,9 @@ def _partitioned(stream: DataStream, partitioner: str, alone: bool) -> DataStrea
     return stream.rebalance()  # keys of one input are lost in the union with others
 
 
-def processor_seconds(process: int) -> float:
+def processor_seconds_of_tree(process: int) -> float:
     """Return the processor time of a process and all its descendants, in user and system mode."""
-    ticks: dict[int, float] = {}
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            fields = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        except OSError:
-            continue
-        ticks[int(folder.name)] = sum(map(int, fields[11:15]))
-        children.setdefault(int(fields[1]), []).append(int(folder.name))
-    todo: Sequence[int] = [process]
-    total = 0.0
-    while todo:
-        total += sum(ticks.get(pid, 0.0) for pid in todo)
-        todo = [child for pid in todo for child in children.get(pid, [])]
-    return total / _TICKS
+    return sum(map(processor_seconds, process_tree(process)))
 
 
 # Functions of known cost, for jobs that are measured on Penstock's own runtime.

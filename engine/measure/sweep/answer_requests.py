@@ -9,8 +9,8 @@ import json
 import os
 import sys
 
-from penstock.engine.machine.die_with_parent import die_with_parent
-from penstock.engine.measure.bench.measure_planner import describe_failure, own_peak_bytes
+from penstock.engine.machine.operating_system import die_with_parent, own_peak_bytes
+from penstock.engine.measure.bench.measure_planner import describe_failure
 from penstock.engine.measure.sweep.run_sweep import CellMeter, CellRequest
 
 

@@ -18,6 +18,7 @@ from penstock.engine.store.require_target import features_against_writes
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import delta_schema
 from penstock.operators.common.without_pandas import without_pandas
+from penstock.operators.files.durable_files import force_descriptor
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.installation import own_version
 from penstock.plans.metrics.plan_metrics import METRICS
@@ -239,7 +240,7 @@ def forget_cells(folder: str, cells: Iterable[Cell]) -> None:
             delta_table.delete(f"cell in ({listed})")
             for file in delta_table.file_uris():
                 with open(file, "rb") as written:
-                    os.fsync(written.fileno())
+                    force_descriptor(written.fileno())
             make_log_durable(path, since)
 
 

@@ -20,7 +20,7 @@ from penstock.plans.topology.flink_options import map_text, parse_duration, pars
 
 
 class InputDependencyConstraint(Enum):
-    """As soon as any of its inputs can be read, or all."""
+    """Whether a task starts as soon as any of its inputs can be read, or all of them."""
 
     ANY = 0
     ALL = 1
@@ -33,27 +33,34 @@ class InputDependencyConstraint(Enum):
 
 
 class RestartStrategyConfiguration(ABC):
-    """One way to start again."""
+    """A strategy for restarting a failed job."""
 
     @abstractmethod
     def get_description(self) -> str:
-        """What it does, in a sentence."""
+        """Return a sentence about the strategy."""
 
 
 class RestartStrategies:
-    """Makes restart strategies."""
+    """Makes restart strategies.
+
+    No method takes one in PyFlink 2.3: the options below `restart-strategy.type` configure restarts.
+
+    Examples:
+        >>> from penstock.common import RestartStrategies
+        >>> RestartStrategies.fixed_delay_restart(3, 10_000).get_description()
+        'Restart with fixed delay (10000 ms). #3 restart attempts.'
+    """
 
     @dataclass(frozen=True)
     class NoRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """Never."""
+        """Never restarts."""
 
         def get_description(self) -> str:
-            """What it does."""
             return "Restart deactivated."
 
     @dataclass(frozen=True)
     class FixedDelayRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """A number of times, with a delay (milliseconds or timedelta) before each."""
+        """Restarts a fixed number of times, with a delay (milliseconds or timedelta) before each."""
 
         restart_attempts: int
         delay_between_attempts_interval: int | timedelta
@@ -63,21 +70,23 @@ class RestartStrategies:
             _milliseconds(self.delay_between_attempts_interval)
 
         def get_restart_attempts(self) -> int:
-            """How often."""
+            """Return the number of restarts."""
             return self.restart_attempts
 
         def get_delay_between_attempts_interval(self) -> timedelta:
-            """The delay."""
+            """Return the delay before each restart."""
             return timedelta(milliseconds=_milliseconds(self.delay_between_attempts_interval))
 
         def get_description(self) -> str:
-            """What it does."""
             delay = _milliseconds(self.delay_between_attempts_interval)
             return f"Restart with fixed delay ({delay} ms). #{self.restart_attempts} restart attempts."
 
     @dataclass(frozen=True)
     class FailureRateRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """As long as not too many failures fall into an interval, with a delay before each."""
+        """Restarts as long as the number of failures in an interval is limited, with a delay before each.
+
+        The two times are milliseconds or timedeltas.
+        """
 
         max_failure_rate: int
         failure_interval: int | timedelta
@@ -89,19 +98,18 @@ class RestartStrategies:
             _milliseconds(self.delay_between_attempts_interval)
 
         def get_max_failure_rate(self) -> int:
-            """How many failures may fall into the interval."""
+            """Return the number of failures that an interval may have."""
             return self.max_failure_rate
 
         def get_failure_interval(self) -> timedelta:
-            """The interval."""
+            """Return the interval in which failures count."""
             return timedelta(milliseconds=_milliseconds(self.failure_interval))
 
         def get_delay_between_attempts_interval(self) -> timedelta:
-            """The delay."""
+            """Return the delay before each restart."""
             return timedelta(milliseconds=_milliseconds(self.delay_between_attempts_interval))
 
         def get_description(self) -> str:
-            """What it does."""
             interval = _milliseconds(self.failure_interval)
             delay = _milliseconds(self.delay_between_attempts_interval)
             return (
@@ -111,27 +119,38 @@ class RestartStrategies:
 
     @dataclass(frozen=True)
     class FallbackRestartStrategyConfiguration(RestartStrategyConfiguration):
-        """As the cluster does."""
+        """Follows the cluster's strategy."""
 
         def get_description(self) -> str:
-            """What it does."""
             return "Cluster level default restart strategy"
 
     @staticmethod
     def no_restart() -> NoRestartStrategyConfiguration:
-        """Never."""
+        """Return a strategy that never restarts."""
         return RestartStrategies.NoRestartStrategyConfiguration()
 
     @staticmethod
     def fall_back_restart() -> FallbackRestartStrategyConfiguration:
-        """As the cluster does."""
+        """Return a strategy that follows the cluster's."""
         return RestartStrategies.FallbackRestartStrategyConfiguration()
 
     @staticmethod
     def fixed_delay_restart(
         restart_attempts: int, delay_between_attempts: int | timedelta
     ) -> FixedDelayRestartStrategyConfiguration:
-        """A number of times, with a delay (milliseconds or timedelta) before each. TypeError for others."""
+        """Return a strategy that restarts a fixed number of times.
+
+        Args:
+            restart_attempts: Number of restarts, 0 or more.
+            delay_between_attempts: Delay before each restart: milliseconds, or a timedelta.
+
+        Returns:
+            FixedDelayRestartStrategyConfiguration: The strategy.
+
+        Raises:
+            TypeError: An argument of another type.
+            ValueError: A number below 0.
+        """
         return RestartStrategies.FixedDelayRestartStrategyConfiguration(
             restart_attempts, delay_between_attempts
         )
@@ -140,7 +159,20 @@ class RestartStrategies:
     def failure_rate_restart(
         failure_rate: int, failure_interval: int | timedelta, delay_interval: int | timedelta
     ) -> FailureRateRestartStrategyConfiguration:
-        """As long as no more failures fall into an interval. TypeError for what is no length of time."""
+        """Return a strategy that restarts as long as failures are rare.
+
+        Args:
+            failure_rate: Failures that an interval may have, 1 or more.
+            failure_interval: Length of the interval: milliseconds, or a timedelta.
+            delay_interval: Delay before each restart: milliseconds, or a timedelta.
+
+        Returns:
+            FailureRateRestartStrategyConfiguration: The strategy.
+
+        Raises:
+            TypeError: An argument of another type.
+            ValueError: A number of failures below 1.
+        """
         return RestartStrategies.FailureRateRestartStrategyConfiguration(
             failure_rate, failure_interval, delay_interval
         )
@@ -216,10 +248,16 @@ _SNAPSHOT_COMPRESSION = "execution.checkpointing.snapshot-compression"
 
 
 class ExecutionConfig:
-    """A view of the options of a Configuration that say how a job runs.
+    """Settings of a job's execution, kept as options of a Configuration.
 
-    Of these, the parallelisms, the watermark interval, the job parameters and the uids have an effect here;
-    the others, which tell Flink's JVM something, are kept.
+    The parallelisms, the watermark interval, the job parameters and the uids have an effect here; the others,
+    which concern Flink's JVM, are only kept.
+
+    Examples:
+        >>> from penstock.datastream import StreamExecutionEnvironment
+        >>> config = StreamExecutionEnvironment.get_execution_environment().get_config()
+        >>> config.set_global_job_parameters({"threshold": 5}).get_global_job_parameters()
+        {'threshold': '5'}
     """
 
     PARALLELISM_DEFAULT = -1
@@ -229,45 +267,73 @@ class ExecutionConfig:
         self._configuration = Configuration() if configuration is None else configuration
 
     def enable_closure_cleaner(self) -> ExecutionConfig:
-        """Without effect: Python functions have no Java closures."""
+        """Turn on Flink's closure cleaner, without effect here: Python functions have no Java closures."""
         self._configuration.set_string(_CLOSURE_CLEANER, "RECURSIVE")
         return self
 
     def disable_closure_cleaner(self) -> ExecutionConfig:
-        """Without effect: Python functions have no Java closures."""
+        """Turn off Flink's closure cleaner, without effect here: Python functions have no Java closures."""
         self._configuration.set_string(_CLOSURE_CLEANER, "NONE")
         return self
 
     def is_closure_cleaner_enabled(self) -> bool:
-        """Whether the closure cleaner is on; True unless disabled."""
+        """Tell whether the closure cleaner is on; True unless disabled."""
         return self._configuration.get_string(_CLOSURE_CLEANER, "RECURSIVE") != "NONE"
 
     def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
-        """Set how many milliseconds apart watermarks come, 0: only at the end. ValueError below 0."""
+        """Set the time between watermarks.
+
+        Args:
+            interval: Milliseconds, 0 or more; 0: only one watermark, at the end of the input.
+
+        Returns:
+            ExecutionConfig: This configuration.
+
+        Raises:
+            ValueError: Below 0.
+        """
         set_duration(self._configuration, _at_least(0, interval, "interval"), _WATERMARK_INTERVAL)
         return self
 
     def get_auto_watermark_interval(self) -> int:
-        """How many milliseconds apart watermarks come; 200 unless set."""
+        """Return the milliseconds between watermarks; 200 unless set."""
         return get_duration(self._configuration, 200, _WATERMARK_INTERVAL)
 
     def set_latency_tracking_interval(self, interval: int) -> ExecutionConfig:
-        """Without effect: there are no latency markers."""
+        """Set the time between latency markers, without effect here.
+
+        Args:
+            interval: Milliseconds.
+
+        Returns:
+            ExecutionConfig: This configuration.
+
+        Raises:
+            TypeError: Not an int.
+        """
         set_duration(self._configuration, interval, _LATENCY_INTERVAL)
         return self
 
     def get_latency_tracking_interval(self) -> int:
-        """Milliseconds between latency markers; 0 unless set."""
+        """Return the milliseconds between latency markers; 0 unless set."""
         return get_duration(self._configuration, 0, _LATENCY_INTERVAL)
 
     def get_parallelism(self) -> int:
-        """Number of subtasks of operators that do not say; 1 unless set."""
+        """Return the number of subtasks of operators that set none; 1 unless set."""
         return self._configuration.get_integer(_PARALLELISM, 1)
 
     def set_parallelism(self, parallelism: int) -> ExecutionConfig:
-        """Set the number of subtasks of operators that do not say.
+        """Set the number of subtasks of operators that set none.
 
-        PARALLELISM_UNKNOWN leaves it as it is. ValueError for others below 1 than PARALLELISM_DEFAULT.
+        Args:
+            parallelism: 1 or more; PARALLELISM_DEFAULT: Flink's default; PARALLELISM_UNKNOWN: no change.
+
+        Returns:
+            ExecutionConfig: This configuration.
+
+        Raises:
+            TypeError: Not an int.
+            ValueError: Another number, or one beyond 32 bits.
         """
         if require_integer(parallelism, "parallelism", 32) != self.PARALLELISM_UNKNOWN:
             if parallelism != self.PARALLELISM_DEFAULT:
@@ -276,55 +342,90 @@ class ExecutionConfig:
         return self
 
     def get_max_parallelism(self) -> int:
-        """Number of key groups of operators that do not say; -1 unless set: chosen for each operator."""
+        """Return the number of key groups of operators that set none.
+
+        Returns:
+            int: -1 unless set: each operator gets its own number.
+        """
         return self._configuration.get_integer(_MAX_PARALLELISM, -1)
 
     def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
-        """Set the number of key groups of operators that do not say. ValueError below 1."""
+        """Set the number of key groups of operators that set none.
+
+        Args:
+            max_parallelism: 1 or more.
+
+        Returns:
+            ExecutionConfig: This configuration.
+
+        Raises:
+            TypeError: Not an int.
+            ValueError: Below 1, or beyond 32 bits.
+        """
         require_integer(max_parallelism, "max_parallelism", 32)
         self._configuration.set_integer(_MAX_PARALLELISM, _at_least(1, max_parallelism, "max_parallelism"))
         return self
 
     def get_task_cancellation_interval(self) -> int:
-        """Milliseconds between attempts to cancel a task; 30,000 unless set."""
+        """Return the milliseconds between attempts to cancel a task; 30,000 unless set."""
         return get_duration(self._configuration, 30_000, _CANCELLATION_INTERVAL, "task.cancellation-interval")
 
     def set_task_cancellation_interval(self, interval: int) -> ExecutionConfig:
-        """Without effect: Spark cancels tasks."""
+        """Set the time between attempts to cancel a task, without effect here: Spark cancels tasks.
+
+        Args:
+            interval: Milliseconds.
+
+        Returns:
+            ExecutionConfig: This configuration.
+
+        Raises:
+            TypeError: Not an int.
+        """
         set_duration(self._configuration, interval, _CANCELLATION_INTERVAL)
         return self
 
     def get_task_cancellation_timeout(self) -> int:
-        """Milliseconds after which a task has to be cancelled; 180,000 unless set."""
+        """Return the milliseconds within which a task must be cancelled; 180,000 unless set."""
         return get_duration(self._configuration, 180_000, _CANCELLATION_TIMEOUT)
 
     def set_task_cancellation_timeout(self, timeout: int) -> ExecutionConfig:
-        """Without effect: Spark cancels tasks. ValueError below 0."""
+        """Set the time within which a task must be cancelled, without effect here: Spark cancels tasks.
+
+        Args:
+            timeout: Milliseconds, 0 or more.
+
+        Returns:
+            ExecutionConfig: This configuration.
+
+        Raises:
+            ValueError: Below 0.
+        """
         set_duration(self._configuration, _at_least(0, timeout, "timeout"), _CANCELLATION_TIMEOUT)
         return self
 
     def enable_force_kryo(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("enable_force_kryo")
 
     def disable_force_kryo(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("disable_force_kryo")
 
     def is_force_kryo_enabled(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("is_force_kryo_enabled")
 
     def enable_generic_types(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("enable_generic_types")
 
     def disable_generic_types(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("disable_generic_types")
 
     def has_generic_types_disabled(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("has_generic_types_disabled")
 
     def enable_auto_generated_uids(self) -> ExecutionConfig:
@@ -338,63 +439,77 @@ class ExecutionConfig:
         return self
 
     def has_auto_generated_uids_enabled(self) -> bool:
-        """Whether operators without a uid get one; True unless disabled."""
+        """Tell whether operators without a uid get one; True unless disabled."""
         return self._configuration.get_boolean(_AUTO_UIDS, True)
 
     def enable_force_avro(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("enable_force_avro")
 
     def disable_force_avro(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("disable_force_avro")
 
     def is_force_avro_enabled(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("is_force_avro_enabled")
 
     def enable_object_reuse(self) -> ExecutionConfig:
-        """Without effect: chained Python functions hand on objects in any case."""
+        """Turn on object reuse, without effect here."""
         self._configuration.set_boolean(_OBJECT_REUSE, True)
         return self
 
     def disable_object_reuse(self) -> ExecutionConfig:
-        """Without effect: chained Python functions hand on objects in any case."""
+        """Turn off object reuse, without effect here."""
         self._configuration.set_boolean(_OBJECT_REUSE, False)
         return self
 
     def is_object_reuse_enabled(self) -> bool:
-        """Whether object reuse is on; False unless enabled."""
+        """Tell whether object reuse is on; False unless enabled."""
         return self._configuration.get_boolean(_OBJECT_REUSE, False)
 
     def get_global_job_parameters(self) -> dict[str, str]:
-        """What `RuntimeContext.get_job_parameter` gives to functions."""
+        """Return the parameters that `RuntimeContext.get_job_parameter` looks up."""
         return get_map(self._configuration, _JOB_PARAMETERS)
 
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, Any]) -> ExecutionConfig:
-        """Set what `RuntimeContext.get_job_parameter` gives to functions, as text."""
+        """Set the parameters that `RuntimeContext.get_job_parameter` looks up.
+
+        Args:
+            global_job_parameters_dict: A dict of names and values; values become strings by `str`.
+
+        Returns:
+            ExecutionConfig: This configuration.
+        """
         texts = {key: str(value) for key, value in global_job_parameters_dict.items()}
         set_map(self._configuration, texts, _JOB_PARAMETERS)
         return self
 
     def get_default_kryo_serializer_classes(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("get_default_kryo_serializer_classes")
 
     def get_registered_kryo_types(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("get_registered_kryo_types")
 
     def get_registered_pojo_types(self) -> NoReturn:
-        """NotImplementedError: gone from Flink 2."""
+        """Refuse the setting, which Flink 2 lacks: raises NotImplementedError."""
         _refuse_removed("get_registered_pojo_types")
 
     def is_use_snapshot_compression(self) -> bool:
-        """Whether snapshots of state are compressed; False unless set."""
+        """Tell whether snapshots of state are compressed; False unless set."""
         return self._configuration.get_boolean(_SNAPSHOT_COMPRESSION, False)
 
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
-        """Without effect: there are no snapshots of state."""
+        """Set whether snapshots of state are compressed, without effect here: none are taken.
+
+        Args:
+            use_snapshot_compression: A bool.
+
+        Returns:
+            ExecutionConfig: This configuration.
+        """
         self._configuration.set_boolean(_SNAPSHOT_COMPRESSION, use_snapshot_compression)
         return self
 

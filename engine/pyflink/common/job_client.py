@@ -10,31 +10,40 @@ from typing import Any, NoReturn, Protocol
 
 
 class CompletableFuture:
-    """A result that is available later; `py_class`, if given, converts it."""
+    """A result that is available later.
+
+    Args:
+        future: The concurrent.futures.Future of the result.
+        py_class: A function that converts the result; default: none.
+    """
 
     def __init__(self, future: "Future[Any]", py_class: Callable[[Any], Any] | None = None) -> None:
         self._future = future
         self._py_class = py_class
 
     def cancel(self) -> bool:
-        """Give up waiting for it; whether it is cancelled now. What has begun is not stopped by it."""
+        """Stop waiting for the result; work that has begun continues.
+
+        Returns:
+            bool: Whether the future is cancelled.
+        """
         return self._future.cancel()
 
     def cancelled(self) -> bool:
-        """Whether it was cancelled before it came."""
+        """Tell whether the future was cancelled before its result was available."""
         return self._future.cancelled()
 
     def done(self) -> bool:
-        """Whether it came, failed or was cancelled."""
+        """Tell whether the result is available, or the future failed or was cancelled."""
         return self._future.done()
 
     def result(self) -> Any:
-        """Wait for it and give it; raises what it failed with."""
+        """Wait for the result and return it; raises the error if it failed."""
         result = self._future.result()
         return result if self._py_class is None else self._py_class(result)
 
     def exception(self) -> BaseException | None:
-        """The exception that it failed with; None if it has a result, or none yet."""
+        """Return the exception that the future failed with, or None."""
         if not self._future.done():
             return None
         return CancelledError() if self._future.cancelled() else self._future.exception()
@@ -50,7 +59,11 @@ class CompletableFuture:
 
 
 class JobID:
-    """Id of a job: 32 hex digits."""
+    """Id of a job.
+
+    Args:
+        job_id: 32 hex digits.
+    """
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
@@ -69,7 +82,13 @@ class JobID:
 
 
 class JobExecutionResult:
-    """Id, runtime and metrics of a job that has ended."""
+    """Id, runtime and metrics of a job that has ended.
+
+    Args:
+        job_id: 32 hex digits.
+        net_runtime: Milliseconds.
+        accumulators: Values of accumulators by name; default: none.
+    """
 
     def __init__(self, job_id: str, net_runtime: int, accumulators: Mapping[str, Any] | None = None) -> None:
         self._job_id = JobID(job_id)
@@ -120,7 +139,7 @@ def _accumulator_line(entry: tuple[str, Any]) -> str:
 
 
 class JobStatus(Enum):
-    """The state a job is in."""
+    """State of a job."""
 
     CREATED = 0
     RUNNING = 1
@@ -134,11 +153,11 @@ class JobStatus(Enum):
     RECONCILING = 9
 
     def is_globally_terminal_state(self) -> bool:
-        """Whether the job is over for good."""
+        """Tell whether the job has ended and cannot be recovered."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
-        """Whether the job is over where it ran."""
+        """Tell whether the job has ended, or was suspended."""
         return self.is_globally_terminal_state() or self is JobStatus.SUSPENDED
 
 
@@ -200,11 +219,26 @@ class JobClient:
     def stop_with_savepoint(
         self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
     ) -> NoReturn:
-        """NotImplementedError: there are no savepoints."""
+        """Refuse to stop the job with a savepoint: jobs here take none.
+
+        Args:
+            advance_to_end_of_event_time: Not read.
+            savepoint_directory: Not read.
+
+        Raises:
+            NotImplementedError: Always; `cancel` stops the job.
+        """
         raise NotImplementedError("JobClient.stop_with_savepoint: Penstock's jobs take no savepoints")
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> NoReturn:
-        """NotImplementedError: there are no savepoints."""
+        """Refuse to take a savepoint: jobs here take none.
+
+        Args:
+            savepoint_directory: Not read.
+
+        Raises:
+            NotImplementedError: Always.
+        """
         raise NotImplementedError("JobClient.trigger_savepoint: Penstock's jobs take no savepoints")
 
     def get_accumulators(self) -> CompletableFuture:

@@ -18,13 +18,19 @@ from penstock.operators.common.time import Duration
 
 
 class CheckpointStorage:
-    """A place for checkpoints."""
+    """Base of the places where Flink stores checkpoints."""
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
-    """The memory of Flink's JobManager.
+    """Stores checkpoints in the memory of Flink's JobManager.
 
-    ValueError for a path without scheme (file:, hdfs:, …) or a size that is not positive.
+    Args:
+        checkpoint_path: Folder of the checkpoints' metadata: a URI with a scheme such as file: or hdfs:, or
+            None.
+        max_state_size: Largest size of one state, bytes, 1 or more; default 5 MiB.
+
+    Raises:
+        ValueError: A path without scheme, the root folder, or a size below 1.
     """
 
     #: Bytes, 5 MB.
@@ -37,15 +43,15 @@ class JobManagerCheckpointStorage(CheckpointStorage):
             raise ValueError(f"max_state_size must be positive, got {max_state_size}")
 
     def get_checkpoint_path(self) -> str | None:
-        """Folder of the checkpoints' metadata."""
+        """Return the folder of the checkpoints' metadata, or None."""
         return self._checkpoint_path
 
     def get_max_state_size(self) -> int:
-        """How many bytes one state may have."""
+        """Return the largest size of one state, in bytes."""
         return self._max_state_size
 
     def get_savepoint_path(self) -> str | None:
-        """Folder of savepoints: none is set here."""
+        """Return None: no folder of savepoints is set here."""
         return None
 
     def __str__(self) -> str:
@@ -55,10 +61,16 @@ class JobManagerCheckpointStorage(CheckpointStorage):
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
-    """Files below a folder.
+    """Stores checkpoints as files below a folder.
 
-    Sizes of -1 stand for the options' values. ValueError for a path that is None, the root or without scheme,
-    a threshold outside -1 to 1 MB, or a buffer size below -1.
+    Args:
+        checkpoint_path: The folder: a URI with a scheme such as file: or hdfs:; required.
+        file_state_size_threshold: State of fewer bytes is stored in the metadata: 0 to 1,048,576 bytes; -1 or
+            None: 20 KiB.
+        write_buffer_size: Bytes of a writer's buffer, 0 or more; -1 (default): 4 KiB.
+
+    Raises:
+        ValueError: No path, a path without scheme, the root folder, or a size out of range.
     """
 
     #: Bytes, 1 MB.
@@ -84,24 +96,31 @@ class FileSystemCheckpointStorage(CheckpointStorage):
             raise ValueError(f"write_buffer_size must be at least -1, got {write_buffer_size}")
 
     def get_checkpoint_path(self) -> str:
-        """Folder of the checkpoints."""
+        """Return the folder of the checkpoints."""
         return self._checkpoint_path
 
     def get_savepoint_path(self) -> str | None:
-        """Folder of savepoints: none is set here."""
+        """Return None: no folder of savepoints is set here."""
         return None
 
     def get_min_file_size_threshold(self) -> int:
-        """Bytes below which state lies in the metadata; 20 KB unless set."""
+        """Return the bytes below which state is stored in the metadata; 20 KiB unless set."""
         return 20 * 1024 if self._threshold < 0 else self._threshold
 
     def get_write_buffer_size(self) -> int:
-        """Bytes of a writer's buffer; 4 KB unless set."""
+        """Return the bytes of a writer's buffer; 4 KiB unless set."""
         return 4096 if self._write_buffer_size < 0 else self._write_buffer_size
 
 
 class CustomCheckpointStorage(CheckpointStorage):
-    """A storage written in Java; NoJavaError, always."""
+    """Refuses a storage written in Java.
+
+    Args:
+        j_custom_checkpoint_storage: Not read.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, j_custom_checkpoint_storage: Any) -> None:
         no_java("CustomCheckpointStorage")
@@ -121,7 +140,7 @@ def _checked_path(text: str) -> str:
 
 
 class CheckpointingMode(Enum):
-    """How often state sees a record that a recovery replays."""
+    """Whether a recovery replays records into state exactly once, or at least once."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
@@ -131,7 +150,7 @@ class CheckpointingMode(Enum):
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """What becomes of the checkpoints of a job that is cancelled."""
+    """Whether the checkpoints of a cancelled job are deleted or retained."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1
@@ -145,18 +164,25 @@ class ExternalizedCheckpointRetention(Enum):
 
 
 class StateBackend:
-    """A way to keep state."""
+    """Base of the ways in which Flink stores state."""
 
 
 class HashMapStateBackend(StateBackend):
-    """State as objects on the heap."""
+    """Stores state as objects on the heap."""
 
     def __str__(self) -> str:
         return "org.apache.flink.runtime.state.hashmap.HashMapStateBackend"
 
 
 class EmbeddedRocksDBStateBackend(StateBackend):
-    """State in RocksDB. TypeError for another argument than None, True or False."""
+    """Stores state in RocksDB.
+
+    Args:
+        enable_incremental_checkpointing: True, False, or None (default): the cluster's setting.
+
+    Raises:
+        TypeError: Another argument.
+    """
 
     def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
         if enable_incremental_checkpointing not in (None, True, False):
@@ -170,41 +196,69 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self._transfer_threads: int | None = None
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """Set the local folders of RocksDB's files; none: the default. ValueError for others."""
+        """Set the local folders of RocksDB's files.
+
+        Args:
+            *paths: Absolute paths, or file: URIs; none: Flink's default.
+
+        Raises:
+            ValueError: A relative path, or another scheme.
+        """
         self._paths = [_local_path(path) for path in paths] or None
 
     def get_db_storage_paths(self) -> list[str] | None:
-        """The local folders of RocksDB's files; None: the default."""
+        """Return the local folders of RocksDB's files; None: Flink's default."""
         return None if self._paths is None else list(self._paths)
 
     def is_incremental_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints are incremental; False unless enabled."""
+        """Tell whether checkpoints are incremental; False unless enabled."""
         return bool(self._incremental)
 
     def set_predefined_options(self, options: PredefinedOptions) -> None:
-        """Choose a set of RocksDB's options. TypeError for anything else."""
+        """Choose a set of RocksDB's options.
+
+        Args:
+            options: A PredefinedOptions.
+
+        Raises:
+            TypeError: Not a PredefinedOptions.
+        """
         if not isinstance(options, PredefinedOptions):
             raise TypeError(f"options must be PredefinedOptions, got {options!r}")
         self._predefined_options = options
 
     def get_predefined_options(self) -> PredefinedOptions:
-        """The chosen set of RocksDB's options."""
+        """Return the chosen set of RocksDB's options; DEFAULT unless set."""
         return self._predefined_options
 
     def set_options(self, options_factory_class_name: str) -> NoReturn:
-        """NoJavaError: the factory would be a Java class."""
+        """Refuse a factory of options, which would be a Java class.
+
+        Args:
+            options_factory_class_name: Named in the error.
+
+        Raises:
+            NoJavaError: Always.
+        """
         no_java(f"EmbeddedRocksDBStateBackend.set_options({options_factory_class_name!r})")
 
     def get_options(self) -> str | None:
-        """Name of the Java class of the options' factory: there is none."""
+        """Return None: there is no factory of options."""
         return None
 
     def get_number_of_transfer_threads(self) -> int:
-        """How many threads move files; 4 unless set."""
+        """Return the number of threads that transfer files; 4 unless set."""
         return 4 if self._transfer_threads is None else self._transfer_threads
 
     def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
-        """Set how many threads move files. ValueError below 1."""
+        """Set the number of threads that transfer files.
+
+        Args:
+            number_of_transfering_threads: 1 or more.
+
+        Raises:
+            ValueError: Below 1.
+        """
         if number_of_transfering_threads < 1:
             raise ValueError(
                 f"number_of_transfering_threads must be at least 1, got {number_of_transfering_threads}"
@@ -223,7 +277,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
 
 class PredefinedOptions(Enum):
-    """Sets of RocksDB's options by the hardware they are for."""
+    """Flink's sets of RocksDB options for kinds of disks."""
 
     DEFAULT = 0
     SPINNING_DISK_OPTIMIZED = 1
@@ -232,7 +286,14 @@ class PredefinedOptions(Enum):
 
 
 class CustomStateBackend(StateBackend):
-    """A backend written in Java; NoJavaError, always."""
+    """Refuses a state backend written in Java.
+
+    Args:
+        j_custom_state_backend: Not read.
+
+    Raises:
+        NoJavaError: Always.
+    """
 
     def __init__(self, j_custom_state_backend: Any) -> None:
         no_java("CustomStateBackend")
@@ -263,86 +324,161 @@ _MAX_INT = 2**31 - 1
 
 
 class CheckpointConfig:
-    """A view of the options of a Configuration that say how checkpoints are taken.
+    """Settings of checkpoints, kept as options of a Configuration.
 
-    Bounded jobs here take none: a failed task starts again. Plans show the settings. Times are milliseconds.
+    Plans show them. Bounded jobs here take no checkpoints: a failed task is repeated.
+
+    Examples:
+        >>> from penstock.datastream import StreamExecutionEnvironment
+        >>> env = StreamExecutionEnvironment.get_execution_environment().enable_checkpointing(60_000)
+        >>> env.get_checkpoint_config().set_checkpoint_timeout(30_000).get_checkpoint_interval()
+        60000
     """
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self._configuration = Configuration() if configuration is None else configuration
 
     def is_checkpointing_enabled(self) -> bool:
-        """Whether an interval is set."""
+        """Tell whether an interval is set."""
         return self.get_checkpoint_interval() > 0
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """The mode; AT_LEAST_ONCE as long as checkpoints are not enabled, or in BATCH mode."""
+        """Return the mode.
+
+        Returns:
+            CheckpointingMode: AT_LEAST_ONCE in BATCH mode or without checkpoints; otherwise the mode that is
+            set, by default EXACTLY_ONCE.
+        """
         batch = self._configuration.get_string("execution.runtime-mode", "") == "BATCH"
         if batch or not self.is_checkpointing_enabled():
             return CheckpointingMode.AT_LEAST_ONCE
         return CheckpointingMode[(self._configuration.get_string(_MODE, "") or "EXACTLY_ONCE").upper()]
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
-        """Set the mode; EXACTLY_ONCE unless set."""
+        """Set the mode.
+
+        Args:
+            checkpointing_mode: A CheckpointingMode; default EXACTLY_ONCE.
+
+        Returns:
+            CheckpointConfig: This configuration.
+        """
         self._configuration.set_string(_MODE, checkpointing_mode.name)
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """Time between checkpoints; -1 unless set."""
+        """Return the milliseconds between checkpoints; -1 unless set."""
         return get_duration(self._configuration, -1, _INTERVAL)
 
     def set_checkpoint_interval(self, checkpoint_interval: int) -> CheckpointConfig:
-        """Set the time between checkpoints. ValueError below 10."""
+        """Set the time between checkpoints, which enables them.
+
+        Args:
+            checkpoint_interval: Milliseconds, 10 or more.
+
+        Returns:
+            CheckpointConfig: This configuration.
+
+        Raises:
+            ValueError: Below 10.
+        """
         _at_least(_LEAST_MILLISECONDS, checkpoint_interval, "checkpoint_interval")
         set_duration(self._configuration, checkpoint_interval, _INTERVAL)
         return self
 
     def get_checkpoint_timeout(self) -> int:
-        """Time a checkpoint may take; 600,000 unless set."""
+        """Return the milliseconds that a checkpoint may take; 600,000 unless set."""
         return get_duration(self._configuration, 600_000, _TIMEOUT)
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
-        """Set the time a checkpoint may take. ValueError below 10."""
+        """Set the time that a checkpoint may take.
+
+        Args:
+            checkpoint_timeout: Milliseconds, 10 or more; default 600,000.
+
+        Returns:
+            CheckpointConfig: This configuration.
+
+        Raises:
+            ValueError: Below 10.
+        """
         _at_least(_LEAST_MILLISECONDS, checkpoint_timeout, "checkpoint_timeout")
         set_duration(self._configuration, checkpoint_timeout, _TIMEOUT)
         return self
 
     def get_min_pause_between_checkpoints(self) -> int:
-        """Time between the end of a checkpoint and the next; 0 unless set."""
+        """Return the milliseconds between the end of a checkpoint and the next; 0 unless set."""
         return get_duration(self._configuration, 0, _MIN_PAUSE)
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
-        """Set the time between the end of a checkpoint and the next. ValueError below 0."""
+        """Set the least time between the end of a checkpoint and the next.
+
+        Args:
+            min_pause_between_checkpoints: Milliseconds, 0 or more; default 0.
+
+        Returns:
+            CheckpointConfig: This configuration.
+
+        Raises:
+            ValueError: Below 0.
+        """
         _at_least(0, min_pause_between_checkpoints, "min_pause_between_checkpoints")
         set_duration(self._configuration, min_pause_between_checkpoints, _MIN_PAUSE)
         return self
 
     def get_max_concurrent_checkpoints(self) -> int:
-        """How many checkpoints may be under way at once; 1 unless set."""
+        """Return the number of checkpoints that may run at once; 1 unless set."""
         return self._configuration.get_integer(_CONCURRENT, 1)
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
-        """Set how many checkpoints may be under way at once. ValueError below 1."""
+        """Set the number of checkpoints that may run at once.
+
+        Args:
+            max_concurrent_checkpoints: 1 or more; default 1.
+
+        Returns:
+            CheckpointConfig: This configuration.
+
+        Raises:
+            ValueError: Below 1.
+        """
         _at_least(1, max_concurrent_checkpoints, "max_concurrent_checkpoints")
         self._configuration.set_integer(_CONCURRENT, max_concurrent_checkpoints)
         return self
 
     def is_fail_on_checkpointing_errors(self) -> bool:
-        """Whether no failed checkpoint is tolerated."""
+        """Tell whether the first failed checkpoint fails the job."""
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
-        """Tolerate no failed checkpoint, or all."""
+        """Set whether the first failed checkpoint fails the job.
+
+        Args:
+            fail_on_checkpointing_errors: True, or False to tolerate all failures.
+
+        Returns:
+            CheckpointConfig: This configuration.
+        """
         return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else _MAX_INT)
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
-        """How many checkpoints in a row may fail; 0 unless set."""
+        """Return the number of consecutive checkpoints that may fail; 0 unless set."""
         return self._configuration.get_integer(_TOLERABLE_FAILURES, 0)
 
     def set_tolerable_checkpoint_failure_number(
         self, tolerable_checkpoint_failure_number: int
     ) -> CheckpointConfig:
-        """Set how many checkpoints in a row may fail. ValueError below 0."""
+        """Set the number of consecutive checkpoints that may fail.
+
+        Args:
+            tolerable_checkpoint_failure_number: 0 or more; default 0.
+
+        Returns:
+            CheckpointConfig: This configuration.
+
+        Raises:
+            ValueError: Below 0.
+        """
         _at_least(0, tolerable_checkpoint_failure_number, "tolerable_checkpoint_failure_number")
         self._configuration.set_integer(_TOLERABLE_FAILURES, tolerable_checkpoint_failure_number)
         return self
@@ -350,60 +486,106 @@ class CheckpointConfig:
     def set_externalized_checkpoint_retention(
         self, retention_mode: ExternalizedCheckpointRetention
     ) -> CheckpointConfig:
-        """Set what becomes of the checkpoints of a cancelled job."""
+        """Set whether the checkpoints of a cancelled job are retained.
+
+        Args:
+            retention_mode: An ExternalizedCheckpointRetention; default NO_EXTERNALIZED_CHECKPOINTS.
+
+        Returns:
+            CheckpointConfig: This configuration.
+        """
         self._configuration.set_string(_RETENTION, retention_mode.name)
         return self
 
     def is_externalized_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints outlive their job."""
+        """Tell whether checkpoints outlive their job."""
         off = ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
         return self.get_externalized_checkpoint_retention() is not off
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
-        """What becomes of the checkpoints of a cancelled job; NO_EXTERNALIZED_CHECKPOINTS unless set."""
+        """Return whether the checkpoints of a cancelled job are retained.
+
+        Returns:
+            ExternalizedCheckpointRetention: NO_EXTERNALIZED_CHECKPOINTS unless set.
+        """
         name = self._configuration.get_string(_RETENTION, "") or "NO_EXTERNALIZED_CHECKPOINTS"
         return ExternalizedCheckpointRetention[name.upper()]
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Whether checkpoints are unaligned: enabled, and the mode is EXACTLY_ONCE."""
+        """Tell whether checkpoints are unaligned: enabled, and the mode is EXACTLY_ONCE."""
         exactly_once = self.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
         key = set_key(self._configuration, _UNALIGNED, _PREFIX + "unaligned")
         return exactly_once and key is not None and self._configuration.get_boolean(key, False)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Let barriers overtake records, or not."""
+        """Set whether barriers may overtake records.
+
+        Args:
+            enabled: A bool; default True.
+
+        Returns:
+            CheckpointConfig: This configuration.
+
+        Raises:
+            TypeError: Not a bool.
+        """
         self._configuration.set_boolean(_UNALIGNED, require_kind(enabled, bool, "enabled"))
         return self
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """Let barriers wait for records."""
+        """Do not let barriers overtake records."""
         return self.enable_unaligned_checkpoints(False)
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """Set after which time a checkpoint that began aligned becomes unaligned."""
+        """Set the time after which a checkpoint that began aligned becomes unaligned.
+
+        Args:
+            alignment_timeout: A Duration; default 0.
+
+        Returns:
+            CheckpointConfig: This configuration.
+        """
         set_duration(self._configuration, alignment_timeout.milliseconds, _ALIGNED_TIMEOUT)
         return self
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
-        """After which time a checkpoint that began aligned becomes unaligned; 0 unless set."""
+        """Return the time after which a checkpoint that began aligned becomes unaligned.
+
+        Returns:
+            Duration: 0 unless set.
+        """
         key = _PREFIX + "alignment-timeout"
         return Duration.of_millis(get_duration(self._configuration, 0, _ALIGNED_TIMEOUT, key))
 
     def set_alignment_timeout(self, alignment_timeout: Duration) -> CheckpointConfig:
-        """An older name of set_aligned_checkpoint_timeout."""
+        """Call `set_aligned_checkpoint_timeout`, of which this is the older name.
+
+        Args:
+            alignment_timeout: A Duration; default 0.
+
+        Returns:
+            CheckpointConfig: This configuration.
+        """
         return self.set_aligned_checkpoint_timeout(alignment_timeout)
 
     def get_alignment_timeout(self) -> Duration:
-        """An older name of get_aligned_checkpoint_timeout."""
+        """Call `get_aligned_checkpoint_timeout`, of which this is the older name."""
         return self.get_aligned_checkpoint_timeout()
 
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
-        """Have unaligned checkpoints whatever the job, or not."""
+        """Set whether checkpoints are unaligned for every job.
+
+        Args:
+            force_unaligned_checkpoints: A bool; default True.
+
+        Returns:
+            CheckpointConfig: This configuration.
+        """
         self._configuration.set_boolean(_FORCED, force_unaligned_checkpoints)
         return self
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Whether checkpoints are unaligned whatever the job; False unless set."""
+        """Tell whether checkpoints are unaligned for every job; False unless set."""
         return self._configuration.get_boolean(_FORCED, False)
 
 

@@ -67,8 +67,8 @@ def dataframe_source(
         raise ConfigurationError("from_dataframe: the Spark session of the DataFrame has been stopped")
     if df.isStreaming:
         raise TypeError(
-            "from_dataframe: df must be bounded, got a streaming DataFrame; within "
-            "df.writeStream.foreachBatch each batch is bounded"
+            "from_dataframe: df must be bounded, got a streaming DataFrame; "
+            "df.writeStream.foreachBatch(penstock.foreach_batch(build, state=PATH)) runs a topology over it"
         )
     schema = df.schema
     record_type = type_of_spark_schema(schema) if type_info is None else type_info

@@ -6,20 +6,16 @@ org.apache.flink.streaming.api.environment.StreamExecutionEnvironment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Self
 
-from penstock.engine.configuration.find_configuration import find_configuration
-from penstock.engine.machine.available_memory import cores
-from penstock.engine.planning.plan_options import PlanOptions, plan_options
+from penstock.engine.machine.operating_system import cores
 from penstock.engine.pyflink.common.execution_config import ExecutionConfig
 from penstock.engine.pyflink.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from penstock.engine.pyflink.datastream.operator_settings import check_buffer_timeout, check_max_parallelism
 from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.engine.run.lowering.lower_job import KnownIds
+from penstock.engine.run.runtime.run_context import current_context
 from penstock.engine.run.runtime.transformations import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
@@ -32,7 +28,6 @@ from penstock.engine.run.runtime.transformations import (
     PYTHON_REQUIREMENTS,
     RUNTIME_MODE,
     CachedFile,
-    Job,
 )
 from penstock.operators.common.arguments import require_kind, require_text
 from penstock.operators.common.configuration import Configuration
@@ -52,9 +47,9 @@ class RuntimeExecutionMode(Enum):
 
 # The settings of StreamExecutionEnvironment.get_execution_environment depend on the start of the script.
 #
-# `penstock run` and `penstock info` put their settings here before the script runs. A script that is started
-# with python alone gets the settings of the configuration directory (PENSTOCK_CONF_DIR, else spark-conf/),
-# and a local Spark with all cores of the machine.
+# `penstock run` and `penstock info` put them into a RunContext. A script that is started with python alone
+# gets the settings of the configuration directory (PENSTOCK_CONF_DIR, else spark-conf/), and a local Spark
+# with all cores of the machine.
 #
 # Source: org.apache.flink.streaming.api.environment.StreamExecutionEnvironmentFactory;
 # org.apache.flink.client.program.{StreamContextEnvironment,StreamPlanEnvironment}.
@@ -68,53 +63,7 @@ class JobCaptured(BaseException):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Changes:
-    """Settings that override a script's when its job is planned."""
-
-    options: Mapping[str, str] = field(default_factory=dict)  #: Flink's options
-    parallelism: Mapping[str, int] = field(default_factory=dict)  #: by an operator's name or uid
-
-
-@dataclass(kw_only=True)
-class EnvironmentSettings:
-    """Settings for the jobs of this process."""
-
-    parallelism: int | None = None  #: default of new environments; None: the number of cores
-    config: Mapping[str, str] = field(default_factory=dict)  #: Flink options, which the script overrides
-    #: Jobs are captured in this list instead of being run; None: they run.
-    captured: list[Job] | None = None
-    #: Whether the script continues after a captured job, without results, or ends with JobCaptured.
-    goes_on: bool = False
-    #: Settings that override the script's.
-    changes: Changes = field(default_factory=Changes)
-    #: The cluster that jobs are planned for.
-    plan_options: PlanOptions = field(default_factory=plan_options)
-
-
-#: A stack; the last entry is current.
-_settings: list[EnvironmentSettings] = []
 _local_parallelism: list[int] = []
-
-
-def current_settings() -> EnvironmentSettings:
-    """Return the settings of new environments and `execute`. Raises ConfigurationError for wrong files."""
-    if _settings:
-        return _settings[-1]
-    configuration = find_configuration()
-    return EnvironmentSettings(
-        config=configuration.scripts, plan_options=plan_options(cluster=configuration.cluster)
-    )
-
-
-@contextmanager
-def use_settings(settings: EnvironmentSettings) -> Iterator[EnvironmentSettings]:
-    """Use `settings` inside the block."""
-    _settings.append(settings)
-    try:
-        yield settings
-    finally:
-        _settings.pop()
 
 
 def default_local_parallelism() -> int:
@@ -144,6 +93,7 @@ class EnvironmentOptions:
     """
 
     def __init__(self, configuration: Configuration) -> None:
+        self.run_context = current_context()
         self._configuration = configuration
         self._config = ExecutionConfig(configuration)
         self._checkpoint_config = CheckpointConfig(configuration)
@@ -173,11 +123,10 @@ class EnvironmentOptions:
 
     def get_parallelism(self) -> int:
         """Return the default number of subtasks."""
-        changed = current_settings().changes.options.get(PARALLELISM)
+        settings = self.run_context.environment_settings()
+        changed = settings.changes.options.get(PARALLELISM)
         parallelism = int(changed) if changed is not None else self._config.get_parallelism()
-        return (
-            parallelism if parallelism > 0 else current_settings().parallelism or default_local_parallelism()
-        )
+        return parallelism if parallelism > 0 else settings.parallelism or default_local_parallelism()
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         """Set the number of key groups of operators that set none.
@@ -451,7 +400,7 @@ class EnvironmentOptions:
 
     def options(self) -> dict[str, str]:
         """Return all options that are set, Penstock's and Flink's."""
-        return {**self._configuration.to_dict(), **current_settings().changes.options}
+        return {**self._configuration.to_dict(), **self.run_context.environment_settings().changes.options}
 
     def cached_files(self) -> dict[str, CachedFile]:
         """Return the files of the distributed cache by name."""

@@ -215,17 +215,30 @@ class EnvironmentSources(EnvironmentOptions, ABC):
         watermark: str | timedelta | Duration | None = None,
         key: str | Sequence[str] | None = None,
     ) -> DataStream:
-        """The rows of a Spark DataFrame, lazily. Penstock's own.
+        """Read the rows of a Spark DataFrame, lazily. Penstock's own: PyFlink lacks it.
 
-        Rows have the fields of `type_info`, by position, to which columns are cast if they are Spark's, or
-        those of the DataFrame, whose values are as PySpark's own functions get them. With `event_time`, a
-        column of timestamps, dates or milliseconds, rows are read in the order of that time; `watermark`
-        ("10 seconds") says how late a row may come.
-        Without, subtasks read whole partitions, one after the other. With `key`, the name of a column or
-        several, the stream is keyed by it. A name that is not there is looked for regardless of its case,
-        unless the session's spark.sql.caseSensitive is true; `user.id` is also the field of a struct.
+        Without `event_time`, subtasks read whole partitions, one after the other. Column names match in any
+        case unless the session's spark.sql.caseSensitive is true; `user.id` names a field of a struct.
 
-        TypeError names a column whose type no function can get, ValueError a column that is not there.
+        Args:
+            df: A DataFrame that is not streaming.
+            type_info: Type of the rows, whose fields match the columns by position; columns are cast to
+                fields of Spark's types. Default: the columns, with the values that PySpark's own functions
+                receive.
+            event_time: Column of the event time: timestamps, dates, or milliseconds since the epoch. Rows are
+                read in its order.
+            watermark: Largest delay of a row: an interval such as "10 seconds", a timedelta or a Duration, 0
+                or more; default 0.
+            key: Column or columns by which the stream is keyed.
+
+        Returns:
+            DataStream: The rows; a KeyedStream with `key`.
+
+        Raises:
+            TypeError: A streaming DataFrame, a column whose values functions cannot receive, or an
+                `event_time` or `key` that is not a name.
+            ValueError: A column that is missing or ambiguous, or an invalid interval.
+            ConfigurationError: The session of `df` has been stopped.
         """
         from penstock.engine.pyflink.datastream.dataframe_streams import dataframe_source, keys_of_rows
 

@@ -72,20 +72,47 @@ class KeyedOperations(StreamSettings):
     def map(
         self, func: Callable[[Any], Any] | MapFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
-        """One result for each record; a MapFunction may use keyed state."""
+        """Transform each record into one result, with state by key.
+
+        Args:
+            func: A function of a record, or a MapFunction, which may use keyed state.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
+        """
         check_function(func, MapFunction, "map's function")
         return self._keyed("Map", KeyedMapOperator(func, self._key_selector), as_output_type(output_type))
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
-        """Any number of results for each record; a FlatMapFunction may use keyed state."""
+        """Transform each record into any number of results, with state by key.
+
+        Args:
+            func: A function of a record that returns or yields results, or a FlatMapFunction, which may use
+                keyed state.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results.
+        """
         check_function(func, FlatMapFunction, "flat_map's function")
         operator = KeyedFlatMapOperator(func, self._key_selector)
         return self._keyed("FlatMap", operator, as_output_type(output_type))
 
     def filter(self, func: Callable[[Any], Any] | FilterFunction | pc.Expression) -> DataStream:
-        """The records for which the function is true; a FilterFunction may use keyed state."""
+        """Keep the records for which a condition is true, with state by key.
+
+        Args:
+            func: A function of a record, or a FilterFunction, which may use keyed state.
+
+        Returns:
+            DataStream: The records that are kept, of the same type.
+
+        Raises:
+            TypeError: A pyarrow expression: filter by it before `key_by`.
+        """
         if isinstance(func, pc.Expression):
             raise TypeError("an expression needs no keys: filter by it before key_by")
         check_function(func, FilterFunction, "filter's function")
@@ -93,7 +120,18 @@ class KeyedOperations(StreamSettings):
         return self._keyed("Filter", operator, self._transformation.output_type)
 
     def process(self, func: KeyedProcessFunction, output_type: DeclaredType | None = None) -> DataStream:
-        """Any number of results for each record, with state and timers by key."""
+        """Transform each record into any number of results, with state and timers by key.
+
+        Args:
+            func: A KeyedProcessFunction.
+            output_type: Type of the results; default: pickled Python objects.
+
+        Returns:
+            DataStream: The results; `get_side_output` returns the others.
+
+        Raises:
+            TypeError: Not a KeyedProcessFunction.
+        """
         check_function_object(func, KeyedProcessFunction, "process's function on a KeyedStream")
         operator = KeyedProcessOperator(func, self._key_selector)
         return self._keyed("KEYED PROCESS", operator, as_output_type(output_type))

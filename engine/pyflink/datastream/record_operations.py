@@ -549,7 +549,7 @@ class ConnectedStreams:
 
 
 class UnsettableStream(StreamSettings):
-    """Every setting raises TypeError."""
+    """A stream without an operator of its own: each method that would set something raises TypeError."""
 
     def _refuse(self, operation: str) -> NoReturn:
         raise TypeError(
@@ -558,51 +558,107 @@ class UnsettableStream(StreamSettings):
         )
 
     def get_name(self) -> NoReturn:
-        """Raises TypeError."""
+        """Raise TypeError, always: the stream has no operator."""
         self._refuse("get_name")
 
     def name(self, name: str) -> NoReturn:
-        """Raises TypeError."""
+        """Refuse a name: the stream has no operator.
+
+        Args:
+            name: Not read.
+
+        Raises:
+            TypeError: Always; call it on the stream before or after.
+        """
         self._refuse("name")
 
     def uid(self, uid: str) -> NoReturn:
-        """Raises TypeError."""
+        """Refuse an id: the stream has no operator.
+
+        Args:
+            uid: Not read.
+
+        Raises:
+            TypeError: Always; call it on the stream before or after.
+        """
         self._refuse("uid")
 
     def set_uid_hash(self, uid_hash: str) -> NoReturn:
-        """Raises TypeError."""
+        """Refuse an operator id: the stream has no operator.
+
+        Args:
+            uid_hash: Not read.
+
+        Raises:
+            TypeError: Always; call it on the stream before or after.
+        """
         self._refuse("set_uid_hash")
 
     def set_parallelism(self, parallelism: int) -> NoReturn:
-        """Raises TypeError."""
+        """Refuse a parallelism: the stream has no operator.
+
+        Args:
+            parallelism: Not read.
+
+        Raises:
+            TypeError: Always; call it on the stream before or after.
+        """
         self._refuse("set_parallelism")
 
     def set_max_parallelism(self, max_parallelism: int) -> NoReturn:
-        """Raises TypeError."""
+        """Refuse a number of key groups: the stream has no operator.
+
+        Args:
+            max_parallelism: Not read.
+
+        Raises:
+            TypeError: Always; call it on the stream before or after.
+        """
         self._refuse("set_max_parallelism")
 
     def force_non_parallel(self) -> NoReturn:
-        """Raises TypeError."""
+        """Raise TypeError, always: the stream has no operator."""
         self._refuse("force_non_parallel")
 
     def set_buffer_timeout(self, timeout_millis: int) -> NoReturn:
-        """Raises TypeError."""
+        """Refuse a buffer timeout: the stream has no operator.
+
+        Args:
+            timeout_millis: Not read.
+
+        Raises:
+            TypeError: Always; call it on the stream before or after.
+        """
         self._refuse("set_buffer_timeout")
 
     def start_new_chain(self) -> NoReturn:
-        """Raises TypeError."""
+        """Raise TypeError, always: the stream has no operator."""
         self._refuse("start_new_chain")
 
     def disable_chaining(self) -> NoReturn:
-        """Raises TypeError."""
+        """Raise TypeError, always: the stream has no operator."""
         self._refuse("disable_chaining")
 
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> NoReturn:
-        """Raises TypeError."""
+        """Refuse a slot sharing group: the stream has no operator.
+
+        Args:
+            slot_sharing_group: Not read.
+
+        Raises:
+            TypeError: Always; call it on the stream before or after.
+        """
         self._refuse("slot_sharing_group")
 
     def set_description(self, description: str) -> NoReturn:
-        """Raises TypeError."""
+        """Refuse a description: the stream has no operator.
+
+        Args:
+            description: Not read.
+
+        Raises:
+            TypeError: Always; call it on the stream before or after.
+        """
         self._refuse("set_description")
 
 

@@ -17,7 +17,22 @@ _UNITS = ("bytes", "kb", "mb", "gb", "tb")
 
 @total_ordering
 class MemorySize:
-    """A number of bytes."""
+    """A number of bytes.
+
+    Args:
+        j_memory_size: Must be None: Java objects are refused.
+        bytes_size: Bytes, 0 or more.
+
+    Raises:
+        NoJavaError: A Java object.
+        TypeError: Not an int.
+        ValueError: Negative.
+
+    Examples:
+        >>> from penstock.datastream import MemorySize
+        >>> str(MemorySize.of_mebi_bytes(1024))
+        '1 gb'
+    """
 
     def __init__(self, j_memory_size: Any = None, bytes_size: int | None = None) -> None:
         if j_memory_size is not None:
@@ -45,23 +60,23 @@ class MemorySize:
         return MemorySize(bytes_size=mebi_bytes << 20)
 
     def get_bytes(self) -> int:
-        """In bytes."""
+        """Return the size in bytes."""
         return self._bytes
 
     def get_kibi_bytes(self) -> int:
-        """In units of 1024 bytes, rounded down, as all of these."""
+        """Return the size in units of 1024 bytes, rounded down."""
         return self._bytes >> 10
 
     def get_mebi_bytes(self) -> int:
-        """In units of 1024 * 1024 bytes."""
+        """Return the size in units of 1024^2 bytes, rounded down."""
         return self._bytes >> 20
 
     def get_gibi_bytes(self) -> int:
-        """In units of 1024^3 bytes."""
+        """Return the size in units of 1024^3 bytes, rounded down."""
         return self._bytes >> 30
 
     def get_tebi_bytes(self) -> int:
-        """In units of 1024^4 bytes."""
+        """Return the size in units of 1024^4 bytes, rounded down."""
         return self._bytes >> 40
 
     def get_java_memory_size(self) -> NoReturn:
@@ -91,7 +106,14 @@ class MemorySize:
 
 @dataclass(frozen=True)
 class SlotSharingGroup:
-    """A name of a slot sharing group, and the resources of its slots."""
+    """A name of a slot sharing group, and the resources of its slots.
+
+    Examples:
+        >>> from penstock.datastream import SlotSharingGroup
+        >>> builder = SlotSharingGroup.builder("heavy").set_cpu_cores(2.0).set_task_heap_memory_mb(512)
+        >>> builder.build().get_task_heap_memory().get_mebi_bytes()
+        512
+    """
 
     _name: str
     _cpu_cores: float | None = None
@@ -101,31 +123,35 @@ class SlotSharingGroup:
     _external_resources: dict[str, float] = field(default_factory=dict, hash=False)
 
     def get_name(self) -> str:
-        """The name."""
+        """Return the name."""
         return self._name
 
     def get_managed_memory(self) -> MemorySize | None:
-        """Managed memory of a slot; None: nothing said, as in all of these."""
+        """Return the managed memory of a slot; None: not set."""
         return self._managed_memory
 
     def get_task_heap_memory(self) -> MemorySize | None:
-        """Heap memory of a slot."""
+        """Return the heap memory of a slot; None: not set."""
         return self._task_heap_memory
 
     def get_task_off_heap_memory(self) -> MemorySize | None:
-        """Memory of a slot outside the heap."""
+        """Return the memory of a slot outside the heap; None: not set."""
         return self._task_off_heap_memory
 
     def get_cpu_cores(self) -> float | None:
-        """Cores of a slot."""
+        """Return the cores of a slot; None: not set."""
         return self._cpu_cores
 
     def get_external_resources(self) -> dict[str, float]:
-        """Other resources of a slot by name, GPUs for instance."""
+        """Return other resources of a slot by name, such as GPUs."""
         return dict(self._external_resources)
 
     def slot_resources(self) -> tuple[Any, ...]:
-        """Cores, heap, off-heap and managed memory, others; nothing if none are given. Penstock's own."""
+        """Return the resources of a slot. Penstock's own: PyFlink lacks it.
+
+        Returns:
+            tuple: Cores, heap, off-heap and managed memory, other resources; empty if none are set.
+        """
         memory = (self._task_heap_memory, self._task_off_heap_memory, self._managed_memory)
         external = tuple(sorted(self._external_resources.items()))
         resources = (self._cpu_cores, *memory, external or None)
@@ -148,7 +174,7 @@ class SlotSharingGroup:
         return SlotSharingGroup.Builder(name)
 
     class Builder:
-        """A group under construction."""
+        """Builds a SlotSharingGroup: a group with resources needs cores and heap memory."""
 
         def __init__(self, name: str) -> None:
             self._name = require_text(name, "name")
@@ -159,48 +185,134 @@ class SlotSharingGroup:
             self._external_resources: dict[str, float] = {}
 
         def set_cpu_cores(self, cpu_cores: float) -> SlotSharingGroup.Builder:
-            """Set the cores. ValueError unless positive."""
+            """Set the cores of a slot.
+
+            Args:
+                cpu_cores: A float above 0.
+
+            Returns:
+                SlotSharingGroup.Builder: This builder.
+
+            Raises:
+                TypeError: Not a float.
+                ValueError: Not above 0.
+            """
             if require_kind(cpu_cores, float, "cpu_cores") <= 0:
                 raise ValueError(f"cpu_cores must be positive, got {cpu_cores}")
             self._cpu_cores = float(cpu_cores)
             return self
 
         def set_task_heap_memory(self, task_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Set the heap memory. ValueError unless positive."""
+            """Set the heap memory of a slot.
+
+            Args:
+                task_heap_memory: A MemorySize above 0.
+
+            Returns:
+                SlotSharingGroup.Builder: This builder.
+
+            Raises:
+                ValueError: 0 bytes.
+            """
             if not task_heap_memory.get_bytes():
                 raise ValueError("task_heap_memory must be positive, got 0 bytes")
             self._task_heap_memory = task_heap_memory
             return self
 
         def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Set the heap memory in MB. ValueError unless positive."""
+            """Set the heap memory of a slot in mebibytes.
+
+            Args:
+                task_heap_memory_mb: Units of 1,048,576 bytes, 1 or more.
+
+            Returns:
+                SlotSharingGroup.Builder: This builder.
+
+            Raises:
+                TypeError: Not an int.
+                ValueError: Below 1.
+            """
             return self.set_task_heap_memory(MemorySize.of_mebi_bytes(task_heap_memory_mb))
 
         def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Set the memory outside the heap."""
+            """Set the memory of a slot outside the heap.
+
+            Args:
+                task_off_heap_memory: A MemorySize; default 0 if cores and heap memory are set.
+
+            Returns:
+                SlotSharingGroup.Builder: This builder.
+            """
             self._task_off_heap_memory = task_off_heap_memory
             return self
 
         def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Set the memory outside the heap in MB."""
+            """Set the memory of a slot outside the heap in mebibytes.
+
+            Args:
+                task_off_heap_memory_mb: Units of 1,048,576 bytes, 0 or more.
+
+            Returns:
+                SlotSharingGroup.Builder: This builder.
+
+            Raises:
+                TypeError: Not an int.
+                ValueError: Below 0.
+            """
             return self.set_task_off_heap_memory(MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
 
         def set_managed_memory(self, managed_memory: MemorySize) -> SlotSharingGroup.Builder:
-            """Set the managed memory."""
+            """Set the managed memory of a slot.
+
+            Args:
+                managed_memory: A MemorySize; default 0 if cores and heap memory are set.
+
+            Returns:
+                SlotSharingGroup.Builder: This builder.
+            """
             self._managed_memory = managed_memory
             return self
 
         def set_managed_memory_mb(self, managed_memory_mb: int) -> SlotSharingGroup.Builder:
-            """Set the managed memory in MB."""
+            """Set the managed memory of a slot in mebibytes.
+
+            Args:
+                managed_memory_mb: Units of 1,048,576 bytes, 0 or more.
+
+            Returns:
+                SlotSharingGroup.Builder: This builder.
+
+            Raises:
+                TypeError: Not an int.
+                ValueError: Below 0.
+            """
             return self.set_managed_memory(MemorySize.of_mebi_bytes(managed_memory_mb))
 
         def set_external_resource(self, name: str, value: float) -> SlotSharingGroup.Builder:
-            """Set another resource."""
+            """Set another resource of a slot.
+
+            Args:
+                name: Its name, such as "gpu".
+                value: Its amount: a float.
+
+            Returns:
+                SlotSharingGroup.Builder: This builder.
+
+            Raises:
+                TypeError: Not a string and a float.
+            """
             self._external_resources[require_text(name, "name")] = require_kind(value, float, "value")
             return self
 
         def build(self) -> SlotSharingGroup:
-            """The group; ValueError for resources without cores or heap memory."""
+            """Return the group.
+
+            Returns:
+                SlotSharingGroup: For `slot_sharing_group` of a stream.
+
+            Raises:
+                ValueError: Resources without cores or heap memory.
+            """
             off_heap, managed = self._task_off_heap_memory, self._managed_memory
             if self._cpu_cores is not None and self._task_heap_memory is not None:
                 zero = MemorySize(bytes_size=0)

@@ -16,7 +16,6 @@ from penstock.engine.pyflink.datastream.environment_options import (
     PARALLELISM,
     EnvironmentOptions,
     JobCaptured,
-    current_settings,
     default_local_parallelism,
 )
 from penstock.engine.pyflink.datastream.environment_sources import (
@@ -27,6 +26,7 @@ from penstock.engine.pyflink.datastream.environment_sources import (
 from penstock.engine.pyflink.datastream.operator_settings import SideOutputTypes, as_output_type
 from penstock.engine.pyflink.datastream.record_operations import collected_values
 from penstock.engine.run.lowering.lower_job import lower_job
+from penstock.engine.run.runtime.run_context import RunContext, current_context
 from penstock.engine.run.runtime.run_settings import print_ignored_options, print_left_out
 from penstock.engine.run.runtime.transformations import (
     FILE_DELIMITER,
@@ -87,7 +87,8 @@ def job_from_environment(
     `planned`, `lowers_all`: see engine.run.lowering.lower_job.lower_job.
     Raises ValueError for an option that Flink could not parse.
     """
-    changed = current_settings().changes.parallelism
+    settings = environment.run_context.environment_settings()
+    changed = settings.changes.parallelism
     for call in reachable(roots) if changed else ():
         call.parallelism = changed.get(call.name, changed.get(call.uid or "", call.parallelism))
     if not lowers_all:
@@ -140,7 +141,7 @@ def job_from_environment(
         ),
         python_executable=config.get(PYTHON_EXECUTABLE),
         auto_watermark_interval_milliseconds=environment.get_config().get_auto_watermark_interval(),
-        plan_options=current_settings().plan_options,
+        plan_options=settings.plan_options,
     )
 
 
@@ -240,9 +241,9 @@ class CachedStreams:
 # The results that a script gets from a job that is only planned.
 
 
-def _is_captured(job: Job) -> bool:
+def _is_captured(job: Job, context: RunContext) -> bool:
     """Whether `job` is captured, to be planned only. Raises JobCaptured if the script ends with it."""
-    settings = current_settings()
+    settings = context.environment_settings()
     if settings.captured is None:
         return False
     settings.captured.append(job)
@@ -300,7 +301,9 @@ class StreamExecutionEnvironment(EnvironmentSources):
     def __init__(self, configuration: Configuration | None = None) -> None:
         super().__init__(Configuration() if configuration is None else configuration)
         if not self._configuration.contains_key(PARALLELISM):
-            self.set_parallelism(current_settings().parallelism or default_local_parallelism())
+            self.set_parallelism(
+                self.run_context.environment_settings().parallelism or default_local_parallelism()
+            )
         self._read_configuration(self._configuration)
         self._registered: list[Transformation] = []
         #: The registered operators as an earlier plan has fused them: PyFlink changes the environment's own.
@@ -320,7 +323,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
             StreamExecutionEnvironment: A new one, with the parallelism of the command line or of the
             machine's cores.
         """
-        settings, stacked = current_settings(), Configuration()
+        settings, stacked = current_context().environment_settings(), Configuration()
         for key, value in settings.config.items():
             stacked.set_string(key, value)
         if settings.parallelism is not None:
@@ -345,11 +348,11 @@ class StreamExecutionEnvironment(EnvironmentSources):
             RuntimeError: Nothing is registered.
         """
         job = self._registered_job_to_run(job_name)
-        if _is_captured(job):
+        if _is_captured(job, self.run_context):
             return JobExecutionResult(PlannedJob().job_id, 0)
         from penstock.engine.run.runtime.run_job import run_job
 
-        result = run_job(job)
+        result = run_job(job, self.run_context)
         return JobExecutionResult(result.job_id, result.milliseconds, result.accumulators())
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
@@ -366,11 +369,11 @@ class StreamExecutionEnvironment(EnvironmentSources):
             RuntimeError: Nothing is registered.
         """
         job = self._registered_job_to_run(job_name)
-        if _is_captured(job):
+        if _is_captured(job, self.run_context):
             return JobClient(PlannedJob())
         from penstock.engine.run.runtime.list_jobs_of_script import RunningJob
 
-        return JobClient(RunningJob(job).start())
+        return JobClient(RunningJob(job, self.run_context).start())
 
     def get_execution_plan(self) -> str:
         """Return the StreamGraph of what is registered as Flink's JSON.
@@ -430,20 +433,22 @@ class StreamExecutionEnvironment(EnvironmentSources):
     def collect(self, job_name: str, sink: Transformation) -> CollectedRecords | NoRecords:
         """Start the registered job, and read the records of its CollectSink, `sink`, while it runs."""
         job = self._registered_job_to_run(job_name)
-        if _is_captured(job):
+        if _is_captured(job, self.run_context):
             return NoRecords()
         from penstock.engine.run.runtime.receive_results import CollectedRecords
 
-        return CollectedRecords(job, lambda values: collected_values(values, sink.output_type))
+        return CollectedRecords(
+            job, lambda values: collected_values(values, sink.output_type), self.run_context
+        )
 
     def collect_first(self, job_name: str, sink: Transformation) -> list[Any]:
         """Run the registered job, and return the records of `sink`, a CollectSink with a limit."""
         job = self._registered_job_to_run(job_name)
-        if _is_captured(job):
+        if _is_captured(job, self.run_context):
             return []
         from penstock.engine.run.runtime.run_job import collect_job
 
-        values = collect_job(job, sink)
+        values = collect_job(job, sink, self.run_context)
         return collected_values(list(values), sink.output_type)
 
     def to_dataframes(self, /, observe: Observation | None = None, **streams: DataStream) -> DataFrames:
@@ -470,22 +475,22 @@ class StreamExecutionEnvironment(EnvironmentSources):
             )
         sinks = {name: stream._dataframe_sink() for name, stream in streams.items()}
         job = self._job_to_run(list(sinks.values()), None)
-        if _is_captured(job):
+        if _is_captured(job, self.run_context):
             raise JobCaptured
         from penstock.engine.run.runtime.dataframe_of_job import dataframes_of_job
 
         self._forget(job)
-        return dataframes_of_job(job, sinks, observe)
+        return dataframes_of_job(job, sinks, self.run_context, observe)
 
     def dataframe_of(self, sink: Transformation, observation: Observation | None = None) -> DataFrame:
         """Return the stream of `sink` as a lazy DataFrame, and unregister the operators that lead to it."""
         job = self._job_to_run([sink], None)
-        if _is_captured(job):
+        if _is_captured(job, self.run_context):
             raise JobCaptured  # a DataFrame needs its rows
         from penstock.engine.run.runtime.dataframe_of_job import dataframe_of_job
 
         self._forget(job)
-        return dataframe_of_job(job, sink, observation)
+        return dataframe_of_job(job, sink, self.run_context, observation)
 
     def _forget(self, job: Job) -> None:
         done = {transformation.created for transformation in job.transformations}
@@ -538,7 +543,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         planned: Sequence[LoweredTransformation] = (),
     ) -> Job:
         """Return the job of `roots`; fill the caches that it reads unless the job is only planned."""
-        runs = current_settings().captured is None
+        runs = self.run_context.environment_settings().captured is None
         if runs:
             print_ignored_options(self.options())
         unfilled, filled = self._caches.read_by(roots)
@@ -571,5 +576,5 @@ class StreamExecutionEnvironment(EnvironmentSources):
         sink = DataStream(self, cached)._collect_sink()
         name = f"{cached.name} of {cached.inputs[0].name}"
         job = job_from_environment(self, [sink], name, lowers_all=True)
-        self._caches.fill(cached, list(collect_job(job, sink)))
+        self._caches.fill(cached, list(collect_job(job, sink, self.run_context)))
         return job.transformations

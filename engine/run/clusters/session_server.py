@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.machine.die_with_parent import environment_as_before
 from penstock.engine.machine.folders import this_process
+from penstock.engine.machine.operating_system import environment_as_before
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.output.progress import Report
 from penstock.engine.output.redaction import redact_value

@@ -12,9 +12,8 @@ import json
 import shlex
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Literal, Self
 
@@ -31,6 +30,7 @@ from penstock.engine.run.commits.journal import (
     runs_of,
 )
 from penstock.engine.run.runtime.errors import JobCancelledError
+from penstock.engine.run.runtime.run_context import RunContext
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
 from penstock.operators.connectors.sink import Committable, LostCommitError, Sink
@@ -45,37 +45,19 @@ from penstock.plans.errors import PenstockError
 # Source: org.apache.flink.runtime.highavailability.JobResultStore.markResultAsCleanAsync.
 
 
-#: Number of runs that this process has published, by name of the job.
-published_jobs: Counter[str] = Counter()
-
-_unacknowledged: list[JournalRun] = []
-_scripts: list[None] = []
-
-
-@contextmanager
-def runs_acknowledged_at_end() -> Iterator[None]:
-    """Inside the block, retain the journal of the last run until the next run begins or the block ends."""
-    _scripts.append(None)
-    try:
-        yield
-    finally:
-        _scripts.pop()
-        acknowledge_runs()
-
-
-def acknowledge_runs() -> None:
+def acknowledge_runs(context: RunContext) -> None:
     """Remove the journals of published runs, because the script has gone on to its next step."""
-    while _unacknowledged:
+    while context.unacknowledged:
         with suppress(OSError):  # the run is published; `penstock recover` removes remaining files
-            journal.forget(_unacknowledged.pop())
+            journal.forget(context.unacknowledged.pop())
 
 
-def run_is_published(run: JournalRun) -> None:
-    """Note that `run` is published; remove its journal, in `penstock run` at the next acknowledgement."""
-    published_jobs[run.job] += 1
-    _unacknowledged.append(run)
-    if not _scripts:
-        acknowledge_runs()
+def run_is_published(context: RunContext, run: JournalRun) -> None:
+    """Note that `run` is published; remove its journal, in a script at the next acknowledgement."""
+    context.published[run.job] += 1
+    context.unacknowledged.append(run)
+    if not context.is_script:
+        acknowledge_runs(context)
 
 
 # Errors of a run up to the end of its commit.

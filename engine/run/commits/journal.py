@@ -92,6 +92,10 @@ class FilesArguments(_Record):
     """Arguments for the recovery of a file sink, in addition to its folder."""
 
 
+class StateArguments(_Record):
+    """Arguments for the recovery of a stream's state, in addition to its folder."""
+
+
 class DeltaArguments(_Record):
     """Arguments for the recovery of a Delta sink, in addition to its folder (`commit_delta.json_of`)."""
 
@@ -102,13 +106,17 @@ class DeltaArguments(_Record):
     version: _Count | None
 
 
-_ARGUMENTS: dict[str, type[_Record]] = {"files": FilesArguments, "delta": DeltaArguments}
+_ARGUMENTS: dict[str, type[_Record]] = {
+    "files": FilesArguments,
+    "delta": DeltaArguments,
+    "state": StateArguments,
+}
 
 
 class RecoveryRecord(_Record):
     """`operators.connectors.sink.Recovery`."""
 
-    kind: Literal["files", "delta"]
+    kind: Literal["files", "delta", "state"]
     folder: _Folder
     arguments: dict[str, JsonValue]
 

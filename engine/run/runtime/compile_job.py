@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -251,6 +251,7 @@ class CompiledJob:
 
     vertices: tuple[CompiledVertex, ...]
     terminals: tuple[Terminal, ...]
+    classes: Mapping[int, type] = field(default_factory=dict)  #: of the operators, by node
 
 
 def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch: bool) -> CompiledJob:
@@ -330,7 +331,12 @@ def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch:
                 and sizes[incoming[0]["source_vertex"]]["parallelism"] == sizes[key]["parallelism"],
             )
         )
-    return CompiledJob(tuple(vertices), tuple(terminals.values()))
+    classes = {
+        number: type(step.operator)
+        for runnable in by_node.values()
+        for number, step in zip(runnable.numbers, runnable.steps, strict=True)
+    }
+    return CompiledJob(tuple(vertices), tuple(terminals.values()), classes)
 
 
 _READ = (
@@ -414,6 +420,7 @@ def _chain(
     columnar: Mapping[int, bool],
 ) -> tuple[tuple[OperatorSpec, ...], tuple[ChainedEdge, ...]]:
     names = {row["node"]: row["name"] for row in members}
+    ids = {row["node"]: (row["user_defined_operator_id"], row["operator_id"]) for row in members}
     edges = [
         ChainedEdge(
             source_node=edge["source"],
@@ -446,6 +453,8 @@ def _chain(
                 operator=operator if runnable.source else copy(operator),
                 output_type=step.output_type,
                 side_output_types=sides.get(number, {}),
+                operator_ids=tuple(filter(None, ids[node])),
+                uid=next((step.call.uid for step in runnable.steps if step.call and step.call.uid), None),
             )
         if node in terminals:
             feeding = inputs[node, 0]
@@ -471,6 +480,7 @@ def _chain(
                 name=name,
                 operator=TimestampsAndWatermarksOperator(_watermark_strategy(runnable)),
                 output_type=runnable.output_type,
+                operator_ids=tuple(filter(None, ids[node])),
             )
             edges.append(ChainedEdge(source_node=-node, target_node=node))
     in_order = chain_order(specs, tuple(edges))

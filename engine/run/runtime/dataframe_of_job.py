@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -29,9 +29,14 @@ from pyspark.sql.types import (
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
+from penstock.engine.run.runtime.run_context import RunContext
 from penstock.engine.run.runtime.run_environment import cached_files_on_spark, run_session, ship_python
 from penstock.engine.run.runtime.run_job import required_slots
-from penstock.engine.run.runtime.run_on_spark import source_dataframes, workers_python
+from penstock.engine.run.runtime.run_on_spark import (
+    require_bounded_state,
+    source_dataframes,
+    workers_python,
+)
 from penstock.engine.run.runtime.run_settings import plan_to_run, spark_settings_for_runs, task_settings
 from penstock.engine.run.runtime.transformations import Job, Transformation
 from penstock.engine.spark.describe_spark_error import WorkerFunction, describe_spark_error
@@ -125,7 +130,9 @@ def _as_months(data_type: DataType) -> DataType:
     return data_type
 
 
-def dataframe_of_job(job: Job, sink: Transformation, observation: Observation | None = None) -> DataFrame:
+def dataframe_of_job(
+    job: Job, sink: Transformation, context: RunContext, observation: Observation | None = None
+) -> DataFrame:
     """Return the records that reach `sink`, the only sink of `job`; nothing runs until the DataFrame does.
 
     It has one column for each field of a row or tuple, else one column `value`; pickled if it has no declared
@@ -135,16 +142,19 @@ def dataframe_of_job(job: Job, sink: Transformation, observation: Observation | 
     schema = _schema(job, sink)
     rows = rows_schema(schema.carried)
     if observation is None:
-        frames, _ = _frames(job, {sink.created: schema}, rows)
+        frames, _ = _frames(job, context, {sink.created: schema}, rows)
         return _as_given(frames.result(), schema)
     require_observation(observation)
     reports = reports_column(rows.names)
-    frames, _ = _frames(job, {sink.created: schema}, rows, reports)
+    frames, _ = _frames(job, context, {sink.created: schema}, rows, reports)
     return _as_given(observe_rows(frames.result(), reports, observation), schema)
 
 
 def dataframes_of_job(
-    job: Job, sinks: Mapping[str, Transformation], observation: Observation | None = None
+    job: Job,
+    sinks: Mapping[str, Transformation],
+    context: RunContext,
+    observation: Observation | None = None,
 ) -> DataFrames:
     """Return the records that reach each of `sinks` as DataFrames of one run of `job`, which is stored at its
     first use.
@@ -154,18 +164,15 @@ def dataframes_of_job(
     schemas = {ending.created: _schema(job, ending) for ending in sinks.values()}
     if observation is not None:
         require_observation(observation)
-    frames, compiled = _frames(job, schemas, None, None if observation is None else "")
+    frames, compiled = _frames(job, context, schemas, None, None if observation is None else "")
     edges = {terminal.transformation.created: terminal.edge for terminal in compiled.terminals}
     checkpointed = together = frames.checkpointed_terminal()
     if observation is not None:
         together = observe_blocks(checkpointed, observation)
     results = {}
     for name, sink in sinks.items():
-        schema = schemas[sink.created]
-        rows = together.where(together["edge"] == edges[sink.created]).select("payload")
-        function = WorkerFunction(partial(result_batches, schema=_arrow(schema)))
         with _refusing_types(job):
-            results[name] = _as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
+            results[name] = dataframe_of_blocks(together, edges[sink.created], schemas[sink.created])
 
     def release() -> None:
         # a server of Spark Connect frees it when it has no reader; a run that has not begun is not stored
@@ -176,6 +183,28 @@ def dataframes_of_job(
                 free(checkpointed)
 
     return DataFrames(results, release)
+
+
+def ending_in_blocks(
+    job: Job, sink: Transformation, compiled: CompiledJob
+) -> tuple[CompiledJob, int, GivenSchema]:
+    """Return `compiled` with blocks of a DataFrame's rows in place of `sink`, their edge, and their columns.
+
+    Raises JobCompileError if the stream has no columns.
+    """
+    schema = _schema(job, sink)
+    (terminal,) = (end for end in compiled.terminals if end.transformation.created == sink.created)
+    pickled = is_pickled(sink.inputs[0].output_type)
+    kind = PickledDataFrameOperator if pickled else DataFrameOperator
+    last = kind(sink.inputs[0].output_type, _arrow(schema), terminal.edge)
+    return _ending_in(compiled, terminal.node, last), terminal.edge, schema
+
+
+def dataframe_of_blocks(rows: DataFrame, edge: int, schema: GivenSchema) -> DataFrame:
+    """Return the DataFrame whose rows are in the blocks of an edge among exchange rows."""
+    blocks = rows.where(rows["edge"] == edge).select("payload")
+    function = WorkerFunction(partial(result_batches, schema=_arrow(schema)))
+    return _as_given(blocks.mapInArrow(function, rows_schema(schema.carried)), schema)
 
 
 class DataFrames(Mapping[str, DataFrame]):
@@ -227,7 +256,11 @@ def _schema(job: Job, sink: Transformation) -> GivenSchema:
 
 
 def _frames(
-    job: Job, schemas: Mapping[int, GivenSchema], result_schema: Any, reports: str | None = None
+    job: Job,
+    context: RunContext,
+    schemas: Mapping[int, GivenSchema],
+    result_schema: Any,
+    reports: str | None = None,
 ) -> tuple[JobFrames, CompiledJob]:
     """Compile `job` so that its sinks, by `created`, yield batches of the given schemas: as rows of
     `result_schema`, or if it is None, as blocks in exchange rows.
@@ -236,6 +269,7 @@ def _frames(
     """
     tables = plan_to_run(job)
     compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
+    require_bounded_state(job, compiled)
     for terminal in compiled.terminals:
         schema = schemas[terminal.transformation.created]
         pickled = is_pickled(terminal.transformation.inputs[0].output_type)
@@ -243,7 +277,7 @@ def _frames(
         edge = terminal.edge if result_schema is None else None
         last = kind(terminal.transformation.inputs[0].output_type, _arrow(schema), edge, reports)
         compiled = _ending_in(compiled, terminal.node, last)
-    spark = _session(job, compiled, required_slots(tables))
+    spark = run_session(required_slots(tables), context, source_dataframes(job.name, compiled))
     dependencies = ship_python(spark, job)
     files = cached_files_on_spark(spark, job.cached_files)
     settings = task_settings(job, uuid.uuid4().hex, None, files)
@@ -264,10 +298,6 @@ def _refusing_types(job: Job) -> Iterator[None]:
         raise JobCompileError(f"job {job.name!r}: {describe_spark_error(error)}") from None
 
 
-def _session(job: Job, compiled: CompiledJob, slots: int) -> SparkSession:
-    return run_session(slots, source_dataframes(job.name, compiled))
-
-
 def _arrow(schema: GivenSchema) -> Any:
     return to_arrow_schema(schema.carried, timezone="UTC")
 
@@ -280,7 +310,7 @@ def _ending_in(compiled: CompiledJob, node: int, last: DataFrameOperator) -> Com
         )
         return replace(vertex, chain=replace(vertex.chain, operators=operators))
 
-    return CompiledJob(tuple(map(ended, compiled.vertices)), compiled.terminals)
+    return replace(compiled, vertices=tuple(map(ended, compiled.vertices)))
 
 
 # Metrics of a stream's functions in a Spark Observation.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock.engine.machine.folders import this_process
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.commits.commit_run import print_message
+from penstock.engine.run.commits.commit_run import acknowledge_runs, print_message
 from penstock.engine.run.job_records import (
     CANCEL,
     JOB,
@@ -23,8 +23,10 @@ from penstock.engine.run.job_records import (
 )
 from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.engine.run.runtime.job_monitor import JobResult, tables_of_run
-from penstock.engine.run.runtime.recover_jobs import finished_vertices
-from penstock.engine.run.runtime.run_control import RunControl, submit_listeners
+from penstock.engine.run.runtime.receive_results import collects_end_with_script
+from penstock.engine.run.runtime.recover_jobs import finished_vertices, recovery_ends_with_script
+from penstock.engine.run.runtime.run_context import RunContext, use_context
+from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_job import run_job
 from penstock.engine.run.runtime.transformations import Job
 from penstock.plans.errors import PenstockError
@@ -37,8 +39,8 @@ from penstock.plans.errors import PenstockError
 class RunningJob:
     """A job that runs in a thread, for a JobClient."""
 
-    def __init__(self, job: Job) -> None:
-        self._job, self._control = job, RunControl()
+    def __init__(self, job: Job, context: RunContext) -> None:
+        self._job, self._context, self._control = job, context, RunControl()
         self._result: JobResult | None = None
         self._error: BaseException | None = None
         self._has_reported = self._is_cancelled = False
@@ -46,7 +48,7 @@ class RunningJob:
 
     def start(self) -> "RunningJob":
         """Start the thread."""
-        _running.add(self)
+        self._context.running.add(self)
         self._thread.start()
         return self
 
@@ -75,12 +77,12 @@ class RunningJob:
 
     def _run(self) -> None:
         try:
-            self._result = run_job(self._job, self._control)
+            self._result = run_job(self._job, self._context, self._control)
         except BaseException as error:
             self._error = error
-            _failed.append(self)
+            self._context.failed.append(self)
         finally:
-            _running.discard(self)
+            self._context.running.discard(self)
 
     def raise_unreported(self) -> None:
         """Wait for its end; raise its error, unless `result` has raised it, or it was cancelled here."""
@@ -94,17 +96,11 @@ class RunningJob:
         self._thread.join(seconds)
 
 
-#: Jobs that have not ended.
-_running: set[RunningJob] = set()
-
-#: Jobs that have failed.
-_failed: list[RunningJob] = []
-
 _SECONDS_TO_END = 60.0
 
 
 @contextmanager
-def jobs_end_with_script() -> Iterator[None]:
+def _jobs_end_with_script(context: RunContext) -> Iterator[None]:
     """Wait at the end of the block for jobs that a script has left running, and raise their errors.
 
     The errors of jobs that had failed before are raised too, if the script has not called their `result`.
@@ -116,11 +112,11 @@ def jobs_end_with_script() -> Iterator[None]:
         except SystemExit as ended:
             if ended.code:
                 raise
-            _wait_for_all()
+            _wait_for_all(context)
             raise
-        _wait_for_all()
+        _wait_for_all(context)
     except BaseException:
-        running = list(_running)
+        running = list(context.running)
         for job in running:
             with suppress(Exception):  # Spark itself has ended
                 job.cancel()
@@ -128,13 +124,40 @@ def jobs_end_with_script() -> Iterator[None]:
             job.join(_SECONDS_TO_END)
         raise
     finally:
-        _failed.clear()
+        context.failed.clear()
 
 
-def _wait_for_all() -> None:
-    running = list(_running)  # before those that failed: a job that fails now is in one of them
-    for job in [*_failed, *running]:
+def _wait_for_all(context: RunContext) -> None:
+    running = list(context.running)  # before those that failed: a job that fails now is in one of them
+    for job in [*context.failed, *running]:
         job.raise_unreported()
+
+
+@contextmanager
+def running_script(context: RunContext) -> Iterator[None]:
+    """Run a script inside the block: its jobs are those of `context`, and have ended when the block ends.
+
+    Errors of jobs that the script has left running are raised, iterators that it has left open are closed,
+    the journal of its last run is removed, and so are the data sets that `context.recovery` has saved, unless
+    the script fails.
+    """
+    context.is_script = True
+    with (
+        use_context(context),
+        recovery_ends_with_script(context.recovery),
+        _last_run_acknowledged(context),
+        collects_end_with_script(context),
+        _jobs_end_with_script(context),
+    ):
+        yield
+
+
+@contextmanager
+def _last_run_acknowledged(context: RunContext) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        acknowledge_runs(context)
 
 
 _LOOK_SECONDS = 0.5
@@ -145,7 +168,9 @@ _LARGEST_SHARE = 0.05
 
 
 @contextmanager
-def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = None) -> Iterator[None]:
+def list_jobs_of_script(
+    context: RunContext, script: SubmittedJob, driver: DetachedDriver | None = None
+) -> Iterator[None]:
     """Inside the block, every job has a folder (engine.run.job_records): `script` with the job's id and name.
 
     `driver`: set if this process is a detached driver; the id of each submitted job is sent to the process
@@ -189,11 +214,11 @@ def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = No
             with suppress(OSError):
                 driver.log.unlink()
 
-    submit_listeners.append(submitted)
+    context.submit_listeners.append(submitted)
     try:
         yield
     finally:
-        submit_listeners.remove(submitted)
+        context.submit_listeners.remove(submitted)
         for listed_job in listed:
             listed_job.give_up()
 

@@ -33,6 +33,7 @@ from penstock.engine.run.runtime.job_monitor import (
     MOST_STRANGERS,
     JobResult,
 )
+from penstock.engine.run.runtime.run_context import RunContext
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_job import BegunRun, begin_job, end_job
 from penstock.engine.run.runtime.run_on_spark import ResultsToDriver, Rows, records, results_to_driver
@@ -343,10 +344,10 @@ class CollectedRecords:
     JobCompileError if the job cannot run.
     """
 
-    def __init__(self, job: Job, convert: Callable[[list[Any]], list[Any]]) -> None:
-        self._convert = convert
+    def __init__(self, job: Job, convert: Callable[[list[Any]], list[Any]], context: RunContext) -> None:
+        self._convert, self.context = convert, context
         self._ready: list[Any] = []  # in reverse
-        begun = begin_job(job, RunControl())
+        begun = begin_job(job, context, RunControl())
         assert not isinstance(begun, JobResult), "a job with a CollectSink is always run"
         self._run = _Run(begun)
         self._finalizer = weakref.finalize(self, self._run.lose)
@@ -400,7 +401,7 @@ class _Run:
     """The job of one CollectedRecords; holds no reference to it, so that it can be dropped during the run."""
 
     def __init__(self, begun: BegunRun) -> None:
-        self._begun, self.name = begun, begun.job.name
+        self._begun, self.name, self.context = begun, begun.job.name, begun.context
         results = results_to_driver(begun.compiled, batch=begun.job.batch)
         self._receiver = ResultReceiver(
             driver_host(begun.spark),
@@ -486,17 +487,19 @@ class _Run:
 
 
 @contextmanager
-def collects_closed_at_end() -> Iterator[None]:
+def collects_end_with_script(context: RunContext) -> Iterator[None]:
     """Close the iterators that a script has left open at the end of the block, which cancels their jobs."""
     try:
         yield
     finally:
-        _close_open_collects()
+        _close_open_collects(lambda of: of is context)
 
 
 @atexit.register
-def _close_open_collects() -> None:
+def _close_open_collects(chosen: Callable[[RunContext], bool] = lambda context: True) -> None:
     for collect in list(open_collects):
-        collect.close()
+        if chosen(collect.context):
+            collect.close()
     for run in list(_running):  # whose iterator is gone
-        run.join()
+        if chosen(run.context):
+            run.join()

@@ -247,25 +247,12 @@ class ScriptRecovery:
         return RecoveredJob(self.script, number, job.name, saved, done is not None, self.resumed)
 
 
-class _CurrentRecovery:
-    """The saved data sets of the script that this process runs."""
-
-    recovery: ScriptRecovery | None = None
-
-
-def recovered_job(job: Job, tables: Mapping[str, pa.Table], job_id: str) -> RecoveredJob | None:
-    """Return the saved data sets of a job that is about to run; None if the script does not save any."""
-    recovery = _CurrentRecovery.recovery
-    return None if recovery is None else recovery.begin(job, tables, job_id)
-
-
 @contextmanager
-def use_recovery(recovery: ScriptRecovery | None) -> Iterator[None]:
-    """Save the finished data sets of jobs inside the block, until the job or the script has succeeded."""
+def recovery_ends_with_script(recovery: ScriptRecovery | None) -> Iterator[None]:
+    """Keep the data sets that `recovery` has saved until the script inside the block has succeeded."""
     if recovery is None:
         yield
         return
-    _CurrentRecovery.recovery = recovery
     try:
         yield
     except BaseException as error:
@@ -274,8 +261,6 @@ def use_recovery(recovery: ScriptRecovery | None) -> Iterator[None]:
             raise
         recovery.script.remove()
         raise
-    finally:
-        _CurrentRecovery.recovery = None
     recovery.script.remove()
 
 

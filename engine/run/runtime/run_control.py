@@ -1,4 +1,4 @@
-"""The state of a run while it lasts, its cancellation, and the listeners of its begin and end."""
+"""The state of a run while it lasts and its cancellation."""
 
 import threading
 import uuid
@@ -46,10 +46,3 @@ def ended(control: RunControl, result: JobResult, error: BaseException | None = 
     control.state = result.state
     for listener in control.on_end:
         listener(result)
-
-
-#: Called with every run when it is planned and compiled, before Spark starts.
-submit_listeners: list[Callable[[JobResult, RunControl], None]] = []
-
-#: Called with every run when it has ended: `penstock run` adds the functions that print and record runs.
-run_listeners: list[Callable[[JobResult], None]] = []

@@ -8,7 +8,6 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -20,11 +19,12 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from penstock.engine.configuration.find_configuration import find_configuration
 from penstock.engine.machine.folders import temporary_folder
-from penstock.engine.run.clusters.session_folder import Session, live_session
+from penstock.engine.run.clusters.session_folder import live_session
 from penstock.engine.run.clusters.start_session import EXECUTOR_CORES
 from penstock.engine.run.runtime.compile_job import CompiledJob
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.job_monitor import JobMonitor
+from penstock.engine.run.runtime.run_context import RunContext, SessionSettings
 from penstock.engine.run.runtime.spark_application import is_remote, local_path_of_sent, send_file
 from penstock.engine.run.runtime.transformations import CachedFile, Job
 from penstock.engine.spark.session import any_session, use_this_python
@@ -146,24 +146,24 @@ def _installed(requirements: str, packages: str | None) -> Path:
     return _zipped(target)
 
 
-def run_session(slots: int, dataframes: Sequence[DataFrame] = ()) -> SparkSession:
+def run_session(slots: int, context: RunContext, dataframes: Sequence[DataFrame] = ()) -> SparkSession:
     """Return the session that jobs run in: the session of the DataFrames they read, else the connected
-    session of `use_session_settings`, else the process's own session or a new one.
+    session of `context`, else the process's own session or a new one.
 
-    The last two get the settings of `use_session_settings`. Outside of its blocks, the process's own session
-    is used unchanged, and a new one gets the settings of the configuration directory. A new session on a
+    The last two get the context's settings. If it has none, the process's own session is used unchanged, and
+    a new one gets the settings of the configuration directory. A new session on a
     cluster requests executors (TaskManagers) with as many cores as the plan has slots: on spark:// by
     spark.cores.max, on yarn and k8s by spark.executor.instances, unless these are set.
     """
     if dataframes:
         return use_this_python(dataframes[0].sparkSession)
-    if _settings is not None and _settings.session is not None:
+    if context.spark is not None and context.spark.session is not None:
         from penstock.engine.run.clusters.session_server import connected_session
 
-        live_session(_settings.session.name)  # it may have ended since the script began
+        live_session(context.spark.session.name)  # it may have ended since the script began
         return cast(SparkSession, connected_session())
     is_new = SparkContext._active_spark_context is None
-    settings = _settings or SessionSettings(conf=find_configuration().spark if is_new else {})
+    settings = context.spark or SessionSettings(conf=find_configuration().spark if is_new else {})
     conf = dict(settings.conf)
     master = settings.master or conf.get("spark.master", "")
     executor_cores = int(conf.get(EXECUTOR_CORES) or 1)
@@ -173,38 +173,6 @@ def run_session(slots: int, dataframes: Sequence[DataFrame] = ()) -> SparkSessio
     elif is_new and master.startswith(("yarn", "k8s://")):
         conf.setdefault("spark.executor.instances", str(executors))
     return any_session(master=settings.master, conf=conf)
-
-
-@dataclass(frozen=True)
-class SessionSettings:
-    """A Spark master (None: local[*]) and Spark settings to start a session with, or the running session
-    that this process is connected to.
-    """
-
-    master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-    session: Session | None = None
-
-
-_settings: SessionSettings | None = None
-
-
-def session_of_runs() -> Session | None:
-    """Return the session that jobs run in; None if they start Spark themselves."""
-    return None if _settings is None else _settings.session
-
-
-@contextmanager
-def use_session_settings(
-    master: str | None, conf: Mapping[str, str], session: Session | None = None
-) -> Iterator[None]:
-    """Run the jobs inside the block on `master`, or in `session`."""
-    global _settings  # noqa: PLW0603 scripts start jobs through an environment
-    before, _settings = _settings, SessionSettings(master, conf, session)
-    try:
-        yield
-    finally:
-        _settings = before
 
 
 def cached_files_on_spark(spark: SparkSession, files: Mapping[str, CachedFile]) -> dict[str, str]:

@@ -42,7 +42,6 @@ from penstock.engine.run.commits.commit_run import (
     commit_run,
     finish_earlier_runs,
     print_message,
-    published_jobs,
     run_is_published,
     undo_run,
 )
@@ -50,14 +49,16 @@ from penstock.engine.run.commits.journal import JournalRun
 from penstock.engine.run.runtime.compile_job import CompiledJob, compile_job
 from penstock.engine.run.runtime.errors import JobCancelledError, JobExecutionError
 from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor, JobResult, now
-from penstock.engine.run.runtime.recover_jobs import finished_vertices, recovered_job
-from penstock.engine.run.runtime.run_control import RunControl, ended, run_listeners, submit_listeners
-from penstock.engine.run.runtime.run_environment import run_session, session_of_runs, show_run
+from penstock.engine.run.runtime.recover_jobs import finished_vertices
+from penstock.engine.run.runtime.run_context import RunContext
+from penstock.engine.run.runtime.run_control import RunControl, ended
+from penstock.engine.run.runtime.run_environment import run_session, show_run
 from penstock.engine.run.runtime.run_on_spark import (
     ResultsToDriver,
     Rows,
     committables,
     deliver,
+    require_bounded_state,
     run_on_spark,
     source_dataframes,
 )
@@ -92,6 +93,7 @@ def _is_local(spark: SparkSession) -> bool:
 @contextmanager
 def _slots_of_run(
     job: Job,
+    context: RunContext,
     spark: SparkSession,
     tables: Mapping[str, pa.Table],
     job_id: str,
@@ -105,7 +107,7 @@ def _slots_of_run(
     are unknown, so the job does not wait for them. Raises NoResourceAvailableError after
     slot.request.timeout, and JobCancelledError.
     """
-    session = session_of_runs()
+    session = None if context.spark is None else context.spark.session
     if session is None and (spark is None or is_remote(spark) or _is_local(spark)):
         yield
         return
@@ -200,17 +202,17 @@ def _look_at_cluster(spark: SparkSession, request: SlotRequest) -> tuple[bool, S
 # Fingerprints, which identify a job that is run again.
 
 
-def job_fingerprint(job: Job) -> str:
+def job_fingerprint(job: Job, published: int) -> str:
     """Return a SHA-256 of the job and its input; a random text if one of its parts is unknown.
 
     Two runs with the same fingerprint repeat each other. It covers the job's name, operators and parameters,
     script and arguments of this process, the user's modules that it has imported, the files that are sent
-    along, the number of jobs of that name that it has published before, the folders of its sinks, the values
+    along, the number of jobs of that name that are `published` before, the folders of its sinks, the values
     that its functions hold, and the fingerprints of its sources (the records that they would read).
     """
     try:
         known = [
-            [job.name, published_jobs[job.name], job.batch, dict(job.job_parameters), dict(job.config)],
+            [job.name, published, job.batch, dict(job.job_parameters), dict(job.config)],
             [_describe_transformation(transformation) for transformation in job.transformations],
             [sys.argv[1:], _script(), *_modules()],
             _files_sent(job),
@@ -288,6 +290,7 @@ class BegunRun:
     """A run whose job is planned and compiled, before Spark runs it."""
 
     job: Job
+    context: RunContext
     control: RunControl
     spark: SparkSession
     compiled: CompiledJob
@@ -297,45 +300,48 @@ class BegunRun:
     backoff: Backoff
 
 
-def run_job(job: Job, control: RunControl | None = None) -> JobResult:
-    """Run `job` to its end, and commit its sinks.
+def run_job(job: Job, context: RunContext, control: RunControl | None = None) -> JobResult:
+    """Run `job` of `context` to its end, and commit its sinks.
 
     If the driver of an earlier run of the same job over the same input was killed within its commit, that
     commit is finished, and this run commits nothing: it does not run at all, unless records are collected.
 
     Raises JobCompileError, JobExecutionError (which names operator, subtask and record if a user's function
     raised) and JobCancelledError; in these cases nothing is committed. A CommitError lists the parts of the
-    commit that are done. In every case, `run_listeners` are called with the result.
+    commit that are done. In every case, the run listeners of `context` are called with the result.
     """
-    begun = begin_job(job, control or RunControl())
+    begun = begin_job(job, context, control or RunControl())
     if isinstance(begun, JobResult):
         return begun
     with show_run(job.name, begun.compiled) as on_change:
         return end_job(begun, on_change=on_change)
 
 
-def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
+def begin_job(job: Job, context: RunContext, control: RunControl) -> BegunRun | JobResult:
     """Plan and compile `job`, start Spark, and open the run; pass the BegunRun to `end_job`.
 
     Return a JobResult if an earlier run has done the job, which then does not run again.
     Raises JobCompileError.
     """
     remember_secrets(job.config)
-    acknowledge_runs()
+    acknowledge_runs(context)
     backoff = restart_backoff(job.config)
     tables = plan_to_run(job)
-    following = next_run(job)
+    following = next_run(job, context.published[job.name])
     repeated = finish_earlier_runs(following)
-    recovered = control.recovered = recovered_job(job, tables, control.job_id)
+    if context.recovery is not None:
+        control.recovered = context.recovery.begin(job, tables, control.job_id)
+    recovered = control.recovered
     collects = any(isinstance(transformation.operator, CollectSink) for transformation in job.transformations)
     if repeated is not None and not collects:
-        result = job_done_before(job, control, tables, committed_before(repeated))
-        run_is_published(repeated)
+        result = job_done_before(job, context, control, tables, committed_before(repeated))
+        run_is_published(context, repeated)
         return result
     if recovered is not None and recovered.done_before and not collects:
-        published_jobs[job.name] += any(needs_commit(sink.sink) for sink in following.sinks)
-        return job_done_before(job, control, tables, "the resumed run has finished it")
+        context.published[job.name] += any(needs_commit(sink.sink) for sink in following.sinks)
+        return job_done_before(job, context, control, tables, "the resumed run has finished it")
     compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
+    require_bounded_state(job, compiled)
     result = JobResult(
         control.job_id,
         job.name,
@@ -349,16 +355,18 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
         compiled,
         job.plan_options.recorded,
     )
-    for submitted in submit_listeners:
+    for submitted in context.submit_listeners:
         submitted(result, control)
     try:
-        spark = control.spark = run_session(required_slots(tables), source_dataframes(job.name, compiled))
+        spark = control.spark = run_session(
+            required_slots(tables), context, source_dataframes(job.name, compiled)
+        )
         named = [NamedSink(terminal.transformation.name, terminal.sink) for terminal in compiled.terminals]
         opened = begin_run(control.job_id, job.name, following.fingerprint, named)
     except BaseException as error:
         ended(control, result, error)
         raise
-    return BegunRun(job, control, spark, compiled, opened, repeated, result, backoff)
+    return BegunRun(job, context, control, spark, compiled, opened, repeated, result, backoff)
 
 
 def end_job(
@@ -374,11 +382,12 @@ def end_job(
     With `results`, records are not collected, but sent to `address` while the job runs. `confirm` is called
     before the commit; it raises if the records read at `address` do not match the output of the sinks.
     """
-    job, control, compiled, result = begun.job, begun.control, begun.compiled, begun.result
+    job, context, control = begun.job, begun.context, begun.control
+    compiled, result = begun.compiled, begun.result
     try:
         with (
             begun.opened,
-            _slots_of_run(job, begun.spark, result.tables, control.job_id, control.cancel_requested),
+            _slots_of_run(job, context, begun.spark, result.tables, control.job_id, control.cancel_requested),
         ):
 
             def start(limited: CompiledJob, earlier: list[Attempt]) -> Rows:
@@ -416,7 +425,7 @@ def end_job(
                 "`penstock recover` removes them"
             )
         ended(control, result, error)
-        for listener in run_listeners:
+        for listener in context.run_listeners:
             try:
                 listener(result)
             except Exception as listener_error:  # the job's own failure is raised
@@ -426,8 +435,8 @@ def end_job(
     if control.recovered is not None:
         control.recovered.finished()
     if begun.opened.sinks:
-        run_is_published(begun.repeated or begun.opened.run)
-    for listener in run_listeners:
+        run_is_published(context, begun.repeated or begun.opened.run)
+    for listener in context.run_listeners:
         listener(result)
     return result
 
@@ -448,9 +457,9 @@ def _parallelism(limited: CompiledJob, compiled: CompiledJob, control: RunContro
     }
 
 
-def collect_job(job: Job, sink: Transformation) -> Iterator[Any]:
+def collect_job(job: Job, sink: Transformation, context: RunContext) -> Iterator[Any]:
     """Run `job`, and return the records that reached `sink`, a CollectSink among its transformations."""
-    return iter(run_job(job).collected[sink.created])
+    return iter(run_job(job, context).collected[sink.created])
 
 
 def _is_done(control: RunControl) -> bool:
@@ -460,7 +469,9 @@ def _is_done(control: RunControl) -> bool:
 # The result of a job that an earlier run has done: none of its vertices runs.
 
 
-def job_done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], why: str) -> JobResult:
+def job_done_before(
+    job: Job, context: RunContext, control: RunControl, tables: dict[str, pa.Table], why: str
+) -> JobResult:
     """Return the result, without any vertex, of a job that an earlier run has done; print `why`."""
     print_message(f"job {job.name!r} is not run again: {why}")
     nothing = CompiledJob((), ())
@@ -477,10 +488,10 @@ def job_done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], 
         nothing,
         job.plan_options.recorded,
     )
-    for submitted in submit_listeners:
+    for submitted in context.submit_listeners:
         submitted(result, control)
     ended(control, result)
-    for listener in run_listeners:
+    for listener in context.run_listeners:
         listener(result)
     if control.recovered is not None:
         control.recovered.finished()
@@ -500,8 +511,10 @@ def committed_before(repeated: JournalRun) -> str:
 # The identity of a run that is about to begin, for the comparison with earlier runs.
 
 
-def next_run(job: Job) -> NextRun:
-    """Return name, fingerprint, sinks and storage options of the run of `job` that is about to begin."""
+def next_run(job: Job, published: int) -> NextRun:
+    """Return name, fingerprint, sinks and storage options of the run of `job` that is about to begin;
+    `published` runs of that name came before it.
+    """
     sinks = [
         JobSink(transformation.name, transformation.operator, transformation.output_type)
         for transformation in job.transformations
@@ -514,4 +527,4 @@ def next_run(job: Job) -> NextRun:
         and (recovery := recovery_of(sink.sink))
     }
     committed = any(needs_commit(sink.sink) for sink in sinks)
-    return NextRun(job.name, job_fingerprint(job) if committed else "", sinks, options)
+    return NextRun(job.name, job_fingerprint(job, published) if committed else "", sinks, options)

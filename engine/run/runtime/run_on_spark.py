@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -41,7 +41,8 @@ from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import needs_commit
 from penstock.operators.connectors.sink import CollectSink, Committable, PrintSink
 from penstock.operators.exchange.blocks import decode, values_of_batch
-from penstock.operators.task.report import ResultsAddress
+from penstock.operators.process.keyed_operator import KeyedOperator
+from penstock.operators.task.report import ResultsAddress, StreamSettings
 from penstock.plans.frames.spark_schemas import has_ended
 from penstock.plans.vocabulary import ExecutionState
 
@@ -177,9 +178,12 @@ def run_on_spark(
     compiled: CompiledJob,
     monitor: JobMonitor,
     address: ResultsAddress | None,
+    stream: StreamSettings | None = None,
+    read: Callable[[JobFrames], pa.Table] = lambda frames: frames.terminal().toArrow(),
 ) -> Rows:
     """Run `compiled`, and return the rows of its terminal vertices; `monitor` listens to its tasks.
 
+    `stream`: the job is a batch of a stream. `read` runs the job, and returns the terminal rows.
     Raises JobCancelledError, and JobExecutionError with the place and cause of the failure.
     """
     if not is_remote(spark):
@@ -187,7 +191,7 @@ def run_on_spark(
     dependencies = ship_python(spark, job)
     files = cached_files_on_spark(spark, job.cached_files)
     settings = task_settings(job, control.job_id, monitor.address, files, address)
-    settings = replace(settings, first_attempts=monitor.first_attempts)
+    settings = replace(settings, first_attempts=monitor.first_attempts, stream=stream)
     try:
         with (
             job_group(spark, control.job_id, f"Penstock: {job.name}"),
@@ -207,7 +211,7 @@ def run_on_spark(
             frames = JobFrames(spark, compiled, settings, dependencies, saved=saved)
             if saved is None:
                 submit()
-            table = frames.terminal().toArrow()
+            table = read(frames)
         monitor.ended(finished=True)
         if address is not None and address.here is not None and _only_to_driver(compiled, address):
             monitor.count_here(address.here, address.vertices)
@@ -252,6 +256,33 @@ def source_dataframes(name: str, compiled: CompiledJob) -> list[DataFrame]:
     if any(has_ended(frame.sparkSession) for frame in frames):
         raise JobCompileError(f"job {name!r} reads a DataFrame whose Spark session has been stopped")
     return frames
+
+
+#: The local property in which Spark has the id of the streaming query whose batch a thread works on.
+QUERY_ID = "sql.streaming.queryId"
+
+
+def require_bounded_state(job: Job, compiled: CompiledJob) -> None:
+    """Raise JobCompileError if `job` has keyed state and reads a micro-batch of a stream in STREAMING mode.
+
+    Its state would begin empty in every batch, and its windows would end with each.
+    """
+    keyed = [
+        spec.name
+        for vertex in compiled.vertices
+        for spec in vertex.chain.operators
+        if issubclass(compiled.classes.get(spec.node, object), KeyedOperator)
+    ]
+    frames = source_dataframes(job.name, compiled) if keyed and not job.batch else []
+    if not frames or is_remote(frames[0].sparkSession):
+        return
+    if frames[0].sparkSession.sparkContext.getLocalProperty(QUERY_ID) is not None:
+        raise JobCompileError(
+            f"job {job.name!r} reads a batch of a stream, and its operator {keyed[0]!r} has keyed state, "
+            "which would begin empty in every batch",
+            "penstock.foreach_batch(build, state=PATH) runs it with state that lasts; in BATCH mode (mode="
+            '"BATCH") each batch is computed by itself',
+        )
 
 
 # The Python interpreter on which the workers of one job run.

@@ -87,11 +87,13 @@ def print_once(names: Iterable[str], why: str) -> None:
         print_error(f"warning: {', '.join(new)}: no effect, because {why}")
 
 
-#: Blocks are up to a megabyte each, so a few of them fill an Arrow batch. Checksums show whether a task
-#: whose shuffle files were lost wrote other rows when it ran again; then all of its readers run again.
+#: Rows of a DataFrame are small, and a batch of many of them costs its function's worker less; blocks are up
+#: to a megabyte each, so bytes limit a batch of them. Checksums show whether a task whose shuffle files were
+#: lost wrote other rows when it ran again; then all of its readers run again.
 _SPARK = {
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "32",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.sortBeforeRepartition": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",

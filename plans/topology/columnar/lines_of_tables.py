@@ -265,9 +265,7 @@ def numbers_in_order(rows: pl.DataFrame) -> tuple[pl.DataFrame, Numbers]:
     inputs = rows["inputs"].gather(order[without_id:]).list.drop_nulls()
     read: Ids = inputs.explode(empty_as_null=False).to_numpy()
     starts = np.append(0, np.cumsum(inputs.list.len().to_numpy(), dtype=np.int64))
-    ordered = (
-        rows if len(rows) == 1 else rows[order]
-    )
+    ordered = rows if len(rows) == 1 else rows[order]
     return ordered, Numbers(without_id, ids, starts, read)
 
 

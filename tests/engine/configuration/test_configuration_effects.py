@@ -15,7 +15,6 @@ import penstock
 from penstock.engine.commands.main import app
 from penstock.engine.configuration.find_configuration import find_configuration
 from penstock.engine.output import redaction
-from penstock.engine.run.runtime import run_environment
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.plan_versions import list_versions
 from penstock.plans.planners.plan_as_read import read_topologies
@@ -168,8 +167,8 @@ def test_info_takes_the_configuration(tmp_path, conf):
 def test_run_takes_the_configuration(tmp_path, conf, monkeypatch):
     script, ran = tmp_path / "job.py", []
 
-    def run_script(path, arguments, settings, **others):
-        ran.append((settings, run_environment._settings))
+    def run_script(path, arguments, context, **others):
+        ran.append((context.settings, context.spark))
 
     monkeypatch.setattr("penstock.engine.library.run_script.run_script", run_script)
     options = ("--py-files", "b.py", "--conf", "spark.my.password=hunter-other", "-D", "python.files=a.py")

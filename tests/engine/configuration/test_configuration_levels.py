@@ -16,7 +16,7 @@ from penstock.engine.configuration.merge_settings import merge_settings
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
+from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext, use_context
 from tests.plans.topology.builders import simple
 
 PAIRS = list(combinations(Level, 2))
@@ -61,7 +61,9 @@ def parallelism_of(
 ) -> int:
     """Parallelism that a script's environment has, from files up to the script itself."""
     configuration = find_configuration(directory, {} if define is None else {"parallelism.default": define})
-    with use_settings(EnvironmentSettings(parallelism=option, config=configuration.scripts)):
+    with use_context(
+        RunContext(settings=EnvironmentSettings(parallelism=option, config=configuration.scripts))
+    ):
         environment = StreamExecutionEnvironment.get_execution_environment()
         if script_sets is not None:
             environment.set_parallelism(script_sets)

@@ -14,6 +14,7 @@ from penstock.engine.store.vacuum_store import drop_version
 from penstock.engine.store.version_notes import MANIFEST
 from tests.engine.store.arrow_plans import plan_of, spark_write, write
 from tests.engine.store.damage import logs
+from tests.processes import path_of
 
 
 @pytest.mark.parametrize("through", ["delta-rs", pytest.param("spark", marks=pytest.mark.spark)])
@@ -25,7 +26,7 @@ def test_what_a_version_holds_is_on_disk_before_it_is_published(
     fsync = os.fsync
 
     def record(descriptor: int) -> None:
-        synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        synced.add(path_of(descriptor))
         fsync(descriptor)
 
     at_publication: set[str] = set()

@@ -158,3 +158,15 @@ def test_a_plan_of_spark_is_stored_as_it_reads(spark: SparkSession, tmp_path: Pa
     of_spark = read_plan(SparkTables(spark, str(tmp_path)))
     assert of_spark["stream_nodes"].count() == 4
     planned.release()
+
+
+def test_a_repeated_task_may_remove_its_file_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    inside = tmp_path / "write_id=w"
+    inside.mkdir()
+    for name in ("listed", "left"):
+        (inside / name).touch()
+    monkeypatch.setattr(os, "listdir", lambda path: ["listed", "left", "removed"])
+    local_spark_tables._remove_others(str(tmp_path), "write_id=w", {"write_id=w/listed": 1})
+    assert [(inside / name).exists() for name in ("listed", "left")] == [True, False]
+    local_spark_tables._remove_others(str(tmp_path), "write_id=w", {})
+    assert not inside.exists()

@@ -24,7 +24,7 @@ from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.plans.blocks import run_blocks
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
-from penstock.plans.frames.spark_schemas import keep
+from penstock.plans.frames.spark_schemas import keep_with_lineage
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 from tests.plans.blocks.shapes import doubling_unions, graph_with_gaps
@@ -69,13 +69,13 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
     def counted_keep(rows: DataFrame) -> DataFrame:
         counts["exchanges"] += exchanges_of(rows)
-        return keep(rows)
+        return keep_with_lineage(rows)
 
     def counted_said(rows: DataFrame) -> Any:
         counts["exchanges"] += exchanges_of(rows)
         return said(rows)
 
-    monkeypatch.setattr(run_blocks, "keep", counted_keep)
+    monkeypatch.setattr(run_blocks, "keep_with_lineage", counted_keep)
     monkeypatch.setattr(run_blocks, "_said", counted_said)
     return counts
 

@@ -14,6 +14,7 @@ import penstock
 from penstock.engine.measure.sweep.grid import code_of_planner
 from penstock.plans.errors import ConfigurationError
 from tests.plans.importing.imports import run
+from tests.processes import is_alive
 
 PROGRAM = Path(__file__).with_name("a_program.py")
 JAVA = Path(penstock.__file__).parent / "engine/examples/NeverChain.java"
@@ -32,17 +33,6 @@ def chain(name):
             {"id": 2, "kind": "sink", "name": name, "inputs": [1]},
         ],
     }
-
-
-def is_alive(pid):
-    return Path(f"/proc/{pid}").exists()
-
-
-def is_running(pid):
-    try:
-        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +65,7 @@ def test_what_a_program_has_started_ends_with_it(tmp_path):
     program = penstock.planner_program("sh", "-c", f"cd {shlex.quote(str(tmp_path))}; {script}")
     rejected = penstock.plan([chain("sink")], planner=program, time_limit=0.5).tables["rejected"]
     assert "PlannerTimedOut" in rejected["message"][0].as_py()
-    assert not is_running(int((tmp_path / "child").read_text()))
+    assert not is_alive(int((tmp_path / "child").read_text()))
 
 
 @pytest.mark.slow

@@ -1,11 +1,9 @@
 """Suites, the order of measurements, and failures as results."""
 
 import json
-import os
 import sys
 import time
 from argparse import Namespace
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ from penstock.engine.measure.bench.times import ENOUGH_SECONDS, Times, is_enough
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.vocabulary import Layer
 from tests.engine.measure.bench.made_up import times
+from tests.processes import is_alive, processes_running
 
 FLEET, CHAIN = SUITES["fleet"], SUITES["chain"]
 
@@ -168,19 +167,10 @@ def test_what_a_process_has_started_ends_with_it(tmp_path):
     assert run_child(python(f"{code}; time.sleep(100)"), 2)["failure"]["error"] == "Timeout"
     pid = int(file.read_text())
     for _ in range(100):
-        if not is_running(pid):
+        if not is_alive(pid):
             break
         time.sleep(0.05)
-    assert not is_running(pid)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
+    assert not is_alive(pid)
 
 
 def test_an_exception_of_a_planner_is_its_result(tmp_path):
@@ -236,7 +226,7 @@ def test_processes_that_are_begun_run_side_by_side_and_end_with_the_block(tmp_pa
         assert [wait()["failure"] for wait in begun] == [None, None]
     with planner_processes(60) as (_, begin):
         begin("columnar", ("3", "never"))
-    assert not [line for line in processes() if str(file) in line]
+    assert not processes_running(str(file))
 
 
 def test_processes_that_are_kept_are_at_work_side_by_side_too(tmp_path, monkeypatch):
@@ -254,15 +244,6 @@ def test_processes_that_are_kept_are_at_work_side_by_side_too(tmp_path, monkeypa
             assert ask(planner, ("0", "0"))["failure"] is None
         begun = begin("joins", ("1", "2")), begin("columnar-on-spark", ("2", "1"))
         assert [wait()["failure"] for wait in begun] == [None, None]
-
-
-def processes() -> list[str]:
-    """Command lines of all processes."""
-    lines = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            lines.append(path.read_text())
-    return lines
 
 
 def test_the_first_repetition_of_a_kept_process_is_cold_and_the_others_are_warm():

@@ -19,8 +19,8 @@ from penstock.engine.measure.calibration.run_jobs_on_penstock import (
     MeasuredOperator,
     MiniCluster,
 )
-from penstock.engine.run.runtime import run_job as runs
 from penstock.engine.run.runtime.job_monitor import JobResult, summaries
+from penstock.engine.run.runtime.run_context import current_context
 from penstock.plans.errors import PenstockError
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, read_constants
 from tests.engine.run.runtime.run_in_process import run_jobs_in_process
@@ -131,7 +131,7 @@ def test_kendalls_tau():
 def test_jobs_on_penstocks_runtime_chain_emit_and_loop_as_they_say(monkeypatch):
     run_jobs_in_process(monkeypatch)
     ended: list[JobResult] = []
-    monkeypatch.setattr(runs, "run_listeners", [ended.append])
+    monkeypatch.setattr(current_context(), "run_listeners", [ended.append])
     job = MeasuredJob(
         "many inputs",
         [

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.machine.available_memory import cores
+from penstock.engine.machine.operating_system import cores
 from penstock.engine.pyflink.datastream import (
     CheckpointingMode,
     MemorySize,
@@ -13,11 +13,10 @@ from penstock.engine.pyflink.datastream import (
     StreamExecutionEnvironment,
 )
 from penstock.engine.pyflink.datastream.environment_options import (
-    EnvironmentSettings,
     JobCaptured,
-    use_settings,
 )
 from penstock.engine.run.runtime import run_settings as no_effect
+from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext, use_context
 from penstock.engine.run.runtime.transformations import CachedFile, Job, topology_of, topology_to_run
 from penstock.operators.common.configuration import Configuration
 from penstock.operators.common.typeinfo import Types
@@ -62,7 +61,7 @@ def test_options_of_the_command_lie_under_those_of_the_script() -> None:
     script = Configuration()
     script.set_string("pipeline.name", "of the script")
     given = {"pipeline.name": "of the command", "execution.runtime-mode": "BATCH"}
-    with use_settings(EnvironmentSettings(parallelism=7, config=given)):
+    with use_context(RunContext(settings=EnvironmentSettings(parallelism=7, config=given))):
         env = StreamExecutionEnvironment.get_execution_environment(script)
         plain = StreamExecutionEnvironment.get_execution_environment()
     job = registered_job(env)
@@ -227,7 +226,7 @@ def test_nothing_registered() -> None:
 
 def test_captured_jobs_end_the_script() -> None:
     captured: list[Job] = []
-    with use_settings(EnvironmentSettings(captured=captured)):
+    with use_context(RunContext(settings=EnvironmentSettings(captured=captured))):
         env = environment()
         pairs(env).print()
         with pytest.raises(JobCaptured):

@@ -9,10 +9,9 @@ import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.pyflink.datastream.environment_options import (
-    EnvironmentSettings,
     JobCaptured,
-    use_settings,
 )
+from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext, use_context
 from penstock.engine.run.runtime.transformations import Job, topology_of
 
 SHARED = Path(__file__).parents[3] / "pyflink"
@@ -40,7 +39,7 @@ def test_a_script_is_planned(
 ) -> None:
     captured: list[Job] = []
     monkeypatch.setattr(sys, "argv", [name, mode, parallelism])
-    with use_settings(EnvironmentSettings(captured=captured)), pytest.raises(JobCaptured):
+    with use_context(RunContext(settings=EnvironmentSettings(captured=captured))), pytest.raises(JobCaptured):
         exec(compile(script, name, "exec"), {"__name__": "__main__"})
     (job,) = captured
     assert job.batch == (mode == "BATCH")

@@ -9,6 +9,7 @@ from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.run.runtime import dataframe_of_job as lazily
 from penstock.engine.run.runtime import receive_results as collect_records
 from penstock.engine.run.runtime import run_job as runtime
+from penstock.engine.run.runtime.run_context import RunContext
 from penstock.engine.run.runtime.transformations import Job, Transformation
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.typeinfo import Types
@@ -23,17 +24,19 @@ class Runs:
         self.jobs: list[Job] = []
         self.kinds: list[list[str]] = []
 
-    def collect_job(self, job: Job, sink: Transformation) -> Iterator[Any]:
+    def collect_job(self, job: Job, sink: Transformation, context: RunContext) -> Iterator[Any]:
         assert sink in job.transformations
         assert isinstance(sink.operator, CollectSink)
         self._note(job)
         return iter([1, 2, 3])
 
-    def collected(self, job: Job, convert: Any) -> Any:
+    def collected(self, job: Job, convert: Any, context: RunContext) -> Any:
         (sink,) = (one for one in job.transformations if isinstance(one.operator, CollectSink))
-        return Records(self.collect_job(job, sink))
+        return Records(self.collect_job(job, sink, context))
 
-    def dataframe_of_job(self, job: Job, sink: Transformation, observation: object) -> Any:
+    def dataframe_of_job(
+        self, job: Job, sink: Transformation, context: RunContext, observation: object
+    ) -> Any:
         assert sink in job.transformations
         assert observation is None
         self._note(job)

@@ -165,13 +165,14 @@ def test_a_damaged_record_of_the_latest_session_is_none(found):
     forget_latest("mine")
 
 
-def test_a_user_whose_home_takes_no_folder(monkeypatch):
+def test_a_user_whose_home_takes_no_folder(monkeypatch, tmp_path):
     monkeypatch.delenv(STATE_DIR)
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-    monkeypatch.setenv("HOME", "/proc")
+    (tmp_path / "home").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert list_sessions() == []
     assert latest_session() is None
-    with pytest.raises(MachineError, match=f"/proc/.local cannot be made: .*\n  hint: {STATE_DIR} names"):
+    with pytest.raises(MachineError, match=f"home/.local cannot be made: .*\n  hint: {STATE_DIR} names"):
         live_session("mine")
 
 

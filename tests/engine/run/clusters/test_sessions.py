@@ -17,6 +17,7 @@ from penstock.engine.run.clusters.session_folder import live_session, write_sess
 from penstock.engine.run.clusters.session_server import connected_to
 from penstock.engine.run.clusters.slot_request import ticket
 from tests.engine.run.runtime.python_workers import kill, python_workers
+from tests.processes import command_line
 
 pytestmark = pytest.mark.spark
 
@@ -173,7 +174,7 @@ def test_the_server_is_a_process_of_its_own(place, session):
     token = session.token
     assert re.fullmatch("[0-9a-f]{64}", token)
     for pid in processes_of_session(server):
-        assert token not in Path(f"/proc/{pid}/cmdline").read_text()
+        assert not any(token in word for word in command_line(pid))
     assert not (session.folder / "session.json").read_text().count(token)
     listed = penstock(environment, "session", "list")
     row = listed.stdout.splitlines()[1].split("\t")

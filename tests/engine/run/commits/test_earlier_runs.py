@@ -11,11 +11,12 @@ from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import (
     CommitError,
     NextRun,
+    acknowledge_runs,
     commit_run,
     finish_earlier_runs,
-    runs_acknowledged_at_end,
     undo_run,
 )
+from penstock.engine.run.runtime.run_context import RunContext
 from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import recover
 from tests.engine.run.commits.two_sinks import (
@@ -39,11 +40,12 @@ def run_as(monkeypatch, owner):
 
 
 def test_the_run_of_a_script_is_kept_until_its_end(tmp_path, monkeypatch):
-    with runs_acknowledged_at_end():
-        run(sinks_of(tmp_path))
-        (kept,) = runs_in(str(tmp_path / "files"))
-        assert settle_run.state_of(kept) == "done"
-        copied = shutil.copytree(tmp_path, tmp_path.with_name("as the kill leaves it"))
+    script = RunContext(is_script=True)
+    run(sinks_of(tmp_path), context=script)
+    (kept,) = runs_in(str(tmp_path / "files"))
+    assert settle_run.state_of(kept) == "done"
+    copied = shutil.copytree(tmp_path, tmp_path.with_name("as the kill leaves it"))
+    acknowledge_runs(script)
     assert hidden(tmp_path) == []
     assert "done" in [file.name for file in copied.rglob("*")]
 

@@ -17,6 +17,7 @@ from penstock.operators.files import durable_files
 from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import recover
 from tests.engine.run.commits.two_sinks import ROWS
+from tests.processes import path_of
 
 
 def file_sink(folder, prefix="part", kind=FileSink):
@@ -73,7 +74,7 @@ def test_a_bucket_on_another_file_system(tmp_path, monkeypatch):
     rename = os.rename
 
     def across(source, target, *, src_dir_fd=None, dst_dir_fd=None):
-        if dst_dir_fd is not None and os.readlink(f"/proc/self/fd/{dst_dir_fd}").endswith("/bucket"):
+        if dst_dir_fd is not None and path_of(dst_dir_fd).endswith("/bucket"):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 

@@ -24,6 +24,7 @@ from penstock.engine.run.commits.commit_run import (
     finish_earlier_runs,
     run_is_published,
 )
+from penstock.engine.run.runtime.run_context import RunContext
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import Types
@@ -80,16 +81,17 @@ def begin(sinks, job="two sinks", fingerprint="as before"):
     return begin_run(uuid.uuid4().hex, job, fingerprint, started), started
 
 
-def run(sinks, job="two sinks", fingerprint="as before"):
+def run(sinks, job="two sinks", fingerprint="as before", context=None):
     """A whole run; False where an earlier one has done its work."""
+    context = context or RunContext()
     repeated = finish_earlier_runs(NextRun(job, fingerprint, sinks))
     if repeated is not None:
-        run_is_published(repeated)
+        run_is_published(context, repeated)
         return False
     opened, started = begin(sinks, job, fingerprint)
     with opened:
         commit_run(opened, stage(started))
-    run_is_published(opened.run)
+    run_is_published(context, opened.run)
     return True
 
 

@@ -42,8 +42,12 @@ def wait(value):
     return value
 
 from penstock.engine.run.runtime import run_job
-from penstock.engine.run.runtime.run_control import submit_listeners
-submit_listeners.append(lambda result, control: setattr(run_job, "stop", control.cancel_requested))
+from penstock.engine.run.runtime.run_context import current_context
+
+def submitted(result, control):
+    run_job.stop = control.cancel_requested
+
+current_context().submit_listeners.append(submitted)
 print("script says", *sys.argv[2:], flush=True)
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
@@ -177,7 +181,7 @@ def test_an_attached_job_is_listed_and_fails_as_it_does(folder, here):
 
 @pytest.mark.slow
 def test_a_list_that_cannot_be_written_stops_no_job(folder, monkeypatch, here):
-    monkeypatch.setenv(STATE_DIR, "/proc/none")
+    monkeypatch.setenv(STATE_DIR, "/dev/null/none")
     (folder / "go").touch()
     done = penstock("run", "script.py", folder, "a")
     assert done.returncode == 0, done.stderr

@@ -132,7 +132,7 @@ def test_only_the_latest_ended_jobs_stay_listed():
 
 
 def test_a_folder_that_cannot_be_made_has_no_jobs(monkeypatch):
-    monkeypatch.setenv(STATE_DIR, "/proc/none")
+    monkeypatch.setenv(STATE_DIR, "/dev/null/none")
     assert list_jobs() == []
 
 

@@ -18,15 +18,15 @@ from penstock.engine.run.runtime.compile_job import compile_job
 from penstock.engine.run.runtime.errors import JobExecutionError
 from penstock.engine.run.runtime.job_monitor import JobResult
 from penstock.engine.run.runtime.kept_script import KeptScript, find_kept, new_script, scripts_in
+from penstock.engine.run.runtime.list_jobs_of_script import running_script
 from penstock.engine.run.runtime.recover_jobs import (
     ScriptRecovery,
     differences,
     finished_vertices,
     identify_plan,
-    use_recovery,
     vertices_to_save,
 )
-from penstock.engine.run.runtime.run_control import run_listeners
+from penstock.engine.run.runtime.run_context import RunContext
 from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.spark.describe_spark_error import disk_error_of_spark
 from penstock.operators.connectors.file_sink import FileSink
@@ -144,7 +144,7 @@ def test_kept_runs_are_found_by_the_ids_of_their_jobs_and_cleaned(tmp_path, caps
     assert scripts_in(str(tmp_path / "kept")) == []
     assert f"removed {script.folder}" in capsys.readouterr().out
     with pytest.raises(ConfigurationError, match="--checkpoint-dir"):
-        new_script("/proc/none")
+        new_script("/dev/null/none")
 
 
 def test_rows_are_read_as_they_were_written(tmp_path):
@@ -171,9 +171,7 @@ def test_a_folder_that_refuses_what_is_kept_is_named(tmp_path):
 @pytest.fixture
 def results():
     found: list[JobResult] = []
-    run_listeners.append(found.append)
-    yield found
-    run_listeners.remove(found.append)
+    return found
 
 
 def word_counts(tmp_path, uid="counts", again=False):
@@ -207,9 +205,13 @@ def lines(folder):
 EXPECTED = ["be 1", "be 2", "not 1", "or 1", "to 1", "to 2"]
 
 
+def recovered(recovery, results):
+    return running_script(RunContext(recovery=recovery, run_listeners=[results.append]))
+
+
 def test_a_run_goes_on_from_the_vertices_that_are_complete(spark, tmp_path, results, capfd):
     script = new_script(str(tmp_path / "kept"))
-    with pytest.raises(JobExecutionError, match="not yet"), use_recovery(ScriptRecovery(script)):
+    with pytest.raises(JobExecutionError, match="not yet"), recovered(ScriptRecovery(script), results):
         word_counts(tmp_path, again=True)
     failed = results[-1]
     (kept,) = (job for _, job in script.jobs())
@@ -220,12 +222,12 @@ def test_a_run_goes_on_from_the_vertices_that_are_complete(spark, tmp_path, resu
     assert lines(tmp_path / "first") == ["once"]
 
     changed = ScriptRecovery(KeptScript(script.folder))
-    with pytest.raises(InputError, match=r"operator 'Reduce' \(\w+\) is gone"), use_recovery(changed):
+    with pytest.raises(InputError, match=r"operator 'Reduce' \(\w+\) is gone"), recovered(changed, results):
         word_counts(tmp_path, uid="other", again=True)
     assert kept.plan() is not None
 
     (tmp_path / "go").touch()
-    with use_recovery(ScriptRecovery(KeptScript(script.folder), failed.job_id)):
+    with recovered(ScriptRecovery(KeptScript(script.folder), failed.job_id), results):
         word_counts(tmp_path, again=True)
     done = results[-1]
     last = done.compiled.vertices[-1]  # numbers count on in a process, as those of Flink

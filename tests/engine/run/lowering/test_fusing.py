@@ -5,7 +5,7 @@ import pytest
 from penstock.engine.library.what_if_of_script import chosen_job, jobs_of_script
 from penstock.engine.pyflink.common import Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
+from penstock.engine.run.runtime.run_context import EnvironmentSettings
 from penstock.engine.views.explain_plan import explain_fusing, lost_setting_text
 from penstock.operators.connectors.source import NumberSequenceSource
 from penstock.operators.functions.functions import CoMapFunction

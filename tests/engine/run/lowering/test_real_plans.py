@@ -11,7 +11,7 @@ import pytest
 from penstock.engine.commands.capture import compare_with_captured
 from penstock.engine.library.what_if_of_script import jobs_of_script, parse_change, what_if_of_script
 from penstock.engine.pyflink.datastream import CoMapFunction, StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
+from penstock.engine.run.runtime.run_context import EnvironmentSettings
 from penstock.operators.common.typeinfo import Types
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.importing.execution_plan import from_execution_plan

@@ -100,4 +100,4 @@ def job_of(path, number):
 
 if __name__ == "__main__":
     sys.argv[1:], (given, number) = [], sys.argv[1:]
-    print(job_fingerprint(job_of(given, int(number))))
+    print(job_fingerprint(job_of(given, int(number)), 0))

@@ -4,9 +4,9 @@ import os
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 
 from penstock.engine.machine.stop_on_signals import is_running, process_tree
+from tests.processes import command_line
 
 
 def python_workers(root: int) -> list[int]:
@@ -14,7 +14,7 @@ def python_workers(root: int) -> list[int]:
     return [
         pid
         for pid in process_tree(root)
-        if is_running(pid) and b"worker_daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        if is_running(pid) and any("worker_daemon" in word for word in command_line(pid))
     ]
 
 

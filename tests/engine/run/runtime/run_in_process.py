@@ -52,7 +52,7 @@ def collected(stream: DataStream, limit: int | None = None) -> list[Any]:
 
 def run_jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all jobs of a test run here: what `execute` does otherwise stays the same."""
-    monkeypatch.setattr(run_job, "run_session", lambda slots, dataframes: None)
+    monkeypatch.setattr(run_job, "run_session", lambda slots, context, dataframes: None)
     monkeypatch.setattr("penstock.engine.spark.session.begin_session", lambda **settings: None)
     monkeypatch.setattr(run_job, "driver_host", lambda spark: "127.0.0.1")
     monkeypatch.setattr(collect_records, "driver_host", lambda spark: "127.0.0.1")

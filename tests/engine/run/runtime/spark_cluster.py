@@ -1,4 +1,8 @@
-"""A Spark standalone cluster on loopback, from the pip package: a master and workers as processes."""
+"""A Spark standalone cluster on loopback, from the pip package: a master and workers as processes.
+
+Each worker has an address of its own, 127.0.0.1, 127.0.0.2 and so on, and is a machine of its own to Spark:
+copies of blocks go to others, rows between them over the network, and slow tasks are repeated elsewhere.
+"""
 
 import os
 import re
@@ -6,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,9 +22,12 @@ SPARK_HOME = Path(pyspark.__file__).parent
 class Cluster:
     """Its master's URL and the processes of its workers."""
 
-    def __init__(self, url: str, folder: Path, cores: int, memory: str) -> None:
+    def __init__(
+        self, url: str, folder: Path, cores: int, memory: str, environment: Mapping[str, str]
+    ) -> None:
         self.url, self.workers = url, list[subprocess.Popen[bytes]]()
         self._folder, self._cores, self._memory = folder, cores, memory
+        self._environment = environment
 
     def start_worker(self) -> None:
         """Start one more worker; it may not have registered yet when this returns."""
@@ -29,6 +36,8 @@ class Cluster:
             _start(
                 self._folder,
                 self._folder / f"worker{number}.log",
+                f"127.0.0.{number + 1}",
+                self._environment,
                 "org.apache.spark.deploy.worker.Worker",
                 *("--cores", str(self._cores), "--memory", self._memory, "--webui-port", "0"),
                 *("--work-dir", str(self._folder / f"work{number}"), self.url),
@@ -42,13 +51,22 @@ class Cluster:
 
 
 @contextmanager
-def spark_cluster(folder: Path, workers: int, cores: int, memory: str = "1g") -> Iterator[Cluster]:
-    """A running cluster of `workers` workers, each with `cores` and `memory`; it ends with the block."""
+def spark_cluster(
+    folder: Path,
+    workers: int,
+    cores: int,
+    memory: str = "1g",
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Cluster]:
+    """A running cluster of `workers` workers, each with `cores` and `memory`; it ends with the block.
+
+    `environment`: variables of its processes beside Spark's; default: those of this process.
+    """
     master_log = folder / "master.log"
-    master = _start(
-        folder, master_log, "org.apache.spark.deploy.master.Master", "--port", "0", "--webui-port", "0"
-    )
-    cluster = Cluster("", folder, cores, memory)
+    own = dict(os.environ if environment is None else environment)
+    master_command = ("org.apache.spark.deploy.master.Master", "--port", "0", "--webui-port", "0")
+    master = _start(folder, master_log, "127.0.0.1", own, *master_command)
+    cluster = Cluster("", folder, cores, memory, own)
     try:
         cluster.url = _wait_for(master_log, r"Starting Spark master at (spark://\S+)")
         for _ in range(workers):
@@ -63,12 +81,14 @@ def spark_cluster(folder: Path, workers: int, cores: int, memory: str = "1g") ->
                 process.wait()
 
 
-def _start(folder: Path, log: Path, *command: str) -> "subprocess.Popen[bytes]":
+def _start(
+    folder: Path, log: Path, address: str, environment: Mapping[str, str], *command: str
+) -> "subprocess.Popen[bytes]":
     # its own conf folder: Spark's default logging, at info, tells the master's port
     environment = {
-        **os.environ,
+        **environment,
         "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": address,
         "SPARK_CONF_DIR": str(folder),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
@@ -80,7 +100,7 @@ def _start(folder: Path, log: Path, *command: str) -> "subprocess.Popen[bytes]":
     )
     with log.open("wb") as file:
         return subprocess.Popen(
-            [str(SPARK_HOME / "bin" / "spark-class"), command[0], "--host", "127.0.0.1", *command[1:]],
+            [str(SPARK_HOME / "bin" / "spark-class"), command[0], "--host", address, *command[1:]],
             env=environment,
             stdout=file,
             stderr=subprocess.STDOUT,

@@ -6,7 +6,8 @@ import pytest
 
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.run.runtime.errors import JobExecutionError
-from penstock.engine.run.runtime.list_jobs_of_script import jobs_end_with_script
+from penstock.engine.run.runtime.list_jobs_of_script import running_script
+from penstock.engine.run.runtime.run_context import RunContext
 from penstock.operators.common.typeinfo import Types
 
 
@@ -21,19 +22,19 @@ def divides_by_zero():
 
 
 def test_what_failed_before_the_end_is_raised_at_the_end(spark):
-    with pytest.raises(JobExecutionError, match="ZeroDivisionError"), jobs_end_with_script():
+    with pytest.raises(JobExecutionError, match="ZeroDivisionError"), running_script(RunContext()):
         divides_by_zero()
 
 
 def test_a_failure_that_the_script_has_seen_is_not_raised_again(spark):
-    with jobs_end_with_script():
+    with running_script(RunContext()):
         client = divides_by_zero()
         with pytest.raises(JobExecutionError):
             client.get_job_execution_result().result()
 
 
 def test_a_script_that_cancels_its_job_ends_well(spark):
-    with jobs_end_with_script():
+    with running_script(RunContext()):
         env = StreamExecutionEnvironment.get_execution_environment()
         env.from_collection([0], type_info=Types.INT()).map(lambda x: time.sleep(60)).print()
         client = env.execute_async("sleeps")

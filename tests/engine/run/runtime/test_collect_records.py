@@ -12,8 +12,12 @@ from penstock.engine.pyflink.common import Types
 from penstock.engine.pyflink.datastream import OutputTag, RuntimeExecutionMode
 from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.engine.run.runtime.job_monitor import JobResult
-from penstock.engine.run.runtime.receive_results import ResultReceiver, collects_closed_at_end, open_collects
-from penstock.engine.run.runtime.run_control import run_listeners
+from penstock.engine.run.runtime.receive_results import (
+    ResultReceiver,
+    collects_end_with_script,
+    open_collects,
+)
+from penstock.engine.run.runtime.run_context import current_context
 from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.row import Row
 from penstock.operators.functions.functions import ProcessFunction
@@ -26,9 +30,9 @@ def ended(monkeypatch) -> Iterator[list[JobResult]]:
     """Jobs that have ended; none runs on after a test."""
     run_jobs_in_process(monkeypatch)
     results: list[JobResult] = []
-    run_listeners.append(results.append)
+    current_context().run_listeners.append(results.append)
     yield results
-    run_listeners.remove(results.append)
+    current_context().run_listeners.remove(results.append)
     assert not list(open_collects)
     assert not [one.name for one in threading.enumerate() if one.name.startswith(("penstock-D", "vertex "))]
 
@@ -193,12 +197,12 @@ def test_other_sinks_are_committed_once_all_is_read_and_not_if_it_is_left(env, t
 
 
 def test_what_a_script_leaves_open_is_closed(env, ended):
-    with collects_closed_at_end():
+    with collects_end_with_script(current_context()):
         results = env.from_collection([1]).flat_map(endless).execute_and_collect()
         next(results)
     assert [one.state for one in ended] == ["CANCELED"]
     assert list(results) == []
-    with collects_closed_at_end():
+    with collects_end_with_script(current_context()):
         results = env.from_collection([1]).flat_map(endless).execute_and_collect()
         next(results)
         del results

@@ -13,8 +13,8 @@ from benchmarks.write_nexmark import write_nexmark
 from penstock import engine
 from penstock.engine.library.run_script import run_script
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
 from penstock.engine.pyflink_names import install, uninstall
+from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext
 from penstock.operators.connectors.nexmark import NexmarkSource
 
 EXAMPLES = Path(engine.__file__).parent / "examples"
@@ -24,7 +24,9 @@ EVENTS = 30_000
 def printed(name, *arguments):
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        run_script(str(EXAMPLES / name), list(arguments), EnvironmentSettings(parallelism=1))
+        run_script(
+            str(EXAMPLES / name), list(arguments), RunContext(settings=EnvironmentSettings(parallelism=1))
+        )
     return sorted(out.getvalue().splitlines())
 
 

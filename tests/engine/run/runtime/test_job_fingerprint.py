@@ -35,7 +35,7 @@ def fingerprint_of_job(source=None, function=str, collection=None, type_info=Non
     else:
         stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "source")
     sink = stream.map(function, Types.STRING()).sink_to(TextSink("/nowhere"))
-    return job_fingerprint(job_from_environment(env, [sink._transformation], "job"))
+    return job_fingerprint(job_from_environment(env, [sink._transformation], "job"), 0)
 
 
 def in_process(folder, *arguments, seed=0):

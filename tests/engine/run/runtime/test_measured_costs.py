@@ -12,10 +12,9 @@ from penstock import engine
 from penstock.engine.commands import main as module
 from penstock.engine.library.run_script import run_script
 from penstock.engine.planning.chosen_costs import chosen_costs
-from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
 from penstock.engine.pyflink_names import uninstall
-from penstock.engine.run.runtime import run_job as runs
 from penstock.engine.run.runtime.job_monitor import JobResult, tables_of_run, write_run
+from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext
 from penstock.engine.store.open_plan import open_plan
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
@@ -39,11 +38,14 @@ def run_of(monkeypatch: pytest.MonkeyPatch, *job: str) -> JobResult:
     """The run of a bundled job, with two subtasks per vertex."""
     run_jobs_in_process(monkeypatch)
     ended: list[JobResult] = []
-    monkeypatch.setattr(runs, "run_listeners", [ended.append])
     name, *arguments = job
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            run_script(str(EXAMPLES / name), arguments, EnvironmentSettings(parallelism=2))
+            run_script(
+                str(EXAMPLES / name),
+                arguments,
+                RunContext(settings=EnvironmentSettings(parallelism=2), run_listeners=[ended.append]),
+            )
     finally:
         uninstall()
     (result,) = ended

@@ -8,6 +8,7 @@ import pytest
 from penstock.engine.pyflink.common import Types
 from penstock.engine.run.lowering.lower_job import lower_job
 from penstock.engine.run.runtime.job_monitor import JobResult, tables_of_run
+from penstock.engine.run.runtime.run_context import RunContext
 from penstock.engine.run.runtime.run_job import run_job
 from penstock.engine.run.runtime.transformations import Job, Transformation, reachable
 from penstock.operators.chain.operator import MAX_WATERMARK, Operator
@@ -76,7 +77,7 @@ def test_chained_sources_and_gates_feed_one_operator(spark, networked):
         lowers_all=True,
     )
     job = Job(name="inputs", transformations=reachable([sink]), lowered=lowered, parallelism=2)
-    result = run_job(job)
+    result = run_job(job, RunContext())
     found = Counter(result.collected[sink.created])
     expected = Counter((value // 10 + 1, value) for value in range(30))
     expected += Counter([(-1, 0), (-1, 1)])

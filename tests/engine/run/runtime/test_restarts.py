@@ -6,7 +6,7 @@ from penstock.engine.pyflink.common import Configuration, Encoder, Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.run.runtime.errors import JobCompileError, JobExecutionError
 from penstock.engine.run.runtime.job_monitor import JobResult, summaries
-from penstock.engine.run.runtime.run_control import run_listeners
+from penstock.engine.run.runtime.run_context import current_context
 from penstock.engine.run.runtime.run_until_enough import restart_backoff
 from penstock.operators.connectors.file_sink import FileSink
 from penstock.plans.vocabulary import ExecutionState
@@ -102,9 +102,9 @@ def rows(tmp_path):
 @pytest.fixture
 def results():
     found: list[JobResult] = []
-    run_listeners.append(found.append)
+    current_context().run_listeners.append(found.append)
     yield found
-    run_listeners.remove(found.append)
+    current_context().run_listeners.remove(found.append)
 
 
 def test_a_job_starts_again_and_writes_each_row_once(spark, tmp_path, results, capfd):

@@ -3,6 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.run.runtime.run_settings import spark_settings_for_runs
 
 
@@ -33,3 +36,20 @@ def test_runs_of_two_sessions_have_settings_of_their_own():
     with spark_settings_for_runs(sessions[0]), spark_settings_for_runs(sessions[1]):
         assert first["spark.sql.adaptive.enabled"] == second["spark.sql.adaptive.enabled"] == "false"
     assert first["spark.sql.adaptive.enabled"] == second["spark.sql.adaptive.enabled"] == "true"
+
+
+def _batch_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"rows": pa.array([batch.num_rows], pa.int64())})
+
+
+def test_batches_of_a_dataframe_have_many_rows_unless_the_rows_are_large(spark):
+    def sizes(rows):
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.set_parallelism(1)
+        counted = env.from_dataframe(rows).map_batches(_batch_rows, pa.schema([pa.field("rows", pa.int64())]))
+        return sorted(row.rows for row in counted.execute_and_collect())
+
+    assert sizes(spark.range(0, 20_000, 1, 1)) == [10_000, 10_000]
+    large = sizes(spark.range(0, 80, 1, 1).selectExpr("repeat('x', 1048576) as text"))
+    assert sum(large) == 80
+    assert 30 <= max(large) <= 36

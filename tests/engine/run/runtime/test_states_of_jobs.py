@@ -6,9 +6,9 @@ import pytest
 
 from penstock.engine.pyflink.common import Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.run.runtime import run_job as runs
 from penstock.engine.run.runtime.errors import JobExecutionError
 from penstock.engine.run.runtime.job_monitor import JobResult, summaries
+from penstock.engine.run.runtime.run_context import current_context
 from tests.engine.run.runtime.small_jobs import both, collected, numbers
 
 
@@ -36,7 +36,7 @@ def test_a_failing_function_names_job_operator_subtask_and_record(env):
 def test_attempts_pass_flinks_states_and_count_records(env, monkeypatch):
     both(env, 2, True)
     ended: list[JobResult] = []
-    monkeypatch.setattr(runs, "run_listeners", [ended.append])
+    monkeypatch.setattr(current_context(), "run_listeners", [ended.append])
     collected(numbers(env, 100).rebalance().map(lambda v: v, Types.LONG()))
     (result,) = ended
     assert result.state == "FINISHED"

@@ -29,6 +29,7 @@ from penstock.operators.connectors.file_sink import FileSink
 from penstock.operators.task.report import TaskSpec
 from penstock.operators.task.run_task import run_task
 from tests.engine.run.runtime.run_in_process import compiled_job
+from tests.processes import command_line
 
 ROWS = 100
 PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
@@ -158,11 +159,7 @@ def kill_executors(folder: Path, wanted: list[tuple[str, int]]) -> None:
     for name, count in wanted:
         wait_for(folder, name, count)
     for pid in process_tree(os.getpid()):
-        try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            continue
-        if b"CoarseGrainedExecutorBackend" in command:
+        if any("CoarseGrainedExecutorBackend" in word for word in command_line(pid)):
             os.kill(pid, signal.SIGKILL)
     (folder / "killed").touch()
 

@@ -1,0 +1,1 @@
+"""Jobs whose state lasts from one batch of a stream to the next."""

@@ -1,0 +1,249 @@
+"""The state and watermarks of the last version, mapped to the operators of a job.
+
+Source: org.apache.flink.runtime.checkpoint.{Checkpoints.loadAndValidateCheckpoint,StateAssignmentOperation}.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
+from penstock.engine.run.runtime.errors import JobCompileError
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.connectors.dataframe_source import DataFrameSource
+from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of
+from penstock.operators.connectors.state_sink import store_key
+from penstock.operators.process.keyed_operator import KeyedOperator
+from penstock.operators.process.keyed_process_operators import (
+    BroadcastProcessOperator,
+    KeyedBroadcastProcessOperator,
+)
+from penstock.operators.records.aggregate_batches import PartialAggregateOperator
+from penstock.operators.state.state_segments import SegmentRecord
+from penstock.operators.state.stored_state import OperatorRecord, TableRecord
+from penstock.operators.task.build_chain import OperatorSpec
+from penstock.operators.task.report import StreamSettings
+
+Manifest = dict[str, Any]
+
+
+def require_streamable(name: str, compiled: CompiledJob, *, batch: bool) -> None:
+    """Raise JobCompileError, with all reasons, if the job `name` cannot run batch by batch."""
+    problems = ["its runtime mode must be STREAMING, got BATCH"] if batch else []
+    for vertex in compiled.vertices:
+        for spec in vertex.chain.operators:
+            why = _problem_of(spec, compiled.classes.get(spec.node, object))
+            if why is None and not vertex.chain.gates and _is_keyed(compiled, spec):
+                why = "is keyed without an exchange before it; key the stream by key_by"
+            if why is not None:
+                problems.append(f"operator {spec.name!r} {why}")
+    for terminal in compiled.terminals:
+        if needs_commit(terminal.sink) and recovery_of(terminal.sink) is None:
+            problems.append(
+                f"sink {terminal.name!r} is of a class of yours, whose commit a later batch cannot "
+                "finish; use files, Delta, or into="
+            )
+    if problems:
+        raise JobCompileError(
+            f"job {name!r} cannot run in foreach_batch:\n" + "\n".join(f"  {problem}" for problem in problems)
+        )
+
+
+def _problem_of(spec: OperatorSpec, operator_class: type) -> str | None:
+    if spec.source:
+        if isinstance(spec.operator, DataFrameSource):
+            return None
+        return "is a source of its own, which every batch would read again; join its rows to the DataFrame"
+    if issubclass(operator_class, PartialAggregateOperator):
+        return "has results at the end of the input, which a stream does not have; use a window or reduce"
+    if issubclass(operator_class, BroadcastProcessOperator | KeyedBroadcastProcessOperator):
+        return "has broadcast state, which does not last from batch to batch; keep it in keyed state"
+    return None
+
+
+def keyed_operators(compiled: CompiledJob) -> Iterator[tuple[CompiledVertex, OperatorSpec]]:
+    """Yield the operators with keyed state, each after its vertex."""
+    for vertex in compiled.vertices:
+        for spec in vertex.chain.operators:
+            if _is_keyed(compiled, spec):
+                yield vertex, spec
+
+
+def _is_keyed(compiled: CompiledJob, spec: OperatorSpec) -> bool:
+    return issubclass(compiled.classes.get(spec.node, object), KeyedOperator)
+
+
+def watermark_keys(compiled: CompiledJob) -> dict[int, str]:
+    """Return for each operator the name under which its watermark is stored."""
+    keys: dict[int, str] = {}
+    for vertex in compiled.vertices:
+        parts: Counter[str] = Counter()
+        for spec in vertex.chain.operators:
+            operator_id = spec.operator_ids[-1]
+            keys[spec.node] = f"{operator_id}:{parts[operator_id]}"
+            parts[operator_id] += 1
+    return keys
+
+
+def settings_of_batch(
+    folder: str,
+    version: int,
+    compiled: CompiledJob,
+    manifest: Manifest | None,
+    *,
+    allow_non_restored_state: bool,
+) -> StreamSettings:
+    """Return what the subtasks of the batch that makes `version` begin with.
+
+    Raises JobCompileError, with Flink's reason, if the job cannot take over the state of `manifest`.
+    """
+    types = _key_types(compiled)
+    stored = {} if manifest is None else {entry["operator_id"]: entry for entry in manifest["operators"]}
+    operators: dict[int, OperatorRecord] = {}
+    for vertex, spec in keyed_operators(compiled):
+        own = next((operator_id for operator_id in spec.operator_ids if operator_id in stored), None)
+        entry = None if own is None else stored.pop(own)
+        operators[spec.node] = _operator_record(vertex, spec, types.get(spec.node), entry)
+    if manifest is not None and not allow_non_restored_state:
+        _require_restored(manifest, stored)
+    before = {} if manifest is None else manifest["watermarks"]
+    watermarks = {
+        node: before[key] for node, key in watermark_keys(compiled).items() if before.get(key) is not None
+    }
+    return StreamSettings(
+        folder=folder,
+        version=version,
+        key=store_key(folder),
+        operators=operators,
+        watermarks=watermarks,
+    )
+
+
+def _require_restored(manifest: Manifest, left: Mapping[str, Any]) -> None:
+    if not left:
+        return
+    lines = [
+        f"  operator {operator_id} ({entry['name']!r}{_uid(entry)})" for operator_id, entry in left.items()
+    ]
+    raise JobCompileError(
+        f"version {manifest['version']} has state that the job has no operator for (IllegalStateException): "
+        "Cannot map checkpoint/savepoint state to the new program, because the operator is not available in "
+        "the new program:\n" + "\n".join(lines),
+        "give operators the uid that they had before; allow_non_restored_state=True drops the state",
+    )
+
+
+def _uid(entry: Mapping[str, Any]) -> str:
+    return "" if entry["uid"] is None else f", uid {entry['uid']!r}"
+
+
+def _operator_record(
+    vertex: CompiledVertex, spec: OperatorSpec, key_type: TypeInformation | None, entry: Any
+) -> OperatorRecord:
+    most = vertex.chain.max_parallelism
+    if entry is not None and entry["max_parallelism"] != most:
+        raise JobCompileError(
+            f"operator {spec.name!r} (IllegalStateException): The maximum parallelism "
+            f"({entry['max_parallelism']}) with which the latest checkpoint of the execution job vertex "
+            f"has been taken and the current maximum parallelism ({most}) changed. This is "
+            "currently not supported.",
+            f"set the max parallelism of the operator to {entry['max_parallelism']}",
+        )
+    return OperatorRecord(
+        operator_id=spec.operator_ids[-1],
+        uid=spec.uid,
+        name=spec.name,
+        max_parallelism=most,
+        key_type=key_type,
+        key_text=None if entry is None else entry["key_type"],
+        tables={} if entry is None else tables_of(entry),
+    )
+
+
+def tables_of(entry: Mapping[str, Any]) -> dict[tuple[int, int], Sequence[TableRecord]]:
+    """Return the tables of an operator in a manifest, by range of key groups."""
+    return {
+        (part["first"], part["last"]): [_table_record(table) for table in part["tables"]]
+        for part in entry["parts"]
+    }
+
+
+def _table_record(table: Mapping[str, Any]) -> TableRecord:
+    segments = tuple(SegmentRecord(**segment) for segment in table["segments"])
+    return TableRecord(**{**table, "segments": segments})
+
+
+def _key_types(compiled: CompiledJob) -> dict[int, TypeInformation | None]:
+    outputs = {output.edge: output for vertex in compiled.vertices for output in vertex.chain.outputs}
+    return {
+        gate.target_node: outputs[gate.edge].key_type
+        for vertex in compiled.vertices
+        for gate in vertex.chain.gates
+        if outputs[gate.edge].partitioner == "hash"
+    }
+
+
+def manifest_of_batch(
+    compiled: CompiledJob,
+    settings: StreamSettings,
+    reports: Sequence[Mapping[str, Any]],
+    before: Manifest | None,
+) -> Manifest:
+    """Return the state and watermarks at the end of a batch: `operators` and `watermarks` of its manifest.
+
+    Raises RuntimeError if the report of a subtask with state is missing, or came twice with another content.
+    """
+    by_subtask: dict[tuple[int, int], Mapping[str, Any]] = {}
+    for report in reports:
+        place = report["vertex"], report["subtask"]
+        # a subtask that reads no row of a DataFrame may report by the number of another one; it has no state
+        if report["operators"] and by_subtask.setdefault(place, report) != report:
+            raise RuntimeError(f"subtask {place} has reported its state twice, differently")
+    operators = []
+    for vertex, spec in keyed_operators(compiled):
+        record = settings.operators[spec.node]
+        parts, key_text = [], None
+        for subtask in range(vertex.chain.parallelism):
+            report = by_subtask.get((vertex.chain.vertex, subtask), {})
+            written = report.get("operators", {}).get(str(spec.node))
+            if written is None:
+                raise RuntimeError(f"operator {spec.name!r}: the state of subtask {subtask} is missing")
+            key_text = written["key_text"]
+            first, last = written["groups"]
+            parts.append({"first": first, "last": last, "tables": written["tables"]})
+        operators.append(
+            {
+                "operator_id": record.operator_id,
+                "uid": record.uid,
+                "name": record.name,
+                "max_parallelism": record.max_parallelism,
+                "key_type": key_text,
+                "parts": parts,
+            }
+        )
+    return {
+        "operators": operators,
+        "watermarks": _watermarks(compiled, reports, before),
+    }
+
+
+def _watermarks(compiled: CompiledJob, reports: Any, before: Manifest | None) -> dict[str, int]:
+    """Return the watermark of each operator: the smallest one of its subtasks, and at least the one before.
+
+    A source that reads the rows in the order of event time ends with the last of its subtasks.
+    """
+    sources = {spec.node for vertex in compiled.vertices for spec in vertex.chain.operators if spec.source}
+    found: dict[int, list[int]] = {}
+    for report in reports:
+        for node, watermark in report["watermarks"].items():
+            if watermark is not None:
+                found.setdefault(int(node), []).append(watermark)
+    keys = watermark_keys(compiled)
+    watermarks: dict[str, int] = {} if before is None else dict(before["watermarks"])
+    watermarks = {key: value for key, value in watermarks.items() if key in set(keys.values())}
+    for node, values in found.items():
+        ends_at = max(values) if node in sources else min(values)
+        watermarks[keys[node]] = max(ends_at, watermarks.get(keys[node], ends_at))
+    return watermarks

@@ -1,0 +1,264 @@
+"""Run a batch of a stream as one job: it goes on from the last version of the state, and makes the next one.
+
+One micro-batch is one checkpoint. The state is one more sink of the batch: the decision in the journal of the
+batch's commit covers the new version and all rows. A batch whose version exists is skipped, because Spark
+repeats the last batch after a failure. If a driver was killed, the next batch finishes or undoes its commit.
+
+Source: org.apache.flink.runtime.checkpoint.CheckpointCoordinator, and the two phases of
+org.apache.flink.streaming.api.functions.sink.TwoPhaseCommitSinkFunction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.engine.output.redaction import remember_secrets
+from penstock.engine.run.commits import journal
+from penstock.engine.run.commits.commit_run import (
+    NamedSink,
+    OpenRun,
+    Options,
+    begin_run,
+    commit_run,
+    print_message,
+    publish_rest,
+    undo,
+    undo_run,
+)
+from penstock.engine.run.runtime.compile_job import CompiledJob, compile_job
+from penstock.engine.run.runtime.exchange_on_spark import JobFrames
+from penstock.engine.run.runtime.job_monitor import JobMonitor
+from penstock.engine.run.runtime.run_control import RunControl
+from penstock.engine.run.runtime.run_environment import run_session
+from penstock.engine.run.runtime.run_job import required_slots
+from penstock.engine.run.runtime.run_on_spark import (
+    Rows,
+    committables,
+    deliver,
+    run_on_spark,
+    source_dataframes,
+)
+from penstock.engine.run.runtime.run_settings import plan_to_run
+from penstock.engine.run.runtime.spark_application import driver_host
+from penstock.engine.run.runtime.transformations import Job
+from penstock.engine.run.streams.restore_state import (
+    Manifest,
+    manifest_of_batch,
+    require_streamable,
+    settings_of_batch,
+)
+from penstock.operators.connectors.recover_sinks import recovery_of
+from penstock.operators.connectors.state_sink import (
+    StateSink,
+    committable_of,
+    make_store,
+    read_manifest,
+    remove_old_versions,
+    versions_in,
+)
+from penstock.operators.task.report import StreamSettings
+from penstock.operators.task.stream_batch import STATE_EDGE, parsed_report
+from penstock.plans.errors import ConfigurationError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """A micro-batch: its number, and the id of its query; None outside of a query."""
+
+    batch_id: int
+    query: str | None
+
+
+class Ending:
+    """The rows of a job that reach the driver: here only those of its own sinks."""
+
+    def compiled(self, job: Job, compiled: CompiledJob) -> CompiledJob:
+        """Return the job as it runs."""
+        return compiled
+
+    def read(self, frames: JobFrames) -> pa.Table:
+        """Run the job, and return its terminal rows."""
+        table: pa.Table = frames.terminal().toArrow()
+        return table
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateOptions:
+    """Where the state of a stream is, and how it is restored."""
+
+    folder: str
+    keep: int
+    new_query: bool
+    allow_non_restored_state: bool
+
+
+def last_manifest(folder: str) -> Manifest | None:
+    """Return the manifest of the last version of a store; None if there is none.
+
+    Raises ConfigurationError if a later Penstock has written it.
+    """
+    versions = versions_in(folder)
+    if not versions:
+        return None
+    manifest = read_manifest(folder, versions[-1])
+    if manifest.get("format") != FORMAT:
+        raise ConfigurationError(
+            f"state {folder}: its format must be {FORMAT}, got {manifest.get('format')!r}",
+            "a later version of Penstock has written it",
+        )
+    return manifest
+
+
+def is_done(manifest: Manifest | None, batch: Batch, options: StateOptions) -> bool:
+    """Whether the state holds the batch already.
+
+    Raises ConfigurationError if the batch does not follow on the last one, so that rows would be missing or
+    counted twice.
+    """
+    if manifest is None:
+        return False
+    last, query = manifest["batch_id"], manifest["query"]
+    if query == batch.query:
+        if batch.batch_id <= last:
+            return True
+        if batch.batch_id == last + 1 or options.new_query:
+            return False
+        problem = f"ends with batch {last}, and this is batch {batch.batch_id}: the rows between are missing"
+    elif options.new_query:
+        return False
+    else:
+        problem = (
+            f"ends with batch {last} of query {query}, and this is batch {batch.batch_id} of query "
+            f"{batch.query}, which may read the same rows again"
+        )
+    raise ConfigurationError(
+        f"foreach_batch: the state in {options.folder} {problem}",
+        "take the checkpoint location of the query that made the state, or another state folder; "
+        "new_query=True goes on with the state all the same",
+    )
+
+
+def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> Manifest | None:
+    """Run `job` over the rows of `batch`, and commit its sinks and its state as one.
+
+    Return the manifest of the new version; None if the batch was done before. Raises JobCompileError,
+    JobExecutionError, CommitError, and ConfigurationError as `is_done` does.
+    """
+    remember_secrets(job.config)
+    folder = options.folder
+    tables = plan_to_run(job)
+    compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
+    require_streamable(job.name, compiled, batch=job.batch)
+    compiled = ending.compiled(job, compiled)
+    spark = run_session(required_slots(tables), source_dataframes(job.name, compiled))
+    control = RunControl(spark=spark)
+    make_store(folder)
+    state_sink = StateSink(folder, 0).start()
+    sinks = [NamedSink(f"state {folder}", state_sink)]
+    sinks += [NamedSink(terminal.name, terminal.sink) for terminal in compiled.terminals]
+    fingerprint = f"batch {batch.batch_id} of {batch.query}"
+    opened = begin_run(control.job_id, job.name, fingerprint, sinks)
+    with opened, _undone_on_failure(opened):
+        # this run is recorded before others are looked for, so that of two drivers one sees the other
+        finish_other_runs(folder, control.job_id, _storage_options(compiled))
+        before = last_manifest(folder)
+        if is_done(before, batch, options):
+            undo_run(opened)
+            return None
+        version = 1 if before is None else before["version"] + 1
+        settings = settings_of_batch(
+            folder,
+            version,
+            compiled,
+            before,
+            allow_non_restored_state=options.allow_non_restored_state,
+        )
+        started_at = time.time()
+        rows = _run(job, control, compiled, settings, ending)
+        reports = [parsed_report(payload) for edge, _, _, payload in rows if edge == STATE_EDGE]
+        manifest = {
+            "format": FORMAT,
+            "version": version,
+            "batch_id": batch.batch_id,
+            "query": batch.query,
+            "run_id": control.job_id,
+            "job": job.name,
+            "started_at": started_at,
+            "run_seconds": round(time.time() - started_at, 3),
+            **manifest_of_batch(compiled, settings, reports, before),
+        }
+        commit_run(opened, [[committable_of(manifest)], *committables(rows, compiled.terminals)])
+    journal.forget(opened.run)
+    deliver(rows, compiled.terminals)
+    if version % options.keep == 0:
+        remove_old_versions(folder, version, options.keep)
+    return manifest
+
+
+def _run(
+    job: Job,
+    control: RunControl,
+    compiled: CompiledJob,
+    settings: StreamSettings,
+    ending: Ending,
+) -> Rows:
+    spark: Any = control.spark
+    parallelism = {vertex.chain.vertex: vertex.chain.parallelism for vertex in compiled.vertices}
+    with JobMonitor(parallelism, driver_host(spark)) as monitor:
+        control.monitor = monitor
+        return run_on_spark(spark, job, control, compiled, monitor, None, settings, ending.read)
+
+
+@contextmanager
+def _undone_on_failure(opened: OpenRun) -> Iterator[None]:
+    """Undo the run if the block raises before the decision to publish it."""
+    try:
+        yield
+    except BaseException:
+        try:
+            undo_run(opened)
+        except Exception as error:
+            print_message(
+                f"the staged files of a batch are not removed ({error}); `penstock recover` removes them"
+            )
+        raise
+
+
+def finish_other_runs(folder: str, run_id: str, options: Options) -> None:
+    """Publish the batches of a store that were decided to be published, and undo the others.
+
+    A batch that another driver still runs is undone, too: it can no longer be decided, so that of two drivers
+    only one makes a version. Raises CommitError if a batch cannot be published.
+    """
+    runs, _ = journal.runs_of(journal.parts_in(folder)[0])
+    for run in runs:
+        if run.run_id == run_id or not any(
+            sink.recovery and sink.recovery.kind == "state" for sink in run.sinks
+        ):
+            continue
+        if undo(run, options=options):
+            print_message(f"batch {run.short_id} of job {run.job!r} ended before its commit; it is undone")
+            continue
+        publish_rest(run, options=options)
+        journal.forget(run)
+        print_message(
+            f"batch {run.short_id} of job {run.job!r} ended within its commit, which is finished now"
+        )
+
+
+def _storage_options(compiled: CompiledJob) -> Options:
+    found = {}
+    for terminal in compiled.terminals:
+        storage_options = getattr(terminal.sink, "storage_options", None)
+        recovery = recovery_of(terminal.sink) if storage_options else None
+        if recovery is not None:
+            found[recovery.folder] = storage_options
+    return found

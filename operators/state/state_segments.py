@@ -1,0 +1,461 @@
+"""Keyed state in files: Arrow segments, which subtasks read by key and write at the end of a batch.
+
+A segment holds rows of one state of one operator, sorted by the hash of the key, or timers, sorted by time.
+Of several segments the newest row of a key (and namespace) counts; it may mark the entry as deleted. Columns
+have the declared types; values without one are pickled, and such a segment is read only if the store's key
+authenticates it.
+
+| column | content |
+|---|---|
+| `key_group` | Flink's key group of the key |
+| `hash` | the hash that the key group follows from |
+| `key` | the key, of its declared type, or pickled |
+| `namespace` | only for state of windows: start and end (milliseconds), or a number, or pickled |
+| `time` | only for timers: milliseconds |
+| `deleted` | whether the entry is deleted |
+| `value` | not for timers: the entry, null if deleted |
+
+Source: org.apache.flink.runtime.state.heap.HeapKeyedStateBackend, for the content of snapshots; the files are
+Penstock's own.
+"""
+
+import hmac
+import os
+import pickle
+import posixpath
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+from pyarrow import fs
+from xxhash import xxh3_128
+
+from penstock.operators.common.arrow_columns import from_arrow, to_arrow
+from penstock.operators.common.arrow_types import field_names
+from penstock.operators.common.basic_types import BasicType, TypeInformation
+from penstock.operators.common.java_hash import key_hashes, pickled_key_hashes
+from penstock.operators.common.key_groups import murmur_hash
+from penstock.operators.common.pickles import dumps, is_pickled
+from penstock.operators.common.serialized_keys import dictionary_keys, original_key
+from penstock.operators.common.typeinfo import BasicTypeInfo, Types
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.operators.files.durable_files import create_private_file, force_folder, make_folder
+from penstock.operators.files.filesystem import filesystem_of
+from penstock.operators.windows.window import CountWindow, TimeWindow
+
+SEGMENTS = "segments"
+"""The folder of segments in a store of state."""
+
+Numbers = npt.NDArray[Any]
+_PICKLED = "pickled"
+
+# The types of keys, namespaces and entries as columns
+
+
+@dataclass(frozen=True)
+class EntryForm:
+    """The entries of a state as a column: their kind, such as `list`, and their type, None for pickles."""
+
+    kind: str
+    type_info: TypeInformation | None
+
+    @property
+    def text(self) -> str:
+        """The type, in words that stay the same from run to run."""
+        return type_text(self.type_info)
+
+    @property
+    def pickled(self) -> bool:
+        """Whether the column, or a part of it, holds pickles."""
+        return _holds_pickles(self.type_info)
+
+    def encode(self, entries: Sequence[Any]) -> pa.Array:
+        """Return a column. Raises TypeError, OverflowError or ValueError for an entry of another type."""
+        return _pickles(entries) if is_pickled(self.type_info) else to_arrow(entries, self.type_info)
+
+    def decode(self, column: pa.Array) -> list[Any]:
+        """Return the entries of a column that `encode` made."""
+        return from_arrow(column, None if is_pickled(self.type_info) else self.type_info)
+
+
+def type_text(type_info: Any) -> str:
+    """Return a text for a type that is equal for equal types, in every run: fields always have names."""
+    if is_pickled(type_info):
+        return _PICKLED
+    kind = type(type_info).__name__.removesuffix("TypeInfo")
+    if hasattr(type_info, "get_field_types"):
+        types = map(type_text, type_info.get_field_types())
+        return f"{kind}({', '.join(map(': '.join, zip(field_names(type_info), types, strict=True)))})"
+    parts = [getattr(type_info, name) for name in _PARTS if getattr(type_info, name, None) is not None]
+    return f"{kind}({', '.join(map(type_text, parts))})" if parts else str(type_info)
+
+
+PICKLES = EntryForm("internal", None)
+
+
+def entry_form(kind: str, type_info: TypeInformation | None, *, expires: bool) -> EntryForm:
+    """Return the form of a state's entries; entries that expire are pairs with the time of their write.
+
+    `type_info` is the type of a value, of a map, or of a list's elements.
+    """
+    if is_pickled(type_info):
+        return EntryForm(kind, None)
+    if kind == "list":
+        element: Any = type_info
+        if isinstance(element, BasicTypeInfo) and element._basic_type is BasicType.BYTE:
+            element = Types.SHORT()  # a list of bytes would be a byte string
+        return EntryForm(kind, Types.LIST(Types.TUPLE([element, Types.LONG()]) if expires else element))
+    if kind == "map" and expires:
+        map_type: Any = type_info
+        item = Types.TUPLE([map_type._value_type_info, Types.LONG()])
+        return EntryForm(kind, Types.MAP(map_type._key_type_info, item))
+    return EntryForm(kind, Types.TUPLE([type_info, Types.LONG()]) if expires else type_info)
+
+
+def _holds_pickles(type_info: Any) -> bool:
+    if is_pickled(type_info):
+        return True
+    parts = [getattr(type_info, name, None) for name in _PARTS]
+    fields = type_info.get_field_types() if hasattr(type_info, "get_field_types") else ()
+    return any(map(_holds_pickles, filter(None, (*parts, *fields))))
+
+
+_PARTS = ("elem_type", "_element_type", "_key_type_info", "_value_type_info", "_type_info")
+
+
+def _pickles(values: Sequence[Any]) -> pa.Array:
+    with without_pandas():
+        return pa.array([dumps(value) for value in values], pa.binary())
+
+
+class KeyForm:
+    """The keys of an operator as a column, with their hashes and key groups."""
+
+    def __init__(self, type_info: TypeInformation | None, max_parallelism: int) -> None:
+        self.type_info = None if is_pickled(type_info) else type_info
+        self.max_parallelism = max_parallelism
+        self.text = type_text(self.type_info)
+
+    def hashes(self, keys: Sequence[Any]) -> Numbers:
+        """Return the hash of each dictionary key."""
+        if self.type_info is None:
+            return pickled_key_hashes(keys)
+        return key_hashes(to_arrow([original_key(key) for key in keys], self.type_info), self.type_info)
+
+    def groups(self, hashes: Numbers) -> Numbers:
+        """Return the key group of each hash."""
+        return (murmur_hash(hashes) % self.max_parallelism).astype(np.int32)
+
+    def encode(self, keys: Sequence[Any]) -> pa.Array:
+        """Return the column of dictionary keys."""
+        originals = [original_key(key) for key in keys]
+        return _pickles(originals) if self.type_info is None else to_arrow(originals, self.type_info)
+
+    def decode(self, column: pa.Array) -> Sequence[Any]:
+        """Return the dictionary keys of a column."""
+        return dictionary_keys(from_arrow(column, self.type_info))
+
+
+_WINDOW = pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())])
+
+
+def _encode_namespaces(namespaces: Sequence[Any]) -> pa.Array:
+    types = set(map(type, namespaces))
+    with without_pandas():
+        if types == {TimeWindow}:
+            starts = pa.array([window.start for window in namespaces], pa.int64())
+            ends = pa.array([window.end for window in namespaces], pa.int64())
+            return pa.StructArray.from_arrays([starts, ends], fields=list(_WINDOW))
+        if types == {int}:
+            return pa.array(namespaces, pa.int32())
+        if types == {CountWindow}:
+            return pa.array([window.id for window in namespaces], pa.int64())
+    return _pickles(namespaces)
+
+
+def _decode_namespaces(column: pa.Array) -> list[Any]:
+    if kinds.is_struct(column.type):
+        return list(map(TimeWindow, column.field(0).to_pylist(), column.field(1).to_pylist()))
+    if kinds.is_int64(column.type):
+        return list(map(CountWindow, column.to_pylist()))
+    values: list[Any] = column.to_pylist()
+    return values if kinds.is_int32(column.type) else list(map(pickle.loads, values))
+
+
+# Files of segments
+
+
+@dataclass(frozen=True)
+class SegmentRecord:
+    """A segment as a manifest names it."""
+
+    file: str  #: in the folder `segments`
+    rows: int
+    size: int  #: bytes
+    mac: str | None = None  #: of its content, if it holds pickles
+    cleared: int | None = None  #: its timers up to this time are gone
+
+
+class SegmentStore:
+    """The segments of one store of state, as a subtask sees them; `version` is the one to be written."""
+
+    def __init__(self, folder: str, version: int, key: bytes) -> None:
+        self.folder, self.version, self._key = folder, version, key
+
+    def write(self, columns: dict[str, pa.Array], *, pickled: bool) -> SegmentRecord:
+        """Write rows as a segment; it is on the disk when this returns.
+
+        Its name follows from its content, so that an attempt that makes the same rows again names the same.
+        """
+        batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        data = sink.getvalue()
+        name = f"{self.version:012d}-{xxh3_128(data).hexdigest()}.arrow"
+        self._put(name, data)
+        mac = hmac.digest(self._key, data, "sha256").hex() if pickled else None
+        return SegmentRecord(name, batch.num_rows, data.size, mac)
+
+    def _put(self, name: str, data: pa.Buffer) -> None:
+        system, base = filesystem_of(self.folder)
+        folder = posixpath.join(base, SEGMENTS)
+        path = posixpath.join(folder, name)
+        if system.get_file_info(path).type == fs.FileType.File:
+            return
+        if not isinstance(system, fs.LocalFileSystem):
+            with system.open_output_stream(path, compression=None) as stream:
+                stream.write(data)
+            return
+        unfinished = posixpath.join(folder, f".{uuid.uuid4().hex}")
+        with os.fdopen(create_private_file(unfinished), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(unfinished, path)
+        force_folder(system, folder)
+
+    def open(self, record: SegmentRecord) -> "Segment":
+        """Open a segment. Raises ValueError if it is damaged, or not authentic."""
+        path = local_copy(self.folder, record)
+        data = pa.memory_map(path)
+        if data.size() != record.size:
+            raise ValueError(f"{path} must have {record.size} bytes, got {data.size()}: the state is damaged")
+        buffer = data.read_buffer()
+        if record.mac is not None:
+            mac = hmac.digest(self._key, buffer, "sha256").hex()
+            if not hmac.compare_digest(mac, record.mac):
+                raise ValueError(f"{path} is not the segment that was written: the state is damaged")
+        return Segment(pa.ipc.open_file(buffer).get_batch(0), authentic=record.mac is not None)
+
+
+def local_copy(folder: str, record: SegmentRecord) -> str:
+    """Return the path of a segment on this machine; from another file system it is copied once."""
+    system, base = filesystem_of(folder)
+    path = posixpath.join(base, SEGMENTS, record.file)
+    if isinstance(system, fs.LocalFileSystem):
+        return path
+    cache = os.path.join(tempfile.gettempdir(), f"penstock-state-{os.geteuid()}")
+    with suppress(FileExistsError):
+        os.mkdir(cache, 0o700)
+    copy = os.path.join(cache, record.file)
+    if not os.path.exists(copy):
+        unfinished = f"{copy}.{uuid.uuid4().hex}"
+        with system.open_input_stream(path, compression=None) as stream, open(unfinished, "xb") as file:
+            while data := stream.read(1 << 20):
+                file.write(data)
+        os.rename(unfinished, copy)
+    return copy
+
+
+def make_store_folders(folder: str) -> None:
+    """Create the folder of segments."""
+    system, base = filesystem_of(folder)
+    make_folder(system, posixpath.join(base, SEGMENTS))
+
+
+class Segment:
+    """The rows of a segment, read from a mapped file as they are needed."""
+
+    def __init__(self, batch: pa.RecordBatch, *, authentic: bool) -> None:
+        self.batch = batch
+        self._authentic = authentic
+
+    @cached_property
+    def hashes(self) -> Numbers:
+        """The column `hash`, which is sorted."""
+        hashes: Numbers = self.batch.column("hash").to_numpy()
+        return hashes
+
+    @cached_property
+    def times(self) -> Numbers:
+        """The column `time`, which is sorted."""
+        times: Numbers = self.batch.column("time").to_numpy()
+        return times
+
+    @cached_property
+    def groups(self) -> Numbers:
+        """The column `key_group`."""
+        groups: Numbers = self.batch.column("key_group").to_numpy()
+        return groups
+
+    @property
+    def has_namespaces(self) -> bool:
+        """Whether its entries belong to a key and a namespace."""
+        return "namespace" in self.batch.schema.names
+
+    def rows_of(self, hashes: Numbers) -> Numbers:
+        """Return the rows that have one of these hashes."""
+        first, last = (
+            np.searchsorted(self.hashes, hashes, "left"),
+            np.searchsorted(self.hashes, hashes, "right"),
+        )
+        counts = last - first
+        if not counts.any():
+            return np.empty(0, np.int64)
+        found = counts > 0
+        first, counts = first[found], counts[found]
+        if (counts == 1).all():
+            return np.unique(first)
+        steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.unique(np.repeat(first, counts) + steps)
+
+    def entries(self, rows: Numbers, key_form: KeyForm) -> Iterator[tuple[Any, bool, int]]:
+        """Yield for each row the key (and namespace) of its entry, whether it is deleted, and the row."""
+        taken = pa.array(rows)
+        keys: Any = key_form.decode(self._column("key", key_form.type_info is None).take(taken))
+        if self.has_namespaces:
+            namespaces = self.batch.column("namespace")
+            pickled = kinds.is_binary(namespaces.type)
+            keys = zip(keys, _decode_namespaces(self._column("namespace", pickled).take(taken)), strict=True)
+        deleted = self.batch.column("deleted").take(taken).to_pylist()
+        return zip(keys, deleted, rows.tolist(), strict=True)
+
+    def values(self, rows: Sequence[int] | Numbers, form: EntryForm) -> list[Any]:
+        """Return the entries in these rows, which must not be deleted."""
+        return form.decode(self._column("value", form.pickled).take(pa.array(rows, pa.int64())))
+
+    def _column(self, name: str, pickled: bool) -> pa.Array:
+        if pickled and not self._authentic:
+            raise ValueError(f"column {name!r} of a segment holds pickles, but is not authenticated")
+        return self.batch.column(name)
+
+
+def segment_columns(
+    keys: Sequence[Any],
+    key_form: KeyForm,
+    deleted: Sequence[bool],
+    *,
+    values: pa.Array | None = None,
+    times: Sequence[int] | None = None,
+    namespaced: bool,
+) -> dict[str, pa.Array]:
+    """Return the columns of a segment, sorted.
+
+    `keys`: dictionary keys, or pairs of one and a namespace. Give either `values` or `times`.
+    """
+    stream_keys = [key[0] for key in keys] if namespaced else keys
+    hashes = key_form.hashes(stream_keys)
+    columns = {
+        "key_group": pa.array(key_form.groups(hashes), pa.int32()),
+        "hash": pa.array(hashes, pa.uint32()),
+        "key": key_form.encode(stream_keys),
+    }
+    if namespaced:
+        columns["namespace"] = _encode_namespaces([key[1] for key in keys])
+    if times is not None:
+        columns["time"] = pa.array(times, pa.int64())
+    columns["deleted"] = pa.array(deleted, pa.bool_())
+    if values is not None:
+        columns["value"] = values
+    order = np.argsort(hashes if times is None else np.asarray(times, np.int64), kind="stable")
+    return taken(columns, order)
+
+
+def taken(columns: dict[str, pa.Array], rows: Numbers) -> dict[str, pa.Array]:
+    """Return these rows of the columns."""
+    places = pa.array(rows, pa.int64())
+    return {name: column.take(places) for name, column in columns.items()}
+
+
+def holds_pickles(columns: dict[str, pa.Array], key_form: KeyForm, form: EntryForm | None) -> bool:
+    """Whether a segment of these columns must be authenticated."""
+    namespace = columns.get("namespace")
+    return (
+        key_form.type_info is None
+        or (form is not None and form.pickled)
+        or (namespace is not None and kinds.is_binary(namespace.type))
+    )
+
+
+# Equality of columns, row by row, and the newest row of each key
+
+
+def equal_rows(left: pa.Array, right: pa.Array) -> Numbers:
+    """Return for each row whether two columns have the same value: null equals null, floats bit by bit."""
+    size = len(left)
+    if left.type != right.type or size != len(right):
+        return np.zeros(size, np.bool_)
+    if not size:
+        return np.empty(0, np.bool_)
+    left_nulls = left.is_null().to_numpy(zero_copy_only=False)
+    right_nulls = right.is_null().to_numpy(zero_copy_only=False)
+    present = ~left_nulls & ~right_nulls
+    equal = left_nulls & right_nulls
+    if present.any():
+        rows = np.flatnonzero(present)
+        equal[rows] = _equal_present(left.take(pa.array(rows)), right.take(pa.array(rows)))
+    return equal
+
+
+def _equal_present(left: pa.Array, right: pa.Array) -> Numbers:
+    kind = left.type
+    if kinds.is_struct(kind):
+        equal = np.ones(len(left), np.bool_)
+        for first, second in zip(left.flatten(), right.flatten(), strict=True):
+            equal &= equal_rows(first, second)
+        return equal
+    if kinds.is_list(kind) or kinds.is_map(kind):
+        return _equal_lists(left, right)
+    if kinds.is_floating(kind):
+        bits = np.int32 if kinds.is_float32(kind) else np.int64
+        first, second = (side.to_numpy(zero_copy_only=False).view(bits) for side in (left, right))
+        floats: Numbers = first == second
+        return floats
+    same: Numbers = pc.equal(left, right).to_numpy(zero_copy_only=False)
+    return same
+
+
+def _equal_lists(left: pa.Array, right: pa.Array) -> Numbers:
+    sizes = np.diff(left.offsets.to_numpy())
+    equal: Numbers = sizes == np.diff(right.offsets.to_numpy())
+    rows = np.flatnonzero(equal & (sizes > 0))
+    if rows.size:
+        places = pa.array(rows)
+        items = [_items(side.take(places)) for side in (left, right)]
+        same = _equal_items(*items)
+        starts = np.cumsum(sizes[rows]) - sizes[rows]
+        equal[rows] = np.logical_and.reduceat(same, starts)
+    return equal
+
+
+def _items(lists: pa.Array) -> list[pa.Array]:
+    first, last = lists.offsets[0].as_py(), lists.offsets[-1].as_py()
+    parts = [lists.keys, lists.items] if kinds.is_map(lists.type) else [lists.values]
+    return [part.slice(first, last - first) for part in parts]
+
+
+def _equal_items(left: list[pa.Array], right: list[pa.Array]) -> Numbers:
+    same = np.ones(len(left[0]), np.bool_)
+    for first, second in zip(left, right, strict=True):
+        same &= equal_rows(first, second)
+    return same

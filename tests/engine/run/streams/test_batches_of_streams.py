@@ -1,0 +1,253 @@
+"""State, timers, windows and watermarks from batch to batch, and the commit of a batch."""
+
+import json
+from contextlib import nullcontext
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from penstock.common import Row, Time, Types
+from penstock.connectors import JsonLinesSink
+from penstock.datastream import (
+    AggregatingStateDescriptor,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction
+from penstock.datastream.window import (
+    CountTrigger,
+    EventTimeSessionWindows,
+    PurgingTrigger,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
+from penstock.engine.run.commits import journal
+from penstock.engine.run.streams import run_batch
+from penstock.engine.run.streams.run_batch import last_manifest
+from penstock.operators.chain.errors import UserFunctionError
+from tests.engine.run.streams.batches_in_process import Stream, bounded_rows, in_process, lines
+
+__all__ = ["in_process"]
+pytestmark = pytest.mark.usefixtures("in_process")
+
+COUNT = Types.TUPLE([Types.STRING(), Types.LONG()])
+SPENT = Types.TUPLE([Types.STRING(), Types.LONG(), Types.LONG()])
+CLICKS = [
+    ("ann", 3, 0),
+    ("bob", 5, 1000),
+    ("ann", 4, 5000),
+    ("bob", 1, 12_000),
+    ("ann", 2, 13_000),
+    ("cat", 7, 14_000),
+    ("ann", 1, 26_000),
+]
+COUNTS = [["ann", 1], ["ann", 2], ["ann", 3], ["ann", 4], ["bob", 1], ["bob", 2], ["cat", 1]]
+# the watermark is 23,999 in the end: windows that end later are open
+WINDOWS = [["ann", 10_000, 7], ["ann", 20_000, 2], ["bob", 10_000, 5], ["bob", 20_000, 1], ["cat", 20_000, 7]]
+
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("counts", Types.LONG()))
+
+    def process_element(self, click, ctx):
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        yield click.user, count
+
+
+class Spent(ProcessWindowFunction[Any, Any, Any, Any]):
+    def process(self, key, context, clicks):
+        yield key, context.window().end, sum(click.amount for click in clicks)
+
+
+def counts_and_windows(folder: Path) -> Any:
+    def build(clicks):
+        clicks.process(Count(), COUNT).sink_to(JsonLinesSink(str(folder / "counts")))
+        windows = clicks.window(TumblingEventTimeWindows.of(Time.seconds(10)))
+        windows.process(Spent(), SPENT).sink_to(JsonLinesSink(str(folder / "windows")))
+
+    return build
+
+
+def test_counts_and_windows_go_on_from_batch_to_batch(tmp_path):
+    stream = Stream(tmp_path, counts_and_windows(tmp_path), lag=2000)
+    stream.batches(CLICKS[:2], CLICKS[2:3], [], CLICKS[3:6], CLICKS[6:])
+    assert lines(tmp_path / "counts") == COUNTS
+    assert lines(tmp_path / "windows") == WINDOWS
+
+
+def test_a_batch_that_was_done_is_skipped(tmp_path):
+    stream = Stream(tmp_path, counts_and_windows(tmp_path))
+    first = stream.batch(CLICKS[:2], 0)
+    assert first is not None
+    assert first["version"] == 1
+    assert stream.batch(CLICKS[:2], 0) is None
+    assert lines(tmp_path / "counts") == [["ann", 1], ["bob", 1]]
+
+
+# Drivers that are killed, at each step of a commit
+
+
+class Killed(BaseException):
+    """The end of a driver, which cleans nothing up."""
+
+
+def _killed_at(monkeypatch: pytest.MonkeyPatch, record: str) -> None:
+    """Kill the driver before it writes a record of the journal."""
+    write = journal.write
+
+    def write_or_die(run, name, value=True):
+        if name == record:
+            raise Killed
+        return write(run, name, value)
+
+    monkeypatch.setattr(journal, "write", write_or_die)
+    monkeypatch.setattr(run_batch, "undo_run", lambda opened: None)
+
+
+@pytest.mark.parametrize(
+    "record", ["decision", "attempt-0", "settled-1", "settled-2", "settled-0", "done", "never"]
+)
+def test_rows_come_once_if_the_driver_is_killed_within_the_commit(tmp_path, monkeypatch, capfd, record):
+    stream = Stream(tmp_path, counts_and_windows(tmp_path), lag=2000, query="q")
+    stream.batches(CLICKS[:2], CLICKS[2:3])
+    with monkeypatch.context() as patched, nullcontext() if record == "never" else pytest.raises(Killed):
+        _killed_at(patched, record)
+        stream.batch(CLICKS[3:6], 2)
+    stream.batches(CLICKS[3:6], CLICKS[6:], first=2)
+    assert lines(tmp_path / "counts") == COUNTS
+    assert lines(tmp_path / "windows") == WINDOWS
+    assert not list(tmp_path.rglob(".penstock-runs/*"))
+    undone = "ended before its commit; it is undone" in capfd.readouterr().err
+    assert undone == (record == "decision")
+
+
+def test_a_function_that_fails_leaves_nothing_and_the_batch_runs_again(tmp_path):
+    stream = Stream(tmp_path, counts_and_windows(tmp_path))
+    stream.batch(CLICKS[:2], 0)
+    with pytest.raises(UserFunctionError, match="NoneType"):
+        stream.batch([("ann", 1, 1500), ("bob", None, 1600), ("dan", 1, 50_000)], 1)
+    stream.batch([("bob", 2, 1600)], 1)
+    assert lines(tmp_path / "counts") == [["ann", 1], ["bob", 1], ["bob", 2]]
+    assert last_manifest(str(tmp_path / "state"))["version"] == 2
+
+
+# The same rows as from one bounded run, whatever the batches
+
+
+class Everything(KeyedProcessFunction):
+    """Uses each kind of state, and both kinds of timers' time domains that events decide."""
+
+    def open(self, runtime_context):
+        get = runtime_context
+        self.last = get.get_state(ValueStateDescriptor("last", Types.ROW([Types.LONG(), Types.STRING()])))
+        self.amounts = get.get_list_state(ListStateDescriptor("amounts", Types.LONG()))
+        self.seen = get.get_map_state(MapStateDescriptor("seen", Types.LONG(), Types.LONG()))
+        self.most = get.get_reducing_state(ReducingStateDescriptor("most", max, Types.LONG()))
+        self.mean = get.get_aggregating_state(
+            AggregatingStateDescriptor("mean", Mean(), Types.TUPLE([Types.LONG(), Types.LONG()]))
+        )
+
+    def process_element(self, click, ctx):
+        before = tuple(self.last.value() or ())
+        self.last.update(Row(click.amount, f"at {click.at}"))
+        self.amounts.add(click.amount)
+        self.seen.put(click.amount % 3, (self.seen.get(click.amount % 3) or 0) + 1)
+        self.most.add(click.amount)
+        self.mean.add(click.amount)
+        ctx.timer_service().register_event_time_timer(click.at + 7000)
+        if click.amount == 5:
+            ctx.timer_service().delete_event_time_timer(click.at + 3000)
+        if sum(self.amounts.get()) > 40:
+            self.amounts.clear()
+            self.seen.remove(1)
+        items = ",".join(f"{key}={value}" for key, value in sorted(self.seen.items()))
+        yield (
+            f"{click.user} {before} {list(self.amounts.get())} {items} {self.most.get()} {self.mean.get()}",
+            click.at,
+        )
+
+    def on_timer(self, timestamp, ctx):
+        # not the state: how far records are ahead of the watermark differs
+        yield f"timer of {ctx.get_current_key()}", timestamp
+
+
+class Mean(AggregateFunction):
+    def create_accumulator(self):
+        return 0, 0
+
+    def add(self, value, accumulator):
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def get_result(self, accumulator):
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, acc_a, acc_b):
+        return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+
+def added(a, b):
+    return Row(user=b.user, amount=a.amount + b.amount, at=b.at)
+
+
+def everything(folder: Path) -> Any:
+    text = Types.TUPLE([Types.STRING(), Types.LONG()])
+
+    def written(stream, name):
+        stream.sink_to(JsonLinesSink(str(folder / name)))
+
+    def build(clicks):
+        written(clicks.process(Everything(), text), "states")
+        written(clicks.reduce(added).map(tuple, SPENT), "reduced")
+        sliding = clicks.window(SlidingEventTimeWindows.of(Time.seconds(10), Time.seconds(5)))
+        written(sliding.process(Spent(), SPENT), "sliding")
+        # sessions that only touch merge or not, as the watermark goes: no two do here
+        sessions = clicks.window(EventTimeSessionWindows.with_gap(Time.milliseconds(4250)))
+        written(sessions.process(Spent(), SPENT), "sessions")
+        written(sessions.aggregate(SumOf(), output_type=Types.LONG()), "session sums")
+        written(clicks.count_window(3).reduce(added).map(tuple, SPENT), "counted")
+        early = clicks.window(TumblingEventTimeWindows.of(Time.seconds(10)))
+        early = early.trigger(PurgingTrigger.of(CountTrigger.of(2)))
+        written(early.process(Spent(), SPENT), "early")
+
+    return build
+
+
+class SumOf(AggregateFunction):
+    def create_accumulator(self):
+        return 0
+
+    def add(self, value, accumulator):
+        return accumulator + value.amount
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, acc_a, acc_b):
+        return acc_a + acc_b
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_any_batches_give_the_rows_of_one_bounded_run(tmp_path, seed):
+    random = Random(seed)
+    times = sorted(random.sample(range(0, 60_000, 500), 80))
+    clicks = [(random.choice(("ann", "bob", "cat", "dan")), random.randint(1, 9), at) for at in times]
+    clicks.append(("~end", 0, 10_000_000))
+    cuts = sorted(random.sample(range(len(clicks)), 5))
+    stream = Stream(tmp_path / "stream", everything(tmp_path / "stream"), keep=2)
+    stream.batches(*(clicks[start:end] for start, end in pairwise([0, *cuts, len(clicks)])))
+    bounded_rows(everything(tmp_path / "bounded"), clicks)
+    for folder in sorted(path.name for path in (tmp_path / "bounded").iterdir()):
+        whole, parts = (
+            [row for row in lines(tmp_path / kind / folder) if row != 0 and "~end" not in json.dumps(row)]
+            for kind in ("bounded", "stream")
+        )
+        assert parts == whole, folder
