@@ -175,11 +175,12 @@ class _Writer:
             **_parallelism(operator),
             "uid": operator.uid,
             **self._slots(operator),
-            "chaining": operator.chaining,
         }
+        kind = OPERATOR_KINDS[operator.kind]
+        if operator.chaining != kind.chaining:
+            values["chaining"] = operator.chaining
         if operator.commits is not None:
             return _set(values) | self._sink(operator)
-        kind = OPERATOR_KINDS[operator.kind]
         keyed = any(operator.keyed_inputs)
         read = operator.inputs[0] if operator.kind == Kind.ONE_INPUT else None
         is_behind_hash = read is not None and read.partitioner == Partitioner.HASH

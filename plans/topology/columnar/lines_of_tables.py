@@ -83,7 +83,7 @@ def _texts_of_rows(rows: pa.Table) -> Iterator[tuple[int | None, bytes]]:
 
 def with_keys_of(transformation: bytes, keys: str | None) -> bytes:
     """Add the keys of `keys`, a JSON object as text, to the JSON object of a transformation."""
-    if keys is None:
+    if keys is None or keys.strip() == "{}":
         return transformation
     inner = keys.strip().removeprefix("{").removesuffix("}")
     return transformation[:-1] + b"," + inner.encode() + b"}"

@@ -274,7 +274,7 @@ def text_of_transformation() -> Column:
         keys = F.trim(name)
         inner = F.substring(keys, F.lit(2), F.length(keys) - 2)
         longer = F.concat(F.substring(text, F.lit(1), F.length(text) - 1), F.lit(","), inner, F.lit("}"))
-        text = F.coalesce(longer, text)
+        text = F.coalesce(F.when(keys != "{}", longer), text)
     return text
 
 
