@@ -1,9 +1,9 @@
-"""All passes from the topology to slots, in order; both planners follow this list.
+"""All passes from the topology to slots, in order.
 
-A pass is a pure function from tables to one table. Each has two implementations: joins and windows on Spark
-(plans/planners/joins_passes.py), and columns in one process (plans/planners/columnar_passes.py). The
-positional parameters of an implementation are named after the tables that it reads; the runners look the
-tables up by these names.
+A pass is a pure function from tables to one table, over columns (plans/planners/columnar_passes.py). Blocks
+of giants call the same functions, or the parts of them that a block can compute (plans/blocks). The
+positional parameters of a pass are named after the tables that it reads; the runner looks the tables up by
+these names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,11 +14,11 @@ from penstock.plans.vocabulary import Layer
 
 
 class Pass(NamedTuple):
-    """One step of planning, for either planner.
+    """One step of planning.
 
-    `produces`: the table. `reads`: the tables that determine the result; an implementation may read fewer of
-    them, and tables that only its own planner has (OF_ITS_OWN in both lists). `flink`: the classes and
-    methods of Flink that define the rule.
+    `produces`: the table. `reads`: the tables that determine the result; the implementation may read fewer of
+    them, and tables that only the planner has (OF_ITS_OWN). `flink`: the classes and methods of Flink that
+    define the rule.
     """
 
     layer: Layer

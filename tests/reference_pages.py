@@ -152,8 +152,7 @@ def passes_page() -> str:
         "",
         WRITTEN,
         "",
-        "In the order of planning. Each is implemented twice: by joins and windows on Spark, and over",
-        "columns in one process. *Reads* are the tables that the result follows from.",
+        "In the order of planning. *Reads* are the tables that the result follows from.",
         "",
         "| layer | produces | reads | guarantees | Flink |",
         "|---|---|---|---|---|",
@@ -168,7 +167,7 @@ def passes_page() -> str:
         "## Examples",
         "",
         "Inputs of a pass, and after `->` its output, in some of their columns. Each example is a case of",
-        "the named file, whose cases the tests run through both planners.",
+        "the named file, whose cases the tests run.",
     ]
     for entry in PASSES:
         case = read_cases(entry.produces)[0]

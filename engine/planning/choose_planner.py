@@ -43,7 +43,7 @@ class Planner(StrEnum):
     """
 
     AUTO = "auto"  #: columnar where each topology fits in memory, else joins
-    JOINS = "joins"  #: joins and windows on Spark, any size, any file system
+    JOINS = "joins"  #: on Spark, large topologies in blocks, any size, any file system
     COLUMNAR = "columnar"  #: arrays, in this process or for whole topologies in Spark's workers
     FLINK = "flink"  #: columnar, checked by the real Flink: topologies it plans differently are rejected
 

@@ -33,8 +33,8 @@ def metrics_on_spark(
 ) -> Metrics:
     """Compute plan_metrics of NEEDED tables. `costs`: see chosen_costs.
 
-    Topologies that fit in a partition are walked many at a time. Larger ones are sorted and packed in blocks,
-    as in planning by joins. No topology goes through the driver.
+    Topologies that fit in a partition are walked many at a time. Larger ones are sorted and packed in blocks.
+    No topology goes through the driver.
     """
     sizes = tables["stream_nodes"].groupBy(TOPOLOGY).agg(F.count(F.lit(1)).alias("size")).cache()
     giant = F.col("size") > ROWS_PER_PARTITION

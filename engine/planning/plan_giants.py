@@ -91,7 +91,7 @@ def plan_giant(
         begun.append((stage, time.monotonic()))
         report(stage)
 
-    with planning_settings(spark, max(2, giant.blocks + 1), ROWS_OF_A_BLOCK, alone=True):
+    with planning_settings(spark, max(2, giant.blocks + 1), ROWS_OF_A_BLOCK):
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_ROWS_PER_BATCH))
         planned = run_blocks(spark, giant, given, jobs_of_giant(giant, topology, settings), begin)
     ends = [*(since for _, since in begun[1:]), time.monotonic()]

@@ -64,7 +64,7 @@ def _require_threads(work: str) -> None:
 
 
 class PlannedTables(NamedTuple):
-    """The counterpart of plans.joins.run_passes.Planned with Arrow tables."""
+    """The counterpart of planned_on_spark.Planned with Arrow tables."""
 
     tables: dict[str, pa.Table]
     inputs: int

@@ -201,7 +201,7 @@ def plan_in_workers(
     choices: Choices | None = None,
     custom_planners: CustomPlanners | None = None,
 ) -> Planned:
-    """Plan like run_passes, with the same rows, by one call for each of `partitions` of the topologies.
+    """Plan whole topologies by one call for each of `partitions` of them.
 
     The same call validates given tables. Every topology must fit in a worker. Tables travel in blocks
     (PACKED); the plan's tables stay packed until they are read. `custom_planners` decide in place of Flink's

@@ -194,7 +194,7 @@ class WorkOnSpark(NamedTuple):
 
 
 def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], report: Report) -> PlanResult:
-    """Plan on Spark by columns in its workers, or by passes over DataFrames (see choose_on_spark).
+    """Plan on Spark, whole topologies in its workers or giants in blocks (see choose_on_spark).
 
     `session` returns the Spark session.
     """

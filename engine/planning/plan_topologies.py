@@ -1,6 +1,5 @@
 """Plan topologies on Spark by a library call, into tables of DataFrames."""
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -54,17 +53,6 @@ from penstock.plans.vocabulary import Layer
 Read = TopologyTables | GivenTables
 
 
-def only_topologies(read: Read, chosen: Sequence[int]) -> Read:
-    """The topologies with these ids, which are few.
-
-    What was rejected, and how many topologies were read, is left to the others.
-    """
-    of_them = _where(read, F.col(TOPOLOGY).isin(list(chosen)))
-    if isinstance(of_them, GivenTables):
-        return of_them
-    return of_them._replace(rejected=of_them.rejected.limit(0), inputs=len(chosen), persisted=())
-
-
 def without_topologies(read: Read, chosen: Sequence[int]) -> Read:
     """The other topologies, rows without an id, what was rejected, and what reading has kept."""
     is_other = ~F.col(TOPOLOGY).isin(list(chosen)) | F.col(TOPOLOGY).isNull()
@@ -103,7 +91,6 @@ def _where(read: Read, chosen: Column) -> Read:
 
 
 _GIVEN = ("topologies", "transformations")
-_LOG = logging.getLogger("penstock.planning")
 
 
 Topologies = (
@@ -201,15 +188,15 @@ def _plan_by_choice(
     )
     foreseen = is_local(spark.sparkContext)  # on a cluster, memory is the executors'
     partitions = partitions_for(spark, rows)
-    if choice.planner is Planner.COLUMNAR and foreseen:
+    if (choice.planner is Planner.COLUMNAR or custom_planners is not None) and foreseen:
         try:
             at_once = rows_at_once(rows, largest, partitions, cores)
             require_memory_of_workers(at_once, at_once * BYTES_OF_A_PLANNED_ROW, memory_of_workers(spark))
         except NotEnoughMemoryError as error:
-            if planner is not Planner.AUTO:
+            if planner is not Planner.AUTO or custom_planners is not None:
                 raise
             choice = Choice(Planner.JOINS, error.message, on_spark=True)
-    if choice.planner is Planner.JOINS and giants:
+    if choice.planner is Planner.JOINS and giants and custom_planners is None:
         planned = _plan_with_giants(spark, read, counts, until, report, choices, finished)
     else:
         with planning_settings(spark, partitions):

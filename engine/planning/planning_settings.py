@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.spark.shared_settings import scoped_settings
-from penstock.plans.frames.packed_blocks import ROWS_PER_BLOCK, WALKED_ALONE
+from penstock.plans.frames.packed_blocks import ROWS_PER_BLOCK
 
 ROWS_PER_PARTITION = 250_000
 ROWS_OF_ONE_PARTITION = 10_000
@@ -20,7 +20,7 @@ ARROW_ROWS_PER_BATCH = 131_072
 
 _TASKS_THAT_READ = "spark.sql.files.minPartitionNum"
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""For few rows: the passes have some 300 classes to compile, and a session that was not configured for them
+"""For few rows: Spark has many classes to compile, and a session that was not configured for them
 caches 100 and compiles the others again for each plan."""
 
 
@@ -73,12 +73,12 @@ def _settings_of_tasks(partitions: int) -> dict[str, str]:
 
 @contextmanager
 def planning_settings(
-    spark: SparkSession, partitions: int, rows_per_block: int | None = None, *, alone: bool = False
+    spark: SparkSession, partitions: int, rows_per_block: int | None = None
 ) -> Iterator[None]:
-    """Set the options that the passes need on `spark`, and restore the caller's afterwards.
+    """Set the options that planning needs on `spark`, and restore the caller's afterwards.
 
-    `rows_per_block` is for topologies larger than a partition (see plans.joins.packed_blocks), `alone` if
-    there is only one.
+    `rows_per_block` is for topologies larger than a partition, whose rows are kept on disk, and walked in
+    blocks (see plans.frames.packed_blocks).
 
     Adaptive execution would change the numbers of partitions between passes, and with them which rows stay
     local.
@@ -95,6 +95,6 @@ def planning_settings(
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": str(ROWS_PER_PARTITION),
     }
     if rows_per_block is not None:
-        wanted |= {ROWS_PER_BLOCK: str(rows_per_block), WALKED_ALONE: str(alone).lower()}
+        wanted[ROWS_PER_BLOCK] = str(rows_per_block)
     with scoped_settings(spark, wanted):
         yield

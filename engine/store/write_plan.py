@@ -43,7 +43,6 @@ from penstock.engine.store.version_notes import (
     VersionState,
     has_lost_newest,
     noted_numbers,
-    require_whole,
 )
 from penstock.plans.errors import StoreError
 from penstock.plans.tables import TABLES
@@ -198,21 +197,6 @@ _REFUSAL = ("name", "error_stage", "error", "message")
 """Columns of `rejected` that identify a refusal."""
 _TOPOLOGY_KEY = ("topology_id", "name", "fingerprint")
 """Columns of `topologies` that identify an unchanged topology."""
-
-
-def unchanged_topologies(
-    delta: StoreTables[Rows], topologies: Rows, *, planner_version: str, options: Mapping[str, str]
-) -> Rows | None:
-    """Return the part of `topologies` that the newest version has with the same fingerprint.
-
-    None if that version was written by another planner or with other options, or is damaged. Raises
-    StoreError if there is no store.
-    """
-    noted = noted_numbers(delta.store)
-    seen = read_listed(delta)
-    require_whole(delta.store, noted, seen.listed)
-    newest = _sound(delta, _comparable(delta, seen, planner_version, options))
-    return None if newest is None else _same(delta, newest, topologies)
 
 
 def _nothing_changed(

@@ -154,7 +154,7 @@ def _settled(
     )
     unchained = stream_edges.select(~pl.col("chainable") & ~pl.col("chained_source")).to_series()
     hashes = java_string_hashes(stream_edges["edge_id"].filter(unchained).to_arrow(compat_level=_OLDEST))
-    # A target that is not chained heads its vertex, whose parallelism is its own then.
+    # A target that is not chained heads its vertex, which takes the target's parallelism.
     consumers = nodes.select(
         pl.col("parallelism").alias("consumer_parallelism"), pl.col("max_parallelism").alias("consumer_max")
     )

@@ -330,7 +330,7 @@ def answer(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     """To each asking block: answer (the place of each source among the nodes of its block, out_index,
     out_degree, and the attributes of sources of other blocks).
 
-    To the block: nodes (those of the stream graph), kept (the place of each node before unread sources were
+    To the block: nodes (of the stream graph), kept (the place of each node before unread sources were
     removed), edges.
     """
     nodes = inbox.one("nodes")

@@ -92,7 +92,7 @@ ROWS = "rows"
 
 
 class Job(NamedTuple):
-    """Steps of one Spark job. Those of the first job read the rows, others begin with its messages.
+    """Steps of one Spark job. The first job reads the rows; other jobs begin with its messages.
 
     `plans`: the messages to PLAN are the tables of the plan.
     """
@@ -137,8 +137,8 @@ def jobs_of_giant(giant: Giant, topology: pl.DataFrame, settings: pl.DataFrame |
         giant = giant._replace(header=topologies_without_rows(to_nullable_arrow(topology, "topologies"))[0])
         if not _holds(giant, topology, said):
             found = yield Job("find wrong rows", _explaining(giant))
-            (refusal,) = found[EXPLAINED]["refusal"]
-            return _rejected([_refusal(topology, *orjson.loads(refusal))])
+            if EXPLAINED in found:
+                return _rejected([_refusal(topology, *orjson.loads(found[EXPLAINED]["refusal"][0]))])
         reads_unbounded = False
         if _depends_on_sources(topology, said):
             found = yield Job("find unbounded sources", _walking(giant, find_unbounded_source))

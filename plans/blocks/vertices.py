@@ -143,7 +143,7 @@ def _by_block(kind: str, rows: pl.DataFrame, place: str, per_block: int) -> Iter
 def make_vertices(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     """Vertices of the block.
 
-    Those of dynamic graphs get their parallelism from `decide_parallelism` before they are connected. To WALK
+    In dynamic graphs they get their parallelism from `decide_parallelism` before they are connected. To WALK
     then: dynamic, dynamic_edges; to the block: chain_vertices, operators, typed.
     """
     operators, typed = inbox.one("operators"), inbox.together("typed")
@@ -343,7 +343,7 @@ def walk_vertices(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
 
 
 def _divided(kind: str, rows: pl.DataFrame, parts: list[tuple[int, pl.DataFrame]]) -> Iterator[Message]:
-    """Send the rows for those of each block's part back to it."""
+    """Send each block the rows that correspond to its part."""
     start = 0
     for block, frame in parts:
         yield Message(block, kind, rows.slice(start, len(frame)))

@@ -1,4 +1,4 @@
-"""Pipelined regions of tasks over arrays, for both planners."""
+"""Pipelined regions of tasks over arrays."""
 
 import numpy as np
 

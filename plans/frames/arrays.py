@@ -1,4 +1,4 @@
-"""Counts, sums, runs and connected components of arrays, and sorted rows, for the walks of both planners."""
+"""Counts, sums, runs and connected components of arrays, and sorted rows, for walks."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from penstock.plans.errors import ErrorKind
 from penstock.plans.frames.compiled import run_loop
 from penstock.plans.tables.column_types import TOPOLOGY
 
-# Look-up of rows by (topology, id) over arrays, for the walks of both planners.
+# Look-up of rows by (topology, id) over arrays, for walks.
 
 
 Ints = npt.NDArray[np.signedinteger[Any]]

@@ -146,12 +146,6 @@ ROWS_PER_BLOCK = "spark.penstock.rowsPerBlock"
 block.
 """
 
-LEAST_PARTITIONS = 2
-"""Spark does not align the single partitions of two tables in a union."""
-
-WALKED_ALONE = "spark.penstock.walkedAlone"
-"""Setting of the session while it plans a single topology that has blocks."""
-
 NUMBERS = ("target", "id", "node", "vertex")
 """Columns that number nodes or vertices; the first one that a table has partitions it."""
 
@@ -160,11 +154,6 @@ def rows_per_block(frame: DataFrame) -> int | None:
     """Return the number of rows per block in this run, or None if every topology is one block."""
     setting = frame.sparkSession.conf.get(ROWS_PER_BLOCK, "")
     return int(setting) if setting else None
-
-
-def walked_alone(frame: DataFrame) -> bool:
-    """Return whether this run walks a single whole topology, so that one task suffices."""
-    return frame.sparkSession.conf.get(WALKED_ALONE, "false") == "true"
 
 
 def block(number: str, rows: int) -> Column:

@@ -49,7 +49,11 @@ def refusals(
     message: pl.Expr,
     location: pl.Expr,
 ) -> pl.DataFrame:
-    """Return one reason to refuse per row of `rows`. As frames.spark_frames.refusals."""
+    """Return one reason to refuse per row of `rows`.
+
+    Out: topology_id, error_stage, error, message, location, precedence (list of int: Flink raises the
+    smallest first).
+    """
     if rows.is_empty():
         return NO_REASON
     return rows.select(
@@ -63,7 +67,7 @@ def refusals(
 
 
 def refused_settings(job_settings: pl.DataFrame) -> pl.DataFrame:
-    """Return the settings that Flink refuses when it reads them. As frames.spark_frames.refused_settings."""
+    """Return the settings that Flink refuses when it reads them: topology_id, columns of SETTING_REFUSAL."""
     refused = job_settings.select(TOPOLOGY, "setting_refusals").filter(
         pl.col("setting_refusals").list.len() > 0
     )
@@ -71,16 +75,14 @@ def refused_settings(job_settings: pl.DataFrame) -> pl.DataFrame:
 
 
 def settings_refused_at(settings: pl.DataFrame, stage: str, precedence: list[pl.Expr]) -> pl.DataFrame:
-    """Return the reasons that refused `settings` give at `stage`. As
-    frames.spark_frames.settings_refused_at.
-    """
+    """Return the reasons that refused `settings` (see refused_settings) give at `stage`."""
     return refusals(settings, stage, precedence, pl.col("error"), pl.col("message"), pl.col("location"))
 
 
 def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
     """Return one row per refused topology, with the reason that Flink would raise first.
 
-    As frames.spark_frames.first_refusals. Precedences compare element by element; a prefix comes first.
+    Precedences compare element by element; a prefix comes first.
     """
     reason_tables = [rows for rows in reasons if not rows.is_empty()]
     if not reason_tables:
@@ -127,7 +129,7 @@ def reject_refused(
 ) -> pl.DataFrame:
     """Return rows of the table rejected, from `refused` (see first_refusals), topologies and job_settings.
 
-    As frames.spark_frames.reject_refused.
+    Flink's error for a setting is followed by Penstock's.
     """
     if refused.is_empty():
         return empty("rejected")

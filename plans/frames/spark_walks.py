@@ -24,7 +24,6 @@ from penstock.plans.frames.packed_blocks import (
     together,
     unpack_blocks,
     unpacked,
-    walked_alone,
 )
 from penstock.plans.tables.column_types import TOPOLOGY
 
@@ -133,7 +132,7 @@ def _walk_blocks(parts: Sequence[Part], walk: Walk, schema: pa.Schema, size: int
                         yield packed(topology, 0, place, pa.Table.from_batches([result.slice(start, size)]))
                         place += 1
 
-    by_topology = rows.repartition(1) if walked_alone(rows) else rows.repartition(TOPOLOGY)
+    by_topology = rows.repartition(TOPOLOGY)
     packed_rows = by_topology.sortWithinPartitions(TOPOLOGY, PART, BLOCK).mapInArrow(
         run, from_arrow_schema(PACKED)
     )

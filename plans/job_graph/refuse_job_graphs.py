@@ -1,4 +1,4 @@
-"""Messages of both planners for topologies whose JobGraph Flink refuses, and the order of its checks."""
+"""Messages for topologies whose JobGraph Flink refuses, and the order of its checks."""
 
 from penstock.plans.topology.job_settings import SettingStep
 

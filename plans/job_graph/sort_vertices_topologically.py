@@ -1,4 +1,4 @@
-"""Topological order and pipelined regions of vertices over arrays, for both planners."""
+"""Topological order and pipelined regions of vertices over arrays."""
 
 import numpy as np
 

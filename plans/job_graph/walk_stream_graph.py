@@ -1,4 +1,4 @@
-"""The ids of data sets, for both planners."""
+"""The ids of data sets."""
 
 from penstock.plans.frames.arrays import Ints
 from penstock.plans.job_graph.java_hashes import Hashes

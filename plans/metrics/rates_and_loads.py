@@ -1,4 +1,4 @@
-"""Rates of edges, loads of vertices and derived figures per topology, over arrays, for both planners.
+"""Rates of edges, loads of vertices and derived figures per topology, over arrays.
 
 Floats are summed in the order of ids, so the same plan gives the same bits in any order of rows.
 """

@@ -23,7 +23,7 @@ from penstock.plans.vocabulary import (
 )
 from penstock.plans.vocabulary import ResultPartitionType as Type
 
-# Use cases, state backends and fractions of managed memory, for both planners.
+# Use cases, state backends and fractions of managed memory.
 
 
 USE_CASES = tuple(ManagedMemoryUseCase)
@@ -65,7 +65,20 @@ def size_managed_memory(
 ) -> pl.DataFrame:
     """The managed memory of every operator that has a share of its slot's.
 
-    Columns and source: see joins.size_managed_memory.
+    In: chained_operators, job_settings. Out (key topology_id, node, use_case): managed_memory, one row for
+    each use case of which the operator has a fraction above 0.
+
+    `fraction` is the operator's share among the consumers of the use case in its slot sharing group. A slot
+    is divided among the use cases of the group by weight: `slot_fraction` is fraction times the use case's
+    weight over the weights of the use cases that any operator of the group has. STATE_BACKEND counts only if
+    the job's state backend uses managed memory; otherwise it gets 0. Weights are the cluster's
+    (`task_manager.options`): a job cannot set them. `bytes` of STATE_BACKEND and PYTHON are shared by all
+    their users in a slot, once; `bytes` of OPERATOR add up. Sorters take whole pages only, of
+    taskmanager.memory.segment-size. Bytes are 0 if the use case has no weight; Flink then refuses to start
+    the operator.
+
+    Source: StreamConfig.getManagedMemoryFractionOperatorUseCaseOfSlot,
+    ManagedMemoryUtils.convertToFractionOfSlot, MemoryManager.computeMemorySize.
 
     Example: tests/passes/fixtures/managed_memory.txt.
     """
@@ -106,7 +119,7 @@ def size_managed_memory(
 def state_backend_uses_managed_memory(cluster_backend: str | None) -> pl.Expr:
     """Return whether the state backend of a row of job_settings takes managed memory.
 
-    Columns and source: see joins.size_managed_memory.
+    Source: StreamConfig.getManagedMemoryFractionOperatorUseCaseOfSlot.
     """
     config = pl.col("config").map
     job_backend, deprecated = config.get(STATE_BACKEND), config.get(DEPRECATED_STATE_BACKEND)

@@ -37,9 +37,9 @@ def slots_of_tasks(grouped_slots: pl.DataFrame) -> pl.DataFrame:
 def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row per slot sharing group (key topology_id, slot_sharing_group).
 
-    In: ordered_vertices (see order_job_vertices). joins.create_slot_sharing_groups counts the assigned slots;
-    here they follow from parallelism, because every strategy assigns the tasks of a group to as many slots as
-    its largest vertex has tasks (see strategies.SlotSharingGroups).
+    In: ordered_vertices (see order_job_vertices). Slots follow from parallelism, because every strategy
+    assigns the tasks of a group to as many slots as its largest vertex has tasks (see
+    strategies.SlotSharingGroups).
 
     Example: tests/passes/fixtures/required_slots.txt.
     """
@@ -75,7 +75,8 @@ def share_slots(
     """Return `slots`, the slot of each subtask by `strategy`, one row per job vertex (key topology_id,
     vertex).
 
-    As in joins.create_slot_sharing_groups; rows are in the order of ordered_vertices.
+    In: ordered_vertices, placed_edges (see job_graph_arrays). Out: rows in the order of ordered_vertices.
+    Slots are numbered from 0 in a topology.
 
     Example: tests/passes/fixtures/task_slots.txt.
     """

@@ -1,4 +1,4 @@
-"""The slot sharing strategies by name, for both planners."""
+"""The slot sharing strategies by name."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -65,7 +65,7 @@ def _co_location_keys(graph: JobGraphArrays, groups: SlotSharingGroups) -> list[
     return keys
 
 
-# Assignment of tasks to the slots of their producers, over arrays, for both planners.
+# Assignment of tasks to the slots of their producers, over arrays.
 
 
 _NONE = -1

@@ -1,4 +1,4 @@
-"""Partitioners by class and attribute, for both planners."""
+"""Partitioners by class and attribute."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from penstock.plans.vocabulary import (
     Partitioner,
 )
 
-# Slot sharing groups inherited from inputs, over arrays, for both planners.
+# Slot sharing groups inherited from inputs, over arrays.
 
 
 DEFAULT_SLOT_SHARING_GROUP = "default"

@@ -1,4 +1,4 @@
-"""Errors that stop the reading of topology files, for both planners."""
+"""Errors that stop the reading of topology files."""
 
 from collections.abc import Sequence
 

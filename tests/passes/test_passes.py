@@ -90,7 +90,7 @@ def test_no_two_cases_of_a_pass_have_one_name():
 
 
 def test_flink_has_planned_the_topologies_of_all_cases():
-    """The golden tests compare its plans with those of both planners."""
+    """The golden tests compare its plans with those of Penstock."""
     with gzip.open(GOLDEN, "rt", encoding="utf-8") as lines:
         planned = {
             topology["name"]: topology for topology in (json.loads(line)["topology"] for line in lines)

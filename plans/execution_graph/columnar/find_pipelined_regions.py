@@ -20,7 +20,12 @@ def find_pipelined_regions(ordered_vertices: pl.DataFrame, placed_edges: pl.Data
     """Return `regions`, the scheduling region of each subtask, one row per job vertex (key topology_id,
     vertex).
 
-    As joins.find_pipelined_regions; rows are in the order of ordered_vertices.
+    In: ordered_vertices, placed_edges (see job_graph_arrays). Out: rows in the order of ordered_vertices. A
+    region's number is the smallest task number in it; tasks of a topology are numbered from 0 by the
+    topological order of their vertices, then by subtask.
+
+    Source: DefaultExecutionTopology.generateNewPipelinedRegions, SchedulingPipelinedRegionComputeUtil,
+    PipelinedRegionComputeUtil. Flink gives regions no order (they come out of identity hash maps).
 
     Example: tests/passes/fixtures/task_regions.txt.
     """
@@ -31,7 +36,12 @@ def find_pipelined_regions(ordered_vertices: pl.DataFrame, placed_edges: pl.Data
 def create_execution_job_vertices(job_vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
     """Return execution_job_vertices, one row per job vertex (key topology_id, vertex).
 
-    Columns and source: see joins.create_execution_job_vertices.
+    In: job_vertices (see number_co_location_groups), connected_edges (see connect_vertices). A parallelism
+    decided at run time counts as 1; one above Flink's limit is cut. In a topology with too many tasks, which
+    refuse_execution_graphs refuses, each parallelism is 1, so that rows stay few until then.
+
+    Source: SchedulerBase.computeVertexParallelismStore, getDefaultMaxParallelism, normalizeParallelism;
+    KeyGroupRangeAssignment.computeDefaultMaxParallelism.
 
     Example: tests/passes/fixtures/execution_job_vertices.txt.
     """

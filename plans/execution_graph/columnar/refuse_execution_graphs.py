@@ -94,7 +94,7 @@ def largest_vertices(job_vertices: pl.DataFrame, connected_edges: pl.DataFrame) 
     return look_up(largest.select(TOPOLOGY, "name", "tasks", "inputs"), totals, {})
 
 
-# The messages of both planners for topologies whose ExecutionGraph Flink refuses.
+# Messages for topologies whose ExecutionGraph Flink refuses.
 
 
 BOUNDS, MAX_PARALLELISM, CO_LOCATION, TOO_MANY = range(4)
@@ -122,7 +122,10 @@ def refuse_execution_graphs(
     """Return one row per refused topology (see first_refusals) by Flink's checks in their order, then
     limit_tasks.
 
-    Columns and source: see joins.refuse_execution_graphs.
+    In: job_vertices, execution_job_vertices, connected_edges, task_regions (see find_pipelined_regions).
+
+    Source: KeyGroupRangeAssignment.checkParallelismPreconditions, VertexParallelismInformation,
+    ExecutionJobVertex, DefaultExecutionTopology.ensureCoLocatedVerticesInSameRegion.
 
     Example: tests/passes/fixtures/execution_graph_refusals.txt.
     """

@@ -44,7 +44,12 @@ _EQUAL = (
 def reuse_data_sets(typed_edges: pl.DataFrame, vertices: pl.DataFrame) -> pl.DataFrame:
     """The edges with the data set that they read after sharing.
 
-    Columns and source: see joins.reuse_data_sets.
+    In: typed_edges (see choose_result_partition_types), vertices (with the consumers' final parallelism).
+    Out: the same rows. id_lower, id_upper and result_partition_type are those of the operator's first edge
+    with an equal partitioner, output tag, consumer parallelism, kind of partition type and cached data set,
+    if it can be read twice. A hybrid data set with several readers is spilled fully.
+
+    Source: StreamingJobGraphGenerator.mayReuseNonChainedOutputs, createOrReuseOutput.
 
     Example: tests/passes/fixtures/shared_edges.txt.
     """
@@ -86,7 +91,7 @@ IS_CHAINED = pl.col("chainable") | pl.col("chained_source")
 """For a row of stream_edges: the reader follows in the chain, or takes the source into its own chain."""
 
 
-# Ordinary partitioners in place of dynamic graphs' classes, and result partition types, for both planners.
+# Ordinary partitioners in place of dynamic graphs' classes, and result partition types.
 
 
 SETTLED = (Partitioner.RESCALE, Partitioner.HASH)
@@ -136,7 +141,12 @@ def choose_result_partition_types(
 ) -> pl.DataFrame:
     """One row per stream edge that is not chained.
 
-    Columns and source: see joins.choose_result_partition_types.
+    In: stream_edges, edge_ends, walked (see walk_stream_graph), job_settings. Out (key topology_id, source,
+    out_index): the edge's columns with the final partitioner of dynamic graphs, result_partition_type,
+    forward, source_vertex, and id_lower and id_upper of the data set that the edge has if it shares none.
+
+    Source: StreamingJobGraphGenerator.getResultPartitionType, determineUndefinedResultPartitionType,
+    tryConvertPartitionerForDynamicGraph; StreamEdge.configureKeyCorrelation.
 
     Instead of postorder and vertex_postorder the table has operator_place (see walk_stream_graph),
     source_place and target_place (the rows of its vertices in chain_vertices).

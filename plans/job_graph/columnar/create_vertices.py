@@ -42,7 +42,10 @@ def find_forward_groups(
 ) -> pl.DataFrame:
     """Return for each vertex of a dynamic graph the smallest vertex connected to it by forward edges.
 
-    Columns and source: see joins.set_dynamic_parallelism.
+    In: chain_vertices, typed_edges (see choose_result_partition_types), job_settings. Out (key topology_id,
+    vertex): forward_group.
+
+    Source: ForwardGroupComputeUtil.
 
     Example: tests/passes/fixtures/forward_groups.txt.
     """
@@ -63,7 +66,12 @@ def set_dynamic_parallelism(
 ) -> pl.DataFrame:
     """The vertices with their final parallelism.
 
-    Columns and source: see joins.set_dynamic_parallelism.
+    In: chain_vertices, forward_groups, job_settings. Out: the rows of chain_vertices, and too_small_max (the
+    parallelism of the vertex's forward group is above the group's max parallelism, which Flink refuses). In
+    dynamic graphs a vertex without configured parallelism gets -1, unless its forward group has one, and all
+    vertices of a forward group get its smallest max parallelism.
+
+    Source: StreamingJobGraphGenerator.setVertexParallelismsForDynamicGraphIfNecessary, JobVertexForwardGroup.
 
     Example: tests/passes/fixtures/vertices.txt.
     """
@@ -111,7 +119,10 @@ def _above_zero(column: str) -> pl.Expr:
 def parallelism_overrides(job_settings: pl.DataFrame) -> pl.DataFrame:
     """The parallelism that configurations assign to vertices by id.
 
-    Columns and source: see joins.set_dynamic_parallelism.
+    Out (key topology_id, overridden_id): given (the text), number, and override (null unless it is a
+    parallelism).
+
+    Source: Dispatcher.applyParallelismOverrides.
     """
     texts = job_settings.select(TOPOLOGY, text=pl.col("config").map.get(OVERRIDES_KEY)).drop_nulls()
     if texts.is_empty():
@@ -130,7 +141,10 @@ def parallelism_overrides(job_settings: pl.DataFrame) -> pl.DataFrame:
 
 
 def override_parallelism(vertices: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
-    """The vertices with their parallelism on the cluster. As joins.set_dynamic_parallelism."""
+    """The vertices with their parallelism on the cluster.
+
+    Source: Dispatcher.applyParallelismOverrides.
+    """
     overrides = parallelism_overrides(job_settings).select(TOPOLOGY, "overridden_id", "override")
     if overrides.is_empty():
         return vertices
@@ -144,7 +158,7 @@ def override_parallelism(vertices: pl.DataFrame, job_settings: pl.DataFrame) -> 
     return vertices.with_columns(joined.select(parallelism=pl.coalesce("override", "parallelism")))
 
 
-# Rules that derive the columns of a job vertex from the operators of its chain, for both planners.
+# Rules that derive the columns of a job vertex from the operators of its chain.
 #
 # A new column of job_vertices that follows from columns of stream_nodes is declared in plans/tables and has
 # one rule here: all steps up to job_vertices carry columns that they do not change.
@@ -238,7 +252,12 @@ _OPENINGS = pl.Series([_OPENING[branch] for branch in sorted(_OPENING)])
 def create_vertices(operators: pl.DataFrame) -> pl.DataFrame:
     """Vertices before groups and order, in the order in which Flink creates them.
 
-    Columns and source: see joins.create_vertices.
+    In: operators (see assign_operators_to_vertices). Out (key topology_id, vertex): vertex_id, name,
+    parallelism, max_parallelism, parallelism_configured, invokable, format_vertex, slot_sharing_group_name,
+    co_location_group_name, supports_concurrent_execution_attempts, min_resources, preferred_resources.
+
+    Source: StreamingJobGraphGenerator.createJobVertex, createChainedName, createChainedMinResources,
+    markSupportingConcurrentExecutionAttempts.
 
     Example: tests/passes/fixtures/chain_vertices.txt.
     """
@@ -327,7 +346,7 @@ def _joined(texts: pl.Series, starts: Ints) -> pl.Series:
 def _sum_of_resources(operators: pl.DataFrame, name: str, heads: Ints) -> pl.Series:
     """Sum over the chain without its chained sources; null if any operator's resources are null.
 
-    As on Spark, the head's amount is added to the sum of the amounts below it, added one by one.
+    The head's amount is added to the sum of the amounts below it, added one by one.
     """
     if operators[name].null_count() == len(operators):
         return operators[name].clear(len(heads))
@@ -363,8 +382,10 @@ _WALK_COLUMNS = (
 def assign_operators_to_vertices(stream_nodes: pl.DataFrame, walked: pl.DataFrame) -> pl.DataFrame:
     """The operators of all vertices, with the columns from which vertices are derived.
 
-    As joins.assign_operators_to_vertices, with vertex_place (see walk_stream_graph), operator_id and
-    operator_order.
+    In: stream_nodes, walked (see walk_stream_graph). Out (key topology_id, node): vertex, chain_index (0: a
+    source chained into the head), operator_id, and columns of the walk and of the node.
+
+    Source: StreamingJobGraphGenerator.createChain, createSourceChainInfo.
 
     Example: tests/passes/fixtures/operators.txt.
     """
@@ -403,7 +424,10 @@ _LOWER_HALF = (1 << 32) - 1
 def connect_vertices(shared_edges: pl.DataFrame) -> pl.DataFrame:
     """The job edges with the columns of their data sets.
 
-    Columns and source: see joins.connect_vertices.
+    In: shared_edges (see reuse_data_sets). Out (key topology_id, target_vertex, input_index): job_edges,
+    result_partition_type, output_index (of the data set among its producer's), buffer_timeout.
+
+    Source: StreamingJobGraphGenerator.connect, JobVertex.connectNewDataSetAsInput.
 
     Out also: source_place and target_place (see choose_result_partition_types), and `CONNECTED`.
 
@@ -453,7 +477,9 @@ def _back(in_order: npt.NDArray[np.integer], rows: Ints) -> Places:
 def create_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per data set, from its first job edge.
 
-    Columns and source: see joins.connect_vertices.
+    In: connected_edges (see connect_vertices). Out: intermediate_data_sets.
+
+    Source: StreamingJobGraphGenerator.createOrReuseOutput.
 
     Example: tests/passes/fixtures/intermediate_data_sets.txt.
     """

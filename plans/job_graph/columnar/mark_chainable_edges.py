@@ -33,7 +33,7 @@ def walk_stream_graph(
 ) -> pl.DataFrame:
     """Return properties of nodes that require a walk in Flink's order, one row per row of stream_nodes.
 
-    Out: id_lower, id_upper, preorder, branch, closings, no_output as in joins.walk_stream_graph; vertex (head
+    Out: id_lower, id_upper, preorder, branch, closings, no_output (see DepthFirstOrder); vertex (head
     of the chain); vertex_place (number of the vertex in the order in which Flink creates them, which is its
     row in chain_vertices; -1: the node is in none); chain_index; chained_source_index (position of a source
     among the sources in one head); operator_order; operator_place (by vertex and operator_order among all
@@ -129,7 +129,11 @@ def _walk_in_order(nodes: StreamGraphRows, edges: GraphEdges) -> pl.DataFrame:
 def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:
     """All reasons that an edge and its two ends decide.
 
-    Columns and source: see joins.mark_chainable_edges.
+    In: edges_with_ends (see choose_partitioners). Out: the same rows with reasons (bit set over
+    NotChainableReason) and chained_source (the edge's source runs inside the head at its other end).
+
+    Source: StreamingJobGraphGenerator.isChainable, isChainableInput, isChainableSource,
+    areOperatorsChainable.
 
     Example: tests/passes/fixtures/marked_edges.txt.
     """
@@ -142,7 +146,12 @@ def mark_chainable_edges(
 ) -> pl.DataFrame:
     """The StreamGraph's edges with their verdicts on chaining.
 
-    Columns and source: see joins.mark_chainable_edges.
+    In: marked_edges (see mark_local_reasons), edge_ends, chain_heads (see find_chain_heads). Out:
+    stream_edges.
+
+    Source: StreamingJobGraphGenerator.areOperatorsChainable: a yielding operator may not follow a legacy
+    source in its chain. StreamGraphGenerator.generate: if one input of a node needs aligned checkpoints, all
+    of them do.
 
     Example: tests/passes/fixtures/stream_edges.txt.
     """
@@ -228,7 +237,15 @@ _POINTERS = (
 def find_chain_heads(marked_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per node that is chained to another.
 
-    Columns and source: see joins.find_chain_heads.
+    In: marked_edges (see mark_local_reasons). Out (key topology_id, node): head, distance (operators between
+    the two, plus one), head_is_legacy_source. A chain that a legacy source heads is cut above each first
+    yielding operator: that operator is a head then, and has no row.
+
+    The pointers of all topologies double their reach at once, in arrays. An edge that may chain is its
+    target's only one, so that nothing branches upwards.
+
+    Source: StreamingJobGraphGenerator.getHeadOperator, createChain (chain index) and areOperatorsChainable
+    (yielding operators), without their recursion.
 
     Example: tests/passes/fixtures/chain_heads.txt.
     """

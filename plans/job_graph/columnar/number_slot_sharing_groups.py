@@ -41,7 +41,12 @@ _DECIMALS = 16
 def set_managed_memory_fractions(operators: pl.DataFrame, job_vertices: pl.DataFrame) -> pl.DataFrame:
     """The chained operators of all vertices.
 
-    Columns and source: see joins.set_managed_memory_fractions.
+    In: operators (see assign_operators_to_vertices), job_vertices (with slot_sharing_group). Out:
+    chained_operators. Every operator of a slot sharing group has a fraction for every use case of the group:
+    at operator scope its weight over the sum of the group's weights (an int, as in Java), rounded down to 16
+    decimals; at slot scope 1 or 0.
+
+    Source: StreamingJobGraphGenerator.setManagedMemoryFraction, ManagedMemoryUtils.getFractionRoundedDown.
 
     Example: tests/passes/fixtures/chained_operators.txt.
     """
@@ -159,7 +164,11 @@ def refuse_memory_fractions(
 ) -> pl.DataFrame:
     """The refusals for weights whose sum overflows.
 
-    Columns and source: see joins.refuse_memory_fractions.
+    In: operators (see assign_operators_to_vertices), job_vertices (with slot_sharing_group). Flink walks
+    hash sets of vertex ids and of nodes; ids that share a place in the table are taken in their order.
+
+    Source: StreamingJobGraphGenerator.setManagedMemoryFractionForSlotSharingGroup,
+    StreamConfig.setManagedMemoryFractionOperatorOfUseCase.
     """
     weight = pl.col("managed_memory").map.get(ManagedMemoryUseCase.OPERATOR.value).cast(pl.Int64)
     weighing = operators.select(TOPOLOGY, "vertex", "managed_memory").filter(
@@ -245,8 +254,13 @@ def number_slot_sharing_groups(
 ) -> pl.DataFrame:
     """The vertices with their final name, parallelism, order, region and slot_sharing_group.
 
-    Columns and source: see joins.number_slot_sharing_groups. Out also: group_place, the row of the vertex's
-    group in slot_sharing_groups.
+    In: vertices (see create_vertices), sorted_vertices (see sort_vertices_topologically), job_settings. Out:
+    the rows of vertices with these columns; slot_sharing_group, numbered by first appearance in creation
+    order; group_place, the row of the vertex's group in slot_sharing_groups. Vertices of the default group
+    share one slot sharing group, or one for each pipelined region if the job sets it.
+
+    Source: StreamingJobGraphGenerator.setSlotSharing, buildVertexRegionSlotSharingGroups,
+    addVertexIndexPrefixInVertexName.
 
     Example: tests/passes/fixtures/grouped_vertices.txt.
     """
@@ -312,7 +326,10 @@ def _first_of_groups(
 def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
     """The finished job vertices.
 
-    Columns and source: see joins.number_slot_sharing_groups.
+    In: grouped_vertices (see number_slot_sharing_groups). Out: its rows with co_location_group, numbered by
+    first appearance in creation order; null without a group.
+
+    Source: StreamingJobGraphGenerator.setCoLocation.
 
     Example: tests/passes/fixtures/job_vertices.txt.
     """
@@ -367,7 +384,11 @@ def co_location_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:
 def sort_vertices_topologically(vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
     """Return creation_order, topological_order and pipelined_region, one row per row of vertices.
 
-    Columns and source: see joins.sort_vertices_topologically.
+    In: vertices (see create_vertices), connected_edges (see connect_vertices). Out (key topology_id, vertex):
+    creation_order, topological_order, pipelined_region.
+
+    Source: JobGraph.getVerticesSortedTopologicallyFromSources and addNodesThatHaveNoNewPredecessors, without
+    their recursion; LogicalPipelinedRegionComputeUtil.
 
     Example: tests/passes/fixtures/sorted_vertices.txt.
     """

@@ -54,7 +54,12 @@ def refuse_job_graphs(
 ) -> pl.DataFrame:
     """One row per refused topology (see first_refusals), in the order of Flink's checks.
 
-    Columns and source: see joins.refuse_job_graphs.
+    In: walk_reasons (see refuse_stream_graphs_walked), operators, vertices, connected_edges, job_vertices,
+    job_settings.
+
+    Source: StreamGraphHasherV2; StreamingJobGraphGenerator.preValidate, checkBufferTimeout,
+    validateHybridShuffleExecuteInBatchMode, setSlotSharing, setCoLocation; OperatorIDPair;
+    JobVertexForwardGroup.
 
     Example: tests/passes/fixtures/job_graph_refusals.txt.
     """

@@ -227,7 +227,12 @@ CACHE_WRITE, CACHE_READ = "CacheWrite", "CacheRead"
 
 
 def expand_transformations(transformations: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
-    """The transformations with sinks and caches expanded, and node ids instead of ids (see EXPANDED).
+    """The transformations with sinks and caches expanded, and node ids instead of ids.
+
+    In: transformations, job_settings. Out (key topology_id, id): EXPANDED. Ids of the parts of sinks follow
+    the ids of all transformations.
+
+    Source: {Sink,GlobalCommitter,Cache}TransformationTranslator.
 
     Example: a sink that commits becomes a writer and a committer
     (tests/passes/fixtures/expanded_transformations.txt).

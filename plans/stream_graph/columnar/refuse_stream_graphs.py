@@ -55,7 +55,7 @@ def _refuse_settings_of_transformations(
 ) -> list[pl.DataFrame]:
     """The reasons that refused settings give where Flink reads them for transformations.
 
-    Columns and source: see joins.refuse_settings.
+    Source: the options that the translators and StreamGraphGenerator.generate read (see SettingStep).
     """
     settings = refused_settings(job_settings)
     if settings.is_empty():
@@ -68,10 +68,7 @@ def _refuse_settings_of_transformations(
 
 
 def refuse_settings_of_edges(stream_edges: pl.DataFrame, job_settings: pl.DataFrame) -> list[pl.DataFrame]:
-    """The reasons that refused settings give where Flink reads them for edges.
-
-    As joins.refuse_settings.
-    """
+    """The reasons that refused settings give where Flink reads them for edges."""
     settings = refused_settings(job_settings)
     return [] if settings.is_empty() else [_refuse_edge_settings(stream_edges, settings)]
 
@@ -173,7 +170,7 @@ def _has_reason(reasons: tuple[NotChainableReason, ...]) -> pl.Expr:
     return pl.any_horizontal(listed.list.contains(reason.value) for reason in reasons)
 
 
-# The messages of both planners for topologies whose StreamGraph Flink refuses.
+# Messages for topologies whose StreamGraph Flink refuses.
 
 
 MAX_INPUTS = 63
@@ -258,7 +255,13 @@ def refuse_stream_graphs(
 ) -> pl.DataFrame:
     """One row per refused topology (see first_refusals).
 
-    Columns and source: see joins.refuse_stream_graphs.
+    In: transformation_reasons (see refuse_transformations), stream_nodes, marked_edges, stream_edges,
+    job_settings. Flink translates operators in creation order, the sources of each just before it; the first
+    reason in this order counts.
+
+    Source: StreamGraph.createActualEdge, SinkTransformationTranslator.SinkExpander,
+    StreamGraphUtils.validateTransformationUid, MultipleInputSelectionHandler.checkSupportedInputCount,
+    ManagedMemoryUtils.validateUseCaseWeightsNotConflict.
 
     Example: tests/passes/fixtures/stream_graph_refusals.txt.
     """

@@ -141,7 +141,7 @@ def _expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> p
     """One row per virtual transformation and way up to a physical one, in the order of inputs.
 
     Out (sorted by row): row, the row of the virtual transformation; source_row; the labels collected on the
-    way, as in joins.expand_virtual_nodes; right_behind_hash, the transformation is a hash partition. Ways up
+    way (see _LABELS); right_behind_hash, the transformation is a hash partition. Ways up
     to a sink are omitted: its translator returns no stream node ids to transformations that read it.
     """
     kinds = inputs.kinds
@@ -260,8 +260,12 @@ _SEVERAL = np.array([kind in MULTIPLE_INPUTS for kind in KINDS])
 def resolve_virtual_nodes(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
     """One row per StreamEdge, in the order in which Flink adds them to their target.
 
-    As in joins.resolve_virtual_nodes, with source_row and target_row, the rows of both ends in
-    transformations; edges of one topology are contiguous, sorted by target and in_index.
+    Out (key topology_id, target, in_index): source, type_number, the LABELS of the virtual transformations
+    between the two (null without one), keyed (the target reads a hash partition directly), numbers of the
+    edge at both ends, and source_row and target_row, the rows of both ends in transformations. Edges of one
+    topology are contiguous, sorted by target and in_index.
+
+    Source: StreamGraph.addEdgeInternal, the translators of virtual transformations.
 
     Example: tests/passes/fixtures/resolved_inputs.txt.
     """

@@ -53,7 +53,15 @@ def choose_partitioners(
 ) -> pl.DataFrame:
     """The StreamGraph's edges, each with the attributes of its ends and its job that decide chaining.
 
-    Columns and source: see joins.choose_partitioners. Translated edges come first, as in edge_ends.
+    In: resolved_inputs, edge_ends, stream_nodes, job_settings, given_stream_edges (schema STREAM_EDGES; edges
+    of topologies given as StreamGraphs, passed on). Out (key topology_id, target, in_index), translated edges
+    first: the columns of STREAM_EDGES except the verdicts on chaining, and source_*/target_* attributes of
+    the ends, in_degree (edges into the target), input_degree (edges into the same input) and out_degree.
+
+    An edge without a partitioner is forward between equal parallelisms and rebalance otherwise.
+
+    Source: StreamGraph.createActualEdge, StreamEdge, PartitionTransformationTranslator (BATCH exchange counts
+    in BATCH mode only), StreamGraphGenerator.generate (unaligned checkpoints).
 
     Example: tests/passes/fixtures/edges_with_ends.txt.
     """
@@ -214,7 +222,9 @@ def inherit_slot_sharing_groups(
     """Return one row per stream node with row (the row of its transformation, ascending) and
     slot_sharing_group.
 
-    As in joins.inherit_slot_sharing_groups; "default" for rows that are missing there.
+    A node without inputs and without a group of its own is in "default", as is one whose inputs disagree.
+
+    Source: StreamGraphGenerator.determineSlotSharingGroup.
 
     Example: tests/passes/fixtures/inherited_groups.txt.
     """
@@ -282,7 +292,12 @@ def translate_nodes(
 ) -> pl.DataFrame:
     """The StreamGraph's nodes; nodes of topologies given as StreamGraphs are passed on.
 
-    As in joins.translate_nodes; translated nodes come first, as in inherited_groups.
+    In: expanded_transformations, job_settings, resolved_inputs, inherited_groups (see
+    inherit_slot_sharing_groups), given_stream_nodes (schema STREAM_NODES). Out: stream_nodes, translated
+    nodes first, as in inherited_groups. Sources without a reader are left out.
+
+    Source: the translators in org.apache.flink.streaming.runtime.translators, SimpleTransformationTranslator,
+    BatchExecutionUtils (keyed operators of BATCH jobs sort their input, head a chain and weigh memory).
 
     Example: tests/passes/fixtures/stream_nodes.txt.
     """

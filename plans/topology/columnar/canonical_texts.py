@@ -441,7 +441,7 @@ def _write(
         ends[row + 1] = at
 
 
-# Canonical headers of topologies. As joins.read_topology_tables.
+# Canonical headers of topologies.
 
 
 _CONFIG = pl.col("config").map.entries()

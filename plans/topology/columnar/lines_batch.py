@@ -73,7 +73,10 @@ OBJECTS_A_BATCH = 1_000
 def read_topology_objects(
     topologies: Iterable[Mapping[str, Any] | str | bytes], job_defaults: JobDefaults = NO_DEFAULTS
 ) -> TopologyTables:
-    """Read dicts in the form of docs/topology-files.md, or JSON strings. As joins.read_topology_objects."""
+    """Read dicts in the form of docs/topology-files.md, or JSON strings.
+
+    An object that JSON cannot express is rejected as NotJson.
+    """
     return topologies_of_lines(parse_lines(_batches(iter(topologies)), job_defaults=job_defaults))
 
 

@@ -109,7 +109,7 @@ _RESOURCES = ("min_resources", "preferred_resources")
 
 
 def normalized_topologies(topologies: GivenColumns, job_defaults: JobDefaults = NO_DEFAULTS) -> pl.DataFrame:
-    """Return TOPOLOGIES columns; only name is required. As joins.normalized_tables; `topologies` are emptied.
+    """Return TOPOLOGIES columns; only name is required. `topologies` are emptied.
 
     `job_defaults` fill in settings that a topology leaves unset.
     """

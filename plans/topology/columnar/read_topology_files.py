@@ -38,7 +38,8 @@ def read_topology_files(
     `before_block` is called before each block is read; its exceptions stop the reading. `job_defaults` fill
     in settings that topologies leave unset. See json_documents for the definition of a document.
 
-    As joins.read_topology_files; files on other file systems are an InputError.
+    Bad lines and topologies are rows of `rejected` by file and line. A path that exists is taken literally,
+    even if it looks like a glob. Files on other file systems are an InputError.
     """
     tables = topologies_of_lines(_parsed(paths, max_line_bytes, before_block, job_defaults))
     if tables.inputs == 0:

@@ -427,7 +427,7 @@ def holds_tables(path: str) -> bool:
 def read_topology_folder(path: str, job_defaults: JobDefaults = NO_DEFAULTS) -> TopologyTables:
     """`read_topology_tables` for the tables `topologies` and `transformations` in a folder, Delta or Parquet.
 
-    As joins.read_topology_tables; but undeclared columns are an InputError.
+    As read_topology_tables, but undeclared columns are an InputError.
     """
     topologies, transformations = map(_load, _open(path))
     try:
@@ -483,8 +483,11 @@ def read_topology_tables(
 ) -> TopologyTables:
     """Return validated tables for `topologies` and `transformations`.
 
-    As joins.read_topology_tables: expressions check the columns, and only suspicious topologies go through
-    the validation of files.
+    Both have columns of the tables of these names in `plans.tables`. Required are name, topology_id (xxhash64
+    of the name), id, kind and inputs; others may be left out and get their defaults. Expressions check the
+    columns, and only suspicious topologies go through the validation of files. A name on several rows is
+    rejected on all of them (DuplicateTopologyName), transformations of no topology as NoTopology. Raises
+    SchemaError for a column of another name or type.
     """
     topology_columns, transformation_columns = (
         given_columns(table.schema, [table]) for table in (topologies, transformations)

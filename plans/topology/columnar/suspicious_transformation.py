@@ -48,7 +48,8 @@ _CODES = {str(kind): code for code, kind in enumerate(WRITTEN_KINDS)}
 def suspicious_transformation(rows: pl.DataFrame) -> pl.Series:
     """Return True for every row of TRANSFORMATIONS that `validate_transformations` would refuse by itself.
 
-    As joins.read_topology_tables; a row whose map repeats a key is suspicious, too.
+    A row it calls right is right if the ids of its topology are 1..n. A row whose map repeats a key is
+    suspicious, too, as is a sink that expands.
     """
     coded = rows.with_columns(pl.col("kind").cast(pl.Enum(list(_CODES)), strict=False).to_physical())
     return coded.select(~_holds()).to_series()

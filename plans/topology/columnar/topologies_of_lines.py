@@ -29,7 +29,8 @@ from penstock.plans.vocabulary import TopologyForm
 class TopologyTables(NamedTuple):
     """Frames with the schemas of the same names in `plans.tables`.
 
-    As joins.topologies_of_lines.TopologyTables: inputs = topologies + rejected.
+    inputs = topologies + rejected: `inputs` counts lines that are not blank, objects, rows of
+    `topologies`, and topologies that only `transformations` names.
     """
 
     topologies: pl.DataFrame
@@ -85,7 +86,11 @@ class RejectedTopology(NamedTuple):
 
 
 def rejected_rows(refused: Iterable[RejectedTopology]) -> pl.DataFrame:
-    """Return REJECTED. As joins.topologies_of_lines."""
+    """Return REJECTED.
+
+    At stage input the message joins all errors by newlines; at others it is Flink's, the first error's
+    `found`.
+    """
     rows = [_row(entry) for entry in refused]
     if not rows:
         return empty("rejected")
@@ -128,7 +133,7 @@ def row_errors(
     """Map positions to errors; all rows of an id alike.
 
     Errors: TopologyIdMismatch, DuplicateTopologyName, TopologyIdCollision, and UnknownValue for a form that
-    tables do not have. As joins.read_topology_tables.
+    tables do not have.
     """
     with_id = Counter(ids)
     names_of: dict[int, set[str]] = {i: set() for i, count in with_id.items() if count > 1}
@@ -254,8 +259,9 @@ class _TopologyBatches:
 def topologies_of_lines(parsed: Iterable[pa.RecordBatch]) -> TopologyTables:
     """Return every table from PARSED of all lines.
 
-    Files are sorted by name (as UTF-8); lines are in order, with ordinals that count the lines of a file. As
-    joins.topologies_of_lines.
+    Files are sorted by name (as UTF-8); lines are in order, with ordinals that count the lines of a file. A
+    name of several lines belongs to the first by file and line; the others are rejected as
+    DuplicateTopologyName, and a different name with the same xxhash64 as TopologyIdCollision.
     """
     sorted_lines = _TopologyBatches()
     for batch in parsed:

@@ -14,8 +14,7 @@ from penstock.plans.errors import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, Error
 from penstock.plans.frames.spark_frames import limited_column
 from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.printable import MOST_OF_A_NAME
-from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES, TRANSFORMATIONS
-from penstock.plans.topology.columnar.canonical_texts import JSON_COLUMNS
+from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES
 from penstock.plans.topology.columnar.lines_batch import encode, lines_batch
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.parse_lines import PARSED, parse_lines
@@ -256,34 +255,6 @@ def _exploded(rows: DataFrame, table: str) -> DataFrame:
     """One row for each element of the arrays in column `table`."""
     filled = rows.where(F.size(table) > 0).select("topology_id", F.inline(table))
     return conform(filled, table)
-
-
-# Rows of given tables as the JSON that says the same, for the validation that files go through.
-
-
-def text_of_topology() -> Column:
-    """A row of TOPOLOGIES as a JSON object without transformations."""
-    return F.to_json(F.struct("name", "parallelism", "max_parallelism", "chaining", "config"))
-
-
-def text_of_transformation() -> Column:
-    """A row of TRANSFORMATIONS as a JSON object; keys are left out where they are not set."""
-    names = (name for name in TRANSFORMATIONS.names if name != "topology_id" and name not in JSON_COLUMNS)
-    text = F.to_json(F.struct(*map(_given, names)))
-    for name in JSON_COLUMNS:
-        keys = F.trim(name)
-        inner = F.substring(keys, F.lit(2), F.length(keys) - 2)
-        longer = F.concat(F.substring(text, F.lit(1), F.length(text) - 1), F.lit(","), inner, F.lit("}"))
-        text = F.coalesce(F.when(keys != "{}", longer), text)
-    return text
-
-
-def _given(name: str) -> Column:
-    if name in ("managed_memory", "slot_scope"):
-        return F.when(F.size(name) != 0, F.col(name)).alias(name)
-    if name == "name":
-        return F.when(F.col(name) != "", F.col(name)).alias(name)
-    return F.col(name)
 
 
 # DataFrames with a topology in each row as the tables of the topology layer.

@@ -17,7 +17,7 @@ from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions
 from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.vacuum_store import remove_unfinished
-from penstock.engine.store.write_plan import new_write_id, unchanged_topologies, write_plan
+from penstock.engine.store.write_plan import new_write_id, write_plan
 from penstock.plans.errors import SchemaError, StoreError
 from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.tables import TABLES
@@ -83,18 +83,6 @@ def test_planning_again_adds_a_version_and_the_old_one_stays_readable(spark, sto
     assert write(spark, store, plan_of(spark, a="1", b="1")) == 2
     assert (names(spark, store), names(spark, store, 1)) == ({"a", "b"}, {"a"})
     assert read_plan(SparkTables(spark, store))["topologies"].schema.names == TABLES["topologies"].names
-
-
-def test_unchanged_topologies_are_found_by_fingerprint(spark, store):
-    now = topologies(spark, a="1", b="2")
-
-    def unchanged(planner_version):
-        found = unchanged_topologies(
-            SparkTables(spark, store), now, planner_version=planner_version, options={}
-        )
-        return None if found is None else [r["name"] for r in found.collect()]
-
-    assert (unchanged("1"), unchanged("2")) == (["a"], None)
 
 
 def test_a_write_that_stops_before_it_publishes_is_not_seen_and_can_be_removed(spark, store):

@@ -18,7 +18,7 @@ from penstock.engine.store.open_plan import open_plan, read_plan
 from penstock.engine.store.plan_versions import all_writes, find_version, list_versions
 from penstock.engine.store.vacuum_store import drop_version, remove_unfinished
 from penstock.engine.store.version_notes import MANIFEST, renew_notes
-from penstock.engine.store.write_plan import WriteInProgress, new_write_id, unchanged_topologies, write_plan
+from penstock.engine.store.write_plan import WriteInProgress, new_write_id, write_plan
 from penstock.plans.errors import SchemaError, StoreError
 from penstock.plans.tables import TABLES
 from tests.engine.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
@@ -77,13 +77,6 @@ def test_another_refusal_is_a_change(store: str):
     assert write(store, {**plan_of(a="1"), "rejected": refused}) == 2
     twice = pa.concat_tables([refused, refused])
     assert write(store, {**plan_of(a="1"), "rejected": twice}) == 3
-
-
-def test_unchanged_topologies_are_found_by_fingerprint(store: str):
-    now = topologies(a="1", b="2")
-    for planner_version, expected in (("1", ["a"]), ("2", None)):
-        found = unchanged_topologies(DeltaRsTables(store), now, planner_version=planner_version, options={})
-        assert (None if found is None else found["name"].to_pylist()) == expected
 
 
 def test_writers_at_the_same_time_lose_no_version(store: str, monkeypatch: pytest.MonkeyPatch):

@@ -40,7 +40,7 @@ Batches = list[pa.RecordBatch]
 def plan_in_blocks(
     tables: TopologyTables, blocks: int, until: Layer = Layer.SLOTS, choices: Choices | None = None
 ) -> dict[str, pa.Table]:
-    """The plan's tables of the only topology of `tables`, in about so many blocks."""
+    """The plan's tables of the only topology of `tables`, in about this number of blocks."""
     topology = tables.topologies
     topology_id = topology[TOPOLOGY][0]
     if topology["form"][0] == TopologyForm.TRANSFORMATIONS:

@@ -1,11 +1,13 @@
 """Giants on Spark: the rows of one process from whatever they are given as, in few jobs and exchanges."""
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orjson
 import polars as pl
+import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from pyspark.sql import DataFrame, SparkSession
@@ -80,11 +82,19 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return counts
 
 
-def written_as_tables(folder: Path, topologies: list[dict[str, Any]]) -> Path:
-    """The tables that generated giants come in."""
+def written_as_tables(
+    folder: Path,
+    topologies: list[dict[str, Any]],
+    change: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
+) -> Path:
+    """The tables that generated giants come in, with changed transformations."""
     given = plan_in_process(topologies, until=Layer.TOPOLOGY).tables
-    for table in ("topologies", "transformations"):
-        write_deltalake(folder / table, given[table])
+    rows = given["transformations"]
+    if change is not None:
+        columns = change(from_arrow(rows)).to_arrow(compat_level=pl.CompatLevel.oldest()).columns
+        rows = pa.table(columns, pa.schema([field.with_nullable(True) for field in rows.schema]))
+    write_deltalake(folder / "topologies", given["topologies"])
+    write_deltalake(folder / "transformations", rows)
     return folder
 
 
@@ -166,9 +176,23 @@ def test_lines_in_blocks(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     assert (len(expected["topologies"]), len(expected["rejected"])) == (5, 3)
 
 
-def test_a_giant_that_is_refused_writes_nothing_but_its_row(spark: SparkSession, tmp_path: Path):
-    topology = wide("refused", 9_000, uid="u4")
-    folder, store = written_as_tables(tmp_path / "given", [topology]), tmp_path / "store"
+def with_wrong_ids(rows: pl.DataFrame) -> pl.DataFrame:
+    """The first row without an id, and the last with one that is far above all others."""
+    last = pl.col("id") == len(rows)
+    changed = pl.when(last).then(pl.lit(1_000_000, pl.Int32)).when(pl.col("id") != 1).then("id")
+    return rows.with_columns(id=changed)
+
+
+def with_a_high_id(rows: pl.DataFrame) -> pl.DataFrame:
+    high = pl.when(pl.col("id") == len(rows)).then(pl.lit(1_000_000, pl.Int32)).otherwise("id")
+    return rows.with_columns(id=high)
+
+
+@pytest.mark.parametrize("change", [None, with_wrong_ids, with_a_high_id])
+def test_a_giant_that_is_refused_writes_nothing_but_its_row(spark: SparkSession, tmp_path: Path, change):
+    """Flink refuses it, or its ids are wrong: Spark reads rows without an id, workers read others."""
+    topology = GIANT if change else wide("refused", 9_000, uid="u4")
+    folder, store = written_as_tables(tmp_path / "given", [topology], change), tmp_path / "store"
     choice = Choice(Planner.JOINS, "as asked", on_spark=True)
     work = WorkOnSpark((str(folder),), str(store), plan_options(Layer.SLOTS), choice, {}, 1 << 20)
     stored = plan_into_store_on_spark(work, lambda: spark, Report())

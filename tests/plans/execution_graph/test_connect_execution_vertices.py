@@ -1,4 +1,4 @@
-"""Execution edges and result partitions of both planners, for edges of any shape, against the reference."""
+"""Execution edges and result partitions for edges of any shape, against the reference."""
 
 from collections import Counter
 from collections.abc import Callable

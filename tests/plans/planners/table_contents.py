@@ -1,4 +1,4 @@
-"""Rows of tables in a form in which those of both planners are the same."""
+"""Rows of tables in a form that can be compared."""
 
 import json
 from typing import Any

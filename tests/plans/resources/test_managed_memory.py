@@ -1,4 +1,4 @@
-"""size_managed_memory of both planners against ManagedMemoryUtils, StreamConfig and MemoryManager."""
+"""size_managed_memory against ManagedMemoryUtils, StreamConfig and MemoryManager."""
 
 from penstock.plans.layers import Choices
 from penstock.plans.resources.divide_memory import MemoryOptions, TaskManager

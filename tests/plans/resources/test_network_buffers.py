@@ -1,4 +1,4 @@
-"""count_network_buffers of both planners, and task_network_buffers, against Flink.
+"""count_network_buffers and task_network_buffers, against Flink.
 
 Flink's InputGateSpecUtils and NettyShuffleUtils said the figures (see FlinkResources.java).
 """

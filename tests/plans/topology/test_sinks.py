@@ -1,6 +1,6 @@
 """Sinks of the Sink V2 API in topology files: what is refused, what comes back, what they become.
 
-The golden file sinks.jsonl.gz holds what the real Flink makes of them, for the tests of both planners.
+The golden file sinks.jsonl.gz holds what the real Flink makes of them, for the golden tests.
 """
 
 import json
