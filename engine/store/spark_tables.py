@@ -320,10 +320,11 @@ class SparkTables(SparkRows):
 
 def _declared(rows: DataFrame, table: str, columns: Sequence[str] | None) -> DataFrame:
     """Select declared columns, all by default; those that an earlier release did not write are null."""
-    return rows.select(
+    chosen = [
         F.col(name) if name in rows.columns else F.lit(None).cast(_schema(table)[name].dataType).alias(name)
         for name in columns or TABLES[table].names
-    )
+    ]
+    return rows.select(*chosen)
 
 
 @cache

@@ -105,10 +105,10 @@ class ExplainedPlan:
     def _expanded(self) -> "pl.DataFrame | None":
         from penstock.plans.stream_graph.columnar.expand_sinks import expand_transformations
 
-        frame = self.plan.table("transformations")
-        if frame is None:
+        frame, settings = (self.plan.table(name) for name in ("transformations", "job_settings"))
+        if frame is None or settings is None:
             return None
-        return expand_transformations(frame.sort("id").collect(), self.plan.table("job_settings").collect())
+        return expand_transformations(frame.sort("id").collect(), settings.collect())
 
     @cached_property
     def edges(self) -> list[tuple[Row, str]]:

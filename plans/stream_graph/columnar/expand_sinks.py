@@ -368,7 +368,10 @@ def _highest_ids(ordered: pl.DataFrame) -> Ints | None:
     if not has_details(ordered):
         return None
     node_ids = details_of(ordered).hstack([ordered[TOPOLOGY]])
-    return node_ids.select(pl.col("node_id").max().over(TOPOLOGY).fill_null(0)).to_series().to_numpy()
+    highest: Ints = (
+        node_ids.select(pl.col("node_id").max().over(TOPOLOGY).fill_null(0)).to_series().to_numpy()
+    )
+    return highest
 
 
 def _caches_with_nodes(

@@ -14,6 +14,7 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -125,7 +126,7 @@ def without_unknown_keys(graph, wanted):
 @pytest.mark.parametrize("options", sorted({tuple(run["run"][1:]) for run in API_RUNS}))
 def test_every_call_is_submitted_as_pyflink_submits_it(options, tmp_path):
     """And the topology of every job is planned to the same plan when it is exported and read again."""
-    topologies = []
+    topologies: list[dict[str, Any]] = []
     by_name = api_scripts()
     runs = [run for run in API_RUNS if tuple(run["run"][1:]) == options]
     assert runs

@@ -57,7 +57,7 @@ def captured(script):
             "stream_graph": graph,
         }
         text = json.dumps(topology)
-        for row in [*topology["stream_graph"]["edges"], *topology["stream_graph"]["nodes"]]:
+        for row in [*graph["edges"], *graph["nodes"]]:
             for key in {"persistent_data_set", "consumes_data_set"} & row.keys():
                 text = text.replace(row[key], row[key][::-1])
         lines.append(text)
