@@ -345,7 +345,7 @@ def generate_stream_graph(
     # Flink makes a virtual node for a partition without a partitioner, too, which is a union in `rows`.
     unset = sum(one.kind == "partition" and one.partitioner is None for one in writer.written)
     last_id = next_id - 1 + unset
-    if last_id > max(row["node_id"] for row in rows):
+    if last_id > max((row["node_id"] for row in rows), default=last_id):
         # Ids that the job does not have: nothing reads this one, so it is not part of the graph.
         rows.append({"id": len(rows) + 1, "kind": "union", "inputs": [1], "node_id": last_id})
     read = read_in_process([{**topology, "transformations": rows}], lambda stage: None)
