@@ -20,7 +20,11 @@ class OperatorKind(NamedTuple):
     legacy_source: bool = False
     yielding: bool = False
     multiple_inputs: bool = False  #: whether its edges are numbered by input, from 1
+    operator_class: str | None = None  #: binary name, if the kind decides it
 
+
+_RUNTIME = "org.apache.flink.streaming.runtime."
+_CACHES = f"{_RUNTIME}translators.CacheTransformationTranslator$"
 
 OPERATOR_KINDS: dict[str, OperatorKind] = {
     "source": OperatorKind(
@@ -28,6 +32,13 @@ OPERATOR_KINDS: dict[str, OperatorKind] = {
     ),
     "legacy_source": OperatorKind(
         "Source: ", "SourceStreamTask", "SimpleUdfStreamOperatorFactory", "ALWAYS", legacy_source=True
+    ),
+    "cache_read": OperatorKind(
+        "",
+        "OneInputStreamTask",
+        "SimpleOperatorFactory",
+        "ALWAYS",
+        operator_class=f"{_CACHES}IdentityStreamOperator",
     ),
     "one_input": OperatorKind("", "OneInputStreamTask", "SimpleUdfStreamOperatorFactory", "ALWAYS"),
     "async": OperatorKind("", "OneInputStreamTask", "AsyncWaitOperatorFactory", "ALWAYS", yielding=True),
@@ -42,7 +53,27 @@ OPERATOR_KINDS: dict[str, OperatorKind] = {
         multiple_inputs=True,
     ),
     "sink": OperatorKind("Sink: ", "OneInputStreamTask", "SimpleUdfStreamOperatorFactory", "ALWAYS"),
-    "writer": OperatorKind("", "OneInputStreamTask", "SinkWriterOperatorFactory", "ALWAYS", yielding=True),
-    "committer": OperatorKind("", "OneInputStreamTask", "CommitterOperatorFactory", "ALWAYS"),
+    "writer": OperatorKind(
+        "",
+        "OneInputStreamTask",
+        "SinkWriterOperatorFactory",
+        "ALWAYS",
+        yielding=True,
+        operator_class=f"{_RUNTIME}operators.sink.SinkWriterOperator",
+    ),
+    "committer": OperatorKind(
+        "",
+        "OneInputStreamTask",
+        "CommitterOperatorFactory",
+        "ALWAYS",
+        operator_class=f"{_RUNTIME}operators.sink.CommitterOperator",
+    ),
     "global_committer": OperatorKind("", "OneInputStreamTask", "SimpleOperatorFactory", "ALWAYS"),
+    "cache_write": OperatorKind(
+        "",
+        "OneInputStreamTask",
+        "SimpleOperatorFactory",
+        "HEAD",
+        operator_class=f"{_CACHES}NoOpStreamOperator",
+    ),
 }

@@ -32,9 +32,9 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.STREAM_GRAPH,
         "expanded_transformations",
-        ("transformations",),
-        "a sink of the Sink V2 API becomes the operators that Flink expands it to, with new ids",
-        "SinkTransformationTranslator, GlobalCommitterTransformationTranslator",
+        ("transformations", "job_settings"),
+        "a sink of the Sink V2 API, or a cache, becomes the operators that Flink expands it to",
+        "{Sink,GlobalCommitter,Cache}TransformationTranslator",
     ),
     Pass(
         Layer.STREAM_GRAPH,

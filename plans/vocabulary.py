@@ -83,6 +83,7 @@ class Kind(StrEnum):
 
     SOURCE = "source"  #: FLIP-27 source operator; may chain into a HEAD_WITH_SOURCES head
     LEGACY_SOURCE = "legacy_source"  #: SourceFunction; a yielding operator may not chain to it
+    CACHE_READ = "cache_read"  #: reads a cached stream that an earlier job has stored
     ONE_INPUT = "one_input"  #: operator with one input
     ASYNC = "async"  #: a yielding one-input operator
     TWO_INPUT = "two_input"  #: operator with two inputs
@@ -91,20 +92,22 @@ class Kind(StrEnum):
     WRITER = "writer"  #: part of a sink with a `writer`; not in topology files
     COMMITTER = "committer"  #: the same, with a `committer`
     GLOBAL_COMMITTER = "global_committer"  #: the same, with a `global_committer`
+    CACHE_WRITE = "cache_write"  #: the operator that a `cache` adds in BATCH mode; not in topology files
     UNION = "union"  #: virtual: its users get an edge from each of its inputs
     PARTITION = "partition"  #: virtual: sets partitioner and exchange mode of the edge
     SIDE_OUTPUT = "side_output"  #: virtual: sets the output tag of the edge
     SELECT = "select"  #: virtual, Flink up to 1.11: sets the selected output names of the edge
+    CACHE = "cache"  #: virtual: a stream that is stored for later jobs, in BATCH mode
 
 
-VIRTUAL_KINDS = frozenset({Kind.UNION, Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT})
-EXPANDED_KINDS = frozenset({Kind.WRITER, Kind.COMMITTER, Kind.GLOBAL_COMMITTER})
+VIRTUAL_KINDS = frozenset({Kind.UNION, Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT, Kind.CACHE})
+EXPANDED_KINDS = frozenset({Kind.WRITER, Kind.COMMITTER, Kind.GLOBAL_COMMITTER, Kind.CACHE_WRITE})
 """Kinds that only expand_sinks creates."""
 
 WRITTEN_KINDS = tuple(kind for kind in Kind if kind not in EXPANDED_KINDS)
 """Kinds that topology files may contain."""
 
-SOURCE_KINDS = frozenset({Kind.SOURCE, Kind.LEGACY_SOURCE})
+SOURCE_KINDS = frozenset({Kind.SOURCE, Kind.LEGACY_SOURCE, Kind.CACHE_READ})
 
 
 class ChainingStrategy(StrEnum):

@@ -93,15 +93,10 @@ def compare_with_captured(
                 why = failure.message if failure is not None else "the script executes no such job"
                 differences[name] = [f"Penstock has no such job: {why}"]
             continue
-        penstock = {**topology_of(job), "name": name}
-        wanted, flink = _with_data_sets_of(
-            penstock["stream_graph"], captured["stream_graph"], plans.get(name)
-        )
+        graph, penstock = job.lowered.submitted.stream_graph, {**topology_of(job), "name": name}
+        wanted, flink = _with_data_sets_of(graph, captured["stream_graph"], plans.get(name))
         layer_differences = verify_captured([orjson.dumps(penstock).decode()], [flink]) if flink else {}
-        differences[name] = [
-            *_compare_graphs(wanted, penstock["stream_graph"]),
-            *layer_differences.get(name, ()),
-        ]
+        differences[name] = [*_compare_graphs(wanted, graph), *layer_differences.get(name, ())]
     return ScriptComparison(differences, not_run)
 
 

@@ -27,7 +27,7 @@ from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.job_graph.columnar.choose_result_partition_types import IS_CHAINED
 from penstock.plans.layers import Choices
-from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
+from penstock.plans.stream_graph.columnar.expand_sinks import expand_transformations
 from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from penstock.plans.stream_graph.not_chainable_reasons import (
     ChainAlways,
@@ -185,7 +185,9 @@ def _chosen(frames: dict[str, pl.DataFrame], reason: NotChainableReason) -> pl.D
     if isinstance(change := CHANGES[reason], FollowProducer) and change.implies:
         # A partitioner that this reason implies goes too; a partition transformation's stays.
         ordered = frames["transformations"].sort(TOPOLOGY, "id")
-        implied = resolve_virtual_nodes(expand_sinks(ordered)).filter(pl.col("partitioner").is_null())
+        implied = resolve_virtual_nodes(expand_transformations(ordered, frames["job_settings"])).filter(
+            pl.col("partitioner").is_null()
+        )
         edges = edges.join(
             implied.select(TOPOLOGY, "target", "in_index"), on=[TOPOLOGY, "target", "in_index"]
         )

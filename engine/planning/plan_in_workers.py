@@ -80,8 +80,9 @@ class RowCounts(NamedTuple):
 def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: Size) -> RowCounts:
     """Counted by a query or two, or in this process where the files are here (see local_transformations).
 
-    A giant has more rows or tasks than `of_giants`. Transformations without a topology_id are none, but
-    count as one topology in `largest`: one worker would get them.
+    A giant has more rows or tasks than `of_giants`, and no `details`, which blocks do not read.
+    Transformations without a topology_id are none, but count as one topology in `largest`: one worker would
+    get them.
     """
     defaults = topology_tables.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
     here = _sizes_here(topology_tables)
@@ -94,7 +95,7 @@ def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: Size) -
     sizes = _sizes(topology_tables).join(
         defaults.groupBy(TOPOLOGY).agg(F.max("default").alias("default")), TOPOLOGY, "left"
     )
-    sizes = sizes.select(TOPOLOGY, "size", tasks.alias("tasks"))
+    sizes = sizes.select(TOPOLOGY, "size", tasks.alias("tasks"), "in_blocks")
     sums = sizes.agg(
         F.sum("size").alias("rows"),
         F.max("size").alias("largest"),
@@ -103,24 +104,26 @@ def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: Size) -
     row = sums.collect()[0]
     giants = {}
     if (row["largest"] or 0) > of_giants.rows or (row["most_tasks"] or 0) > of_giants.tasks:
-        is_giant = (F.col("size") > of_giants.rows) | (F.col("tasks") > of_giants.tasks)
-        large = sizes.filter(F.col(TOPOLOGY).isNotNull() & is_giant).collect()
+        is_large = (F.col("size") > of_giants.rows) | (F.col("tasks") > of_giants.tasks)
+        large = sizes.filter(F.col(TOPOLOGY).isNotNull() & F.col("in_blocks") & is_large).collect()
         giants = {giant[TOPOLOGY]: Size(giant["size"], giant["tasks"]) for giant in large}
     return RowCounts(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0, giants)
 
 
 def _sizes(topology_tables: TopologyTables | GivenTables) -> DataFrame:
-    """Return one row per topology with size (transformations or given stream nodes), tasks, and unset.
+    """Return one row per topology with size (transformations or given stream nodes), tasks, unset, in_blocks.
 
-    `unset` counts rows without a parallelism.
+    `unset` counts rows without a parallelism; `in_blocks`: no row has `details`.
     """
-    rows = topology_tables.transformations.select(TOPOLOGY, "parallelism")
+    rows = topology_tables.transformations.select(TOPOLOGY, "parallelism", "details")
     if isinstance(topology_tables, TopologyTables):
-        rows = rows.unionByName(topology_tables.stream_nodes.select(TOPOLOGY, "parallelism"))
+        nodes = topology_tables.stream_nodes.select(TOPOLOGY, "parallelism")
+        rows = rows.unionByName(nodes, allowMissingColumns=True)
     return rows.groupBy(TOPOLOGY).agg(
         F.count(F.lit(1)).alias("size"),
         F.sum(F.col("parallelism").cast("long")).alias("tasks"),
         F.count_if(F.col("parallelism").isNull()).alias("unset"),
+        (F.count("details") == 0).alias("in_blocks"),
     )
 
 
@@ -140,18 +143,22 @@ def _sizes_in_files(tasks: Sequence[Sequence[RowGroups]]) -> "pl.DataFrame | Non
     import polars as pl
 
     files = sorted({group.path for task in tasks for group in task})
-    has_parallelism = "parallelism" in pl.read_parquet_schema(files[0])
-    parallelism = pl.col("parallelism") if has_parallelism else pl.lit(None, pl.Int64)
+    columns = pl.read_parquet_schema(files[0])
+    parallelism, details = (
+        pl.col(name) if name in columns else pl.lit(None, kind)
+        for name, kind in (("parallelism", pl.Int64), ("details", pl.String))
+    )
     rows = pl.scan_parquet(files, glob=False)
     if rows.select(pl.len()).collect().item() > MOST_ROWS_HERE:
         return None
     return (
-        rows.select(TOPOLOGY, parallelism.cast(pl.Int64).alias("parallelism"))
+        rows.select(TOPOLOGY, parallelism.cast(pl.Int64).alias("parallelism"), details.alias("details"))
         .group_by(TOPOLOGY)
         .agg(
             pl.len().cast(pl.Int64).alias("size"),
             pl.col("parallelism").sum().alias("tasks"),
             pl.col("parallelism").null_count().cast(pl.Int64).alias("unset"),
+            (pl.col("details").count() == 0).alias("in_blocks"),
         )
         .collect(engine="streaming")
     )
@@ -170,8 +177,8 @@ def _counted_here(sizes: "pl.DataFrame", topologies: "pl.DataFrame", of_giants: 
         pl.col("size").max().alias("largest"),
         pl.col("tasks").filter(with_topology).max().alias("most_tasks"),
     )
-    is_giant = (pl.col("size") > of_giants.rows) | (pl.col("tasks") > of_giants.tasks)
-    large = counted.filter(with_topology & is_giant).select(TOPOLOGY, "size", "tasks")
+    is_large = (pl.col("size") > of_giants.rows) | (pl.col("tasks") > of_giants.tasks)
+    large = counted.filter(with_topology & pl.col("in_blocks") & is_large).select(TOPOLOGY, "size", "tasks")
     giants = {topology: Size(size, tasks) for topology, size, tasks in large.rows()}
     rows, largest, most_tasks = (count or 0 for count in sums.row(0))
     return RowCounts(rows, largest, most_tasks, giants)

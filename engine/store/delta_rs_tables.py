@@ -41,6 +41,7 @@ from penstock.engine.store.store_tables import (
     in_files,
     require_rows,
     retry_conflicts,
+    stored_columns,
 )
 from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS, ManifestRow
 from penstock.operators.common.without_pandas import without_pandas
@@ -174,12 +175,15 @@ class DeltaRsLogs:
         if tail is None:
             create_table(path, table)
         if table == MANIFEST and (tail is None or not tail.columns.keys() >= set(PLAN_VERSIONS.names)):
-            retry_conflicts(self, self._add_missing_columns, f"adding columns to {self.store}")
+            self.add_missing_columns(table)
 
     def before_write(self, table: str, write_id: str) -> tuple[int, bool]:
         """Return the version of the table, created if necessary, and whether it has its part of the write."""
         path = table_path(self.store, table)
         tail = open_log_tail(path)
+        if tail is not None and not tail.columns.keys() >= set(stored_columns(table).names):
+            self.add_missing_columns(table)
+            tail = open_log_tail(path)
         if tail is not None and (known := tail.has_write(write_id)) is not None:
             return tail.version, known
         delta_table = create_table(path, table)
@@ -317,12 +321,17 @@ class DeltaRsLogs:
             raise
         make_log_durable(folder, since)
 
-    def _add_missing_columns(self) -> None:
-        table = DeltaTable(table_path(self.store, MANIFEST))
-        names = {field.name for field in table.schema().fields}
-        lacking = [f for f in delta_rs_schema(MANIFEST).fields if f.name not in names]
-        if lacking:
-            table.alter.add_columns(lacking, commit_properties=STRICT)
+    def add_missing_columns(self, table: str) -> None:
+        """Add the declared columns that an earlier release did not have."""
+
+        def add() -> None:
+            delta_table = DeltaTable(table_path(self.store, table))
+            names = {field.name for field in delta_table.schema().fields}
+            lacking = [f for f in delta_rs_schema(table).fields if f.name not in names]
+            if lacking:
+                delta_table.alter.add_columns(lacking, commit_properties=STRICT)
+
+        retry_conflicts(self, add, f"adding columns to {table_path(self.store, table)}")
 
 
 def once(write_id: str) -> CommitProperties:
@@ -375,6 +384,7 @@ class DeltaRsTables(DeltaRsLogs):
         path = table_path(self.store, table)
         delta_table = create_table(path, table)
         if len(rows) and delta_table.transaction_version(application_id(write_id)) is None:
+            self.add_missing_columns(table)
             tagged = _tagged(rows, table, write_id)
             retry_conflicts(
                 self,
@@ -411,11 +421,15 @@ class DeltaRsTables(DeltaRsLogs):
         schema, path = in_files(table, names), table_path(self.store, table)
         files = self.listed_files(table, write_id) if is_local(self.store) else None
         if files is None:
-            return to_table(DeltaTable(path).scan(names, f"{WRITE_ID} = '{write_id}'")).cast(schema)
+            delta_table = DeltaTable(path)
+            known = {field.name for field in delta_table.schema().fields}
+            stored = [name for name in names if name in known]
+            rows = to_table(delta_table.scan(stored, f"{WRITE_ID} = '{write_id}'"))
+            return _with_columns(rows, schema).cast(schema)
         folder = local_folder(self.store, table)
         parts = (pq.ParquetFile(os.path.join(folder, file.path)).read(names) for file in files)
         return pa.concat_tables(
-            [pa.Table.from_batches([], schema), *(part.select(names).cast(schema) for part in parts)]
+            [pa.Table.from_batches([], schema), *(_with_columns(part, schema).cast(schema) for part in parts)]
         )
 
     def in_thread(self, action: Callable[..., Result]) -> Callable[..., Result]:
@@ -436,6 +450,14 @@ class DeltaRsTables(DeltaRsLogs):
     def same(self, rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> bool:
         """Return whether both have the same values in these columns, each equally often."""
         return _counted(rows, columns) == _counted(others, columns)
+
+
+def _with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Select the columns of `schema`; those that an earlier release did not write are null."""
+    for field in schema:
+        if field.name not in rows.column_names and field.nullable:
+            rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+    return rows.select(schema.names)
 
 
 def as_stored(rows: pa.Table, table: str) -> Iterator[pa.Table]:

@@ -21,9 +21,17 @@ def scan_stored_table(
 ) -> pl.LazyFrame:
     """Scan the declared columns of these files of a local store; only rows of `topology`, if given."""
     paths = [os.path.join(local_folder(store, table), file.path) for file in files]
-    columns = TABLES[table].names
-    rows = pl.scan_parquet(paths, glob=False).select(columns) if paths else empty(table).lazy()
+    rows = _with_declared_columns(pl.scan_parquet(paths, glob=False), table) if paths else empty(table).lazy()
     if topology is None:
         return rows
     chosen = pl.col("name") == topology if table in BY_NAME else pl.col(TOPOLOGY) == topology_id(topology)
     return rows.filter(chosen)
+
+
+def _with_declared_columns(rows: pl.LazyFrame, table: str) -> pl.LazyFrame:
+    """Select the declared columns; those that an earlier release did not write are null."""
+    known, declared = rows.collect_schema().names(), empty(table).schema
+    return rows.select(
+        name if name in known or not TABLES[table].field(name).nullable else pl.lit(None, kind).alias(name)
+        for name, kind in declared.items()
+    )

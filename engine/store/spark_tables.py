@@ -100,7 +100,7 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
         """Return the rows of one write, with the declared columns or some of them."""
         rows = self.spark.read.format("delta").load(local_folder(self.store, table))
-        return rows.where(F.col(WRITE_ID) == write_id).select(list(columns or TABLES[table].names))
+        return _declared(rows.where(F.col(WRITE_ID) == write_id), table, columns)
 
     def _append_packed(self, packed: PackedTables, write_id: str) -> None:
         before = {table: self.before_write(table, write_id) for table in packed.tables}
@@ -205,8 +205,7 @@ class SparkTables(SparkRows):
                 self.errors,
                 lambda error: self.is_conflict(error) or "DELTA_TABLE_NOT_FOUND" in str(error),
             )
-        if table == MANIFEST:
-            retry_conflicts(self, self._add_missing_columns, f"adding columns to {self.store}")
+        retry_conflicts(self, lambda: self._add_missing_columns(table), f"adding columns to {self.store}")
 
     def append_all(self, tables: Mapping[str, DataFrame], write_id: str, rows: Mapping[str, int]) -> None:
         """Append the rows of all `tables` under `write_id`, with the dictionaries of write_file.
@@ -239,7 +238,7 @@ class SparkTables(SparkRows):
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
         """Return the rows of one write, with the declared columns or some of them."""
         rows = self._table(table).toDF()
-        return rows.where(F.col(WRITE_ID) == write_id).select(list(columns or TABLES[table].names))
+        return _declared(rows.where(F.col(WRITE_ID) == write_id), table, columns)
 
     def delete(self, table: str, write_ids: Collection[str]) -> None:
         """Delete the rows of these writes in `table`."""
@@ -309,14 +308,23 @@ class SparkTables(SparkRows):
         snapshot = log.forTableWithSnapshot(self.spark._jsparkSession, table_path(self.store, table))
         return DataFrame(snapshot._2().allFiles().toDF(), self.spark)
 
-    def _add_missing_columns(self) -> None:
-        path = table_path(self.store, MANIFEST)
-        known = self._table(MANIFEST).toDF().columns
-        for column in _schema(MANIFEST).fields:
+    def _add_missing_columns(self, table: str) -> None:
+        path = table_path(self.store, table)
+        known = self._table(table).toDF().columns
+        for column in _schema(table).fields:
             if column.name not in known:
                 kind, comment = column.dataType.simpleString(), column.metadata["comment"]
-                table = "delta.`" + path.replace("`", "``") + "`"
-                self.spark.sql(f"ALTER TABLE {table} ADD COLUMNS ({column.name} {kind} COMMENT '{comment}')")
+                name = "delta.`" + path.replace("`", "``") + "`"
+                self.spark.sql(f"ALTER TABLE {name} ADD COLUMNS ({column.name} {kind} COMMENT '{comment}')")
+
+
+def _declared(rows: DataFrame, table: str, columns: Sequence[str] | None) -> DataFrame:
+    """Select declared columns, all by default; those that an earlier release did not write are null."""
+    chosen = [
+        F.col(name) if name in rows.columns else F.lit(None).cast(_schema(table)[name].dataType).alias(name)
+        for name in columns or TABLES[table].names
+    ]
+    return rows.select(*chosen)
 
 
 @cache

@@ -103,10 +103,12 @@ class ExplainedPlan:
 
     @cached_property
     def _expanded(self) -> "pl.DataFrame | None":
-        from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
+        from penstock.plans.stream_graph.columnar.expand_sinks import expand_transformations
 
-        frame = self.plan.table("transformations")
-        return None if frame is None else expand_sinks(frame.sort("id").collect())
+        frame, settings = (self.plan.table(name) for name in ("transformations", "job_settings"))
+        if frame is None or settings is None:
+            return None
+        return expand_transformations(frame.sort("id").collect(), settings.collect())
 
     @cached_property
     def edges(self) -> list[tuple[Row, str]]:

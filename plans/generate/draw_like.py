@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import polars as pl
 import pyarrow as pa
 
@@ -276,11 +277,19 @@ def given_fleet(topologies: pl.DataFrame, transformations: pl.DataFrame) -> Give
     first = starts[:-1][rows["place"].to_numpy()]
     return GivenFleet(
         given.drop("place"),
-        rows.drop("place"),
+        rows.drop("place").with_columns(_without_node_ids(rows["details"])),
         starts,
         _starts(counts),
         np.repeat(first, counts) + ids - 1,
     )
+
+
+def _without_node_ids(details: pl.Series) -> pl.Series:
+    """Drop node ids: copies of a transformation would have the same one."""
+    texts = details.drop_nulls().unique()
+    others = [{key: value for key, value in orjson.loads(text).items() if key != "node_id"} for text in texts]
+    new = pl.Series([orjson.dumps(keys).decode() if keys else None for keys in others], dtype=pl.String)
+    return details.replace_strict(texts, new, default=None, return_dtype=pl.String)
 
 
 def _starts(counts: npt.NDArray[np.generic]) -> Ints:

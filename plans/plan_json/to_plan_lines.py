@@ -117,8 +117,8 @@ def _view_inputs(tables: Tables) -> pl.DataFrame:
 EXECUTION_PLAN_COLUMNS = {
     "topologies": (TOPOLOGY, "name", "stream_graph_settings"),
     "rejected": (TOPOLOGY, "name", "error", "message"),
-    "transformations": (TOPOLOGY, "id", "kind"),
-    "stream_nodes": (TOPOLOGY, "id", "name", "description", "parallelism", "among_sources"),
+    "transformations": (TOPOLOGY, "id", "kind", "sink_topology"),
+    "stream_nodes": (TOPOLOGY, "id", "name", "description", "parallelism", "among_sources", "transformation"),
     "stream_edges": (TOPOLOGY, "source", "target", "in_index", "partitioner"),
 }
 """The columns read by to_execution_plan_lines, by table."""
@@ -159,8 +159,10 @@ def _predecessors(edges: pl.DataFrame) -> pl.DataFrame:
 
 def _sinks(tables: Tables) -> pl.DataFrame:
     """(topology_id, sink_id, sink): the nodes that Flink registers as sinks."""
-    transformations = tables["transformations"]
-    sinks = transformations.filter(pl.col("kind") == Kind.SINK).select(TOPOLOGY, sink_id="id")
+    is_sink = (pl.col("kind") == Kind.SINK) & pl.col("sink_topology").is_null()
+    written = tables["transformations"].filter(is_sink).select(TOPOLOGY, transformation="id")
+    nodes = tables["stream_nodes"].select(TOPOLOGY, "transformation", sink_id="id")
+    sinks = join_topology(nodes, written, {"transformation": "transformation"}, "semi").drop("transformation")
     given_graphs = tables["topologies"].filter(pl.col("stream_graph_settings").is_not_null())
     rows = [
         (topology, sink)

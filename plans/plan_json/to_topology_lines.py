@@ -10,13 +10,15 @@ import polars as pl
 from penstock.plans.frames.polars_frames import join_topology
 from penstock.plans.tables import STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.canonical_texts import JSON_COLUMNS
+from penstock.plans.topology.job_settings import SETTINGS_OF_GRAPHS
 from penstock.plans.topology.operator_rules import (
     EDGE_RULES,
     NODE_RULES,
     OPTIONAL_OF_EDGES,
     OPTIONAL_OF_NODES,
 )
-from penstock.plans.vocabulary import TopologyForm
+from penstock.plans.vocabulary import PARTITIONER_CLASSES, Partitioner, TopologyForm
 
 # JSON as expressions over columns, and assembly of lines from parts.
 
@@ -212,11 +214,15 @@ def _write_transformations(topologies: pl.DataFrame, rows: pl.DataFrame) -> pl.D
 
 
 def _transformations(topologies: pl.DataFrame, rows: pl.DataFrame) -> Parts:
-    names = [name for name in TRANSFORMATIONS.names[1:] if name != "sink_topology"]
-    text, sink = json_object(_values(rows, names)), pl.col("sink_topology")
-    with_sink = pl.concat_str(text.str.head(-1), pl.lit(","), sink.str.slice(1))
+    text = json_object(
+        _values(rows, [name for name in TRANSFORMATIONS.names[1:] if name not in JSON_COLUMNS])
+    )
+    for name in JSON_COLUMNS:
+        if rows[name].null_count() < len(rows):
+            keys = pl.col(name).str.slice(1)
+            text = pl.coalesce(pl.concat_str(text.str.head(-1), pl.lit(","), keys), text)
     # not by `listed`: the values of some columns are a list in the order of these rows
-    texts = rows.select(TOPOLOGY, "id", json=pl.when(sink.is_null()).then(text).otherwise(with_sink))
+    texts = rows.select(TOPOLOGY, "id", json=text)
     own = _values(topologies, _TOPOLOGY_KEYS)
     own["chaining"] = pl.when(~pl.col("chaining")).then(pl.lit("false"))
     heads = topologies.select(TOPOLOGY, json_object(own).str.head(-1).alias("json"))
@@ -293,6 +299,39 @@ def _write_stream_graphs(topologies: pl.DataFrame, nodes: pl.DataFrame, edges: p
         config = {"config": options} if (options := _object(row["config"])) else {}
         lines.append(orjson.dumps({**own, **config, "stream_graph": graph}).decode())
     return pl.DataFrame({"name": topologies["name"], "line": lines}, _LINES)
+
+
+def stream_graph_of_tables(
+    job_settings: pl.DataFrame, nodes: pl.DataFrame, edges: pl.DataFrame
+) -> dict[str, Any]:
+    """Return the only topology's StreamGraph, as planned, as the key `stream_graph` of a topology.
+
+    `sinks` is empty, since the tables do not say which nodes are sinks.
+    """
+    (settings,) = job_settings.select(*SETTINGS_OF_GRAPHS, _INTERVAL).to_dicts()
+    node_rows, edge_rows = nodes.sort("id"), edges.sort("source", "out_index")
+    graph = _graph(
+        {
+            "sources": nodes.filter("among_sources")["id"].to_list(),
+            "sinks": [],
+            "checkpointing": settings.pop(_INTERVAL) > 0,
+            "partitioners_compared": True,
+            **settings,
+        },
+        *(next(iter(_by_topology(rows).values()), []) for rows in (node_rows, edge_rows)),
+    )
+    aligned = {edge["target"] for edge in graph["edges"] if not edge["unaligned_checkpoints"]}
+    for edge in graph["edges"]:
+        # StreamGraphGenerator: an edge that refuses unaligned checkpoints does so for all into its target.
+        edge["unaligned_checkpoints"] = edge["target"] not in aligned
+        forward = edge["partitioner_class"] == PARTITIONER_CLASSES[Partitioner.FORWARD]
+        spread = not edge["pointwise"] and edge["partitioner"] != Partitioner.REBALANCE.upper()
+        edge["inter_inputs_keys_correlated"] = spread
+        edge["intra_input_key_correlated"] = forward or spread
+    return graph
+
+
+_INTERVAL = "checkpointing_interval_milliseconds"
 
 
 def _by_topology(rows: pl.DataFrame) -> dict[int, list[dict[str, Any]]]:

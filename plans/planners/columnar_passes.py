@@ -60,7 +60,7 @@ from penstock.plans.slots.columnar import (
 )
 from penstock.plans.slots.strategies import STRATEGIES
 from penstock.plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, POINTWISE
-from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
+from penstock.plans.stream_graph.columnar.expand_sinks import expand_transformations
 from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
     refuse_stream_graphs,
     refuse_transformations,
@@ -294,7 +294,7 @@ def _parameters(derive: Derive) -> tuple[str, ...]:
 
 
 _ALWAYS: dict[str, Derive] = {
-    "expanded_transformations": expand_sinks,
+    "expanded_transformations": expand_transformations,
     "resolved_inputs": resolve_virtual_nodes,
     "inherited_groups": inherit_slot_sharing_groups,
     "stream_nodes": translate_nodes,

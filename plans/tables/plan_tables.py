@@ -361,6 +361,7 @@ TRANSFORMATIONS = table(
         "JSON of the operators of a sink of the Sink V2 API, on sink; null = one operator",
         True,
     ),
+    ("details", STR, "JSON of the keys that few transformations have: keyed, node_id, …; null = none", True),
 )
 
 REJECTED = table(

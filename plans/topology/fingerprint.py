@@ -5,12 +5,12 @@ The canonical text of a `transformations` topology is one header line, then one 
 order, each ending in a newline. The digest covers the header and the hex digests of blocks of BLOCK lines, so
 that no topology is ever one string. A header is
 `transformations|name|parallelism|max_parallelism|chaining|config`. A transformation's line is its
-TRANSFORMATIONS columns after topology_id, in order, joined by `|` (sink_topology only if set). A string is
-written as its length in UTF-8 bytes, a colon and the string; an integer in decimal; a boolean as true or
-false; null, an empty list and an empty map as the empty text. Lists are joined by commas (slot_scope sorted),
-managed_memory is `USE_CASE=weight` sorted by use case, config `key=value` sorted by key (both as strings
-above), without keys that begin with CAPTURE_NOTES. Resources are nano-cores and three byte counts, joined by
-commas.
+TRANSFORMATIONS columns after topology_id, in order, joined by `|` (sink_topology and details only if set). A
+string is written as its length in UTF-8 bytes, a colon and the string; an integer in decimal; a boolean as
+true or false; null, an empty list and an empty map as the empty text. Lists are joined by commas
+(slot_scope sorted), managed_memory is `USE_CASE=weight` sorted by use case, config `key=value` sorted by key
+(both as strings above), without keys that begin with CAPTURE_NOTES. Resources are nano-cores and three byte
+counts, joined by commas.
 
 A `stream_graph` topology is its header (beginning with `stream_graph`), then the graph as JSON with sorted
 keys. Defaults are written out: an absent key and its default are the same topology.

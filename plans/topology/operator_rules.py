@@ -104,11 +104,48 @@ _GROUP_RESOURCES = _resources(
 )
 """The resources of each slot of a slot sharing group."""
 
+_HASH = re.compile(r"[0-9a-f]{32}").fullmatch
+
+
+def _is_data_set(value: str) -> bool:
+    return _HASH(value) is not None
+
+
+_ANY_ID = integer(-(2**31), INT32_MAX, "a stream node id")
+_CLASS_NAME = text("a binary class name", bool)
+_DATA_SET = text("the id of a data set, 32 lower-case hex digits", _is_data_set)
+_FACTORY = text("a simple class name", bool)
+_TYPE = text("type information as Flink prints it", bool)
+
+DETAILS: Rules = {
+    "node_id": _ANY_ID,
+    "description": text(),
+    "operator_factory": _FACTORY,
+    "operator_class": _CLASS_NAME,
+    "function_class": _CLASS_NAME,
+    "output_type": _TYPE,
+    "keyed": list_of(boolean(), "a list of booleans, one for each input"),
+    "parallelism_configured": boolean(),
+    "supports_concurrent_execution_attempts": boolean(),
+    "slot_resources": _GROUP_RESOURCES,
+    "bounded": boolean(),
+    "registered": boolean(),
+    "data_set": _DATA_SET,
+    "unaligned_checkpoints": boolean(),
+}
+"""Keys that few transformations have: one column, `details`, holds them all."""
+
+
+def _details(*keys: str) -> Rules:
+    return {key: DETAILS[key] for key in keys}
+
+
 _ALL_KINDS: Rules = {
     "id": integer(1, INT32_MAX, "1..n in creation order"),
     "kind": one_of(WRITTEN_KINDS, ErrorKind.UNKNOWN_KIND),
     "inputs": list_of(integer(1, INT32_MAX, "the id of an earlier transformation"), "a list of ids"),
     "name": text(),
+    **_details("node_id"),
 }
 _PHYSICAL: Rules = {
     **_ALL_KINDS,
@@ -124,6 +161,20 @@ _PHYSICAL: Rules = {
     "slot_scope": _SLOT_SCOPE_RULE,
     "min_resources": _RESOURCES,
     "preferred_resources": _RESOURCES,
+    **_details("description", "parallelism_configured", "slot_resources"),
+    "node_id": integer(1, INT32_MAX, "a stream node id, 1 or more"),
+}
+_OPERATOR: Rules = {
+    **_PHYSICAL,
+    **_details("operator_factory", "operator_class", "function_class", "output_type"),
+    **_details("supports_concurrent_execution_attempts"),
+}
+_WITH_INPUTS: Rules = {**_OPERATOR, **_details("keyed")}
+_SOURCE: Rules = {**_OPERATOR, **_details("bounded", "registered")}
+_PHYSICAL_KINDS: dict[Kind, Rules] = {
+    Kind.SOURCE: _SOURCE,
+    Kind.LEGACY_SOURCE: _SOURCE,
+    Kind.CACHE_READ: {**_PHYSICAL, **_details("output_type", "data_set", "registered")},
 }
 _VIRTUAL: dict[Kind, Rules] = {
     Kind.UNION: _ALL_KINDS,
@@ -131,7 +182,9 @@ _VIRTUAL: dict[Kind, Rules] = {
         **_ALL_KINDS,
         "partitioner": one_of(Partitioner),
         "exchange_mode": one_of(StreamExchangeMode),
+        **_details("unaligned_checkpoints"),
     },
+    Kind.CACHE: {**_ALL_KINDS, **_details("data_set")},
     Kind.SIDE_OUTPUT: {**_ALL_KINDS, "tag": text("a string, not empty", bool)},
     Kind.SELECT: {
         **_ALL_KINDS,
@@ -139,8 +192,8 @@ _VIRTUAL: dict[Kind, Rules] = {
     },
 }
 STEP_RULES: dict[str, Rules] = {
-    str(kind): {key: rule for key, rule in rules.items() if key not in ("id", "inputs")}
-    for kind, rules in ((Kind.ONE_INPUT, _PHYSICAL), (Kind.PARTITION, _VIRTUAL[Kind.PARTITION]))
+    str(kind): {key: rule for key, rule in rules.items() if key not in ("id", "inputs", "node_id")}
+    for kind, rules in ((Kind.ONE_INPUT, _WITH_INPUTS), (Kind.PARTITION, _VIRTUAL[Kind.PARTITION]))
 }
 """Rules by kind for the keys of a step in a sink's own topology."""
 
@@ -205,7 +258,8 @@ SINK_TOPOLOGY: Rules = {
 
 NOT_BESIDE_WRITER = (
     *("uid_hash", "buffer_timeout", "managed_memory", "slot_scope"),
-    *("min_resources", "preferred_resources"),
+    *("min_resources", "preferred_resources", "operator_factory", "operator_class", "function_class"),
+    *("output_type", "keyed", "supports_concurrent_execution_attempts", "description"),
 )
 """Keys that a sink with a `writer` does not accept."""
 
@@ -253,16 +307,40 @@ def sink_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
     return errors
 
 
+def detail_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
+    """Return errors for details of a transformation that do not fit its other keys."""
+    errors = []
+    keyed, inputs = entry.get("keyed"), entry.get("inputs")
+    if type(keyed) is list and type(inputs) is list and len(keyed) != len(inputs):
+        found = f"keyed with {len(keyed)} values on {len(inputs)} inputs"
+        errors.append(TopologyError(ErrorKind.OUT_OF_RANGE, where, found, DETAILS["keyed"].allowed, ""))
+    if "slot_resources" in entry and "slot_sharing_group" not in entry:
+        errors.append(
+            TopologyError(
+                ErrorKind.MISSING_KEY,
+                where,
+                "slot_resources without slot_sharing_group",
+                "slot_resources together with slot_sharing_group",
+                "add slot_sharing_group",
+            )
+        )
+    return errors
+
+
 KIND_RULES: dict[str, Rules] = {
     str(kind): _VIRTUAL[kind]
     if kind in VIRTUAL_KINDS
-    else {**_PHYSICAL, **(SINK_TOPOLOGY if kind == Kind.SINK else {})}
+    else {
+        **_PHYSICAL_KINDS.get(kind, _WITH_INPUTS),
+        **(SINK_TOPOLOGY if kind == Kind.SINK else {}),
+    }
     for kind in WRITTEN_KINDS
 }
 """Rules by kind for the keys that it accepts."""
 
 TRANSFORMATION_RULES: Rules = {
     **_PHYSICAL,
+    **DETAILS,
     **SINK_TOPOLOGY,
     **{k: r for rules in _VIRTUAL.values() for k, r in rules.items()},
 }
@@ -274,6 +352,8 @@ TRANSFORMATION_KEYS = tuple(TRANSFORMATION_RULES)
 _REQUIRED: dict[Kind, tuple[str, ...]] = {
     Kind.SOURCE: (),
     Kind.LEGACY_SOURCE: (),
+    Kind.CACHE_READ: ("data_set",),
+    Kind.CACHE: ("inputs", "data_set"),
     Kind.PARTITION: ("inputs", "partitioner"),
     Kind.SIDE_OUTPUT: ("inputs", "tag"),
     Kind.SELECT: ("inputs", "names"),
@@ -286,6 +366,7 @@ _MANY = INT32_MAX
 _INPUT_COUNTS: dict[Kind, tuple[int, int]] = {
     Kind.SOURCE: (0, 0),
     Kind.LEGACY_SOURCE: (0, 0),
+    Kind.CACHE_READ: (0, 0),
     Kind.TWO_INPUT: (2, 2),
     Kind.MULTI_INPUT: (1, _MANY),
     Kind.UNION: (1, _MANY),
@@ -303,16 +384,6 @@ def input_count_text(kind: str) -> str:
 
 
 # Rules for the keys of a `stream_graph`: its settings, its nodes and its edges.
-
-
-_HASH = re.compile(r"[0-9a-f]{32}").fullmatch
-
-
-def _is_data_set(value: str) -> bool:
-    return _HASH(value) is not None
-
-
-_ANY_ID = integer(-(2**31), INT32_MAX, "a stream node id")
 
 
 def _unset_or(low: int, high: int) -> Rule:
@@ -350,8 +421,6 @@ SETTING_RULES: Rules = {
 """The settings of a stream graph; apart from nodes, edges and OPTIONAL_SETTINGS, every key is required."""
 
 OPTIONAL_SETTINGS = ("partitioners_compared", "slot_sharing_group_resources")
-_CLASS_NAME = text("a binary class name", bool)
-_DATA_SET = text("the id of a data set, 32 lower-case hex digits", _is_data_set)
 
 GRAPH_RULES: Rules = {
     **SETTING_RULES,
@@ -376,7 +445,7 @@ NODE_RULES: Rules = {
     "yielding": boolean(),
     "coordinated": boolean(),
     "invokable": text("a simple class name", bool),
-    "operator_factory": nullable(text("a simple class name", bool)),
+    "operator_factory": nullable(_FACTORY),
     "input_format": boolean(),
     "output_format": boolean(),
     "no_output_until_end_of_input": boolean(),
@@ -397,7 +466,7 @@ NODE_RULES: Rules = {
     "keyed": boolean(),
     "operator_class": _CLASS_NAME,
     "function_class": _CLASS_NAME,
-    "output_type": text("type information as Flink prints it", bool),
+    "output_type": _TYPE,
     "consumes_data_set": _DATA_SET,
 }
 OPTIONAL_OF_NODES = (

@@ -48,7 +48,7 @@ from penstock.plans.topology.job_settings import (
 from penstock.plans.topology.json_documents import duplicate_keys
 from penstock.plans.topology.operator_rules import UID_HASH
 from penstock.plans.topology.validate_topology import LINE, parse_topology, validate_topology
-from penstock.plans.topology.validate_transformations import reads_unbounded_source
+from penstock.plans.topology.validate_transformations import kind_by_bounds, reads_unbounded_source
 from penstock.plans.vocabulary import TopologyForm
 
 # Parsed lines as Arrow batches of bounded size.
@@ -365,7 +365,9 @@ def _accepted(topology: dict[str, Any], place: dict[str, Any]) -> ParsedLine:
             max_parallelism=row["max_parallelism"],
             chaining=row["chaining"],
             transformations_have_unbounded_source=may_run_as_batch(config)
-            and reads_unbounded_source((t["kind"], t.get("inputs", ())) for t in transformations),
+            and reads_unbounded_source(
+                (kind_by_bounds(t["kind"], t.get("bounded")), t.get("inputs", ())) for t in transformations
+            ),
         )
         row |= {"form": str(TopologyForm.TRANSFORMATIONS), "settings": as_arrow(settings)}
         return ParsedLine(row, transformations, header=header(topology, TopologyForm.TRANSFORMATIONS))

@@ -14,6 +14,7 @@ from penstock.plans.topology.operator_rules import (
     REQUIRED_KEYS,
     RESOURCE_RULES,
     TRANSFORMATION_RULES,
+    detail_errors,
     input_count_text,
     sink_errors,
 )
@@ -23,8 +24,15 @@ from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind
 # Whether an operator of a topology reads an unbounded source, directly or through virtual transformations.
 
 
+def kind_by_bounds(kind: str, bounded: bool | None) -> str:
+    """Return `kind`, or for a source that sets `bounded` the kind that is bounded, or not, by default."""
+    if bounded is None or kind not in (Kind.SOURCE, Kind.LEGACY_SOURCE):
+        return kind
+    return str(Kind.SOURCE if bounded else Kind.LEGACY_SOURCE)
+
+
 def reads_unbounded_source(transformations: Iterable[tuple[str, Sequence[int]]]) -> bool:
-    """Return whether an operator reads an unbounded source, which a `legacy_source` is.
+    """Return whether an operator reads an unbounded source, which a `legacy_source` is (see kind_by_bounds).
 
     `transformations`: (kind, inputs) with ids 1..n in order. Sources and virtual transformations count only
     if an operator reads them, since only then do they become part of the graph
@@ -199,6 +207,8 @@ def _holds(entry: Any, position: int) -> bool:
         and ("min_resources" in entry) == ("preferred_resources" in entry)
         and not ("min_resources" in entry and resource_errors(entry, ""))
         and not (kind == "sink" and sink_errors(entry, ""))
+        and not detail_errors(entry, "")
+        and "node_id" not in entry  # compared with all others
     )
 
 
@@ -233,6 +243,7 @@ def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionO
     """
     errors: list[TopologyError] = []
     alike: dict[tuple[str, str], TopologyError] = {}
+    node_ids: dict[int, int] = {}
     for position, entry in entries:
         if type(entry) is not dict:
             problem = f"{shorten(entry)} ({json_type(entry)})"
@@ -249,10 +260,45 @@ def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionO
         entry_errors += _input_errors(entry, position, position_of, where)
         entry_errors += resource_errors(entry, where)
         entry_errors += sink_errors(entry, where)
+        entry_errors += detail_errors(entry, where)
+        entry_errors += _node_id_errors(entry, position, node_ids, where)
         if len(errors) >= KEPT:
             entry_errors = [alike.setdefault(_sort(error), error) for error in entry_errors]
         errors += entry_errors
-    return errors
+    return errors + _taken_node_ids(node_ids, position_of)
+
+
+def _node_id_errors(
+    entry: dict[str, Any], position: int, node_ids: dict[int, int], where: str
+) -> list[TopologyError]:
+    """Return the error if an earlier transformation has the same `node_id`; else add it to `node_ids`."""
+    node_id = entry.get("node_id")
+    if type(node_id) is not int or node_ids.setdefault(node_id, position) == position:
+        return []
+    return [_node_id_error(node_id, node_ids[node_id], where)]
+
+
+def _taken_node_ids(node_ids: dict[int, int], position_of: PositionOf) -> list[TopologyError]:
+    """Return errors for a `node_id` that is the id of another transformation, which has none of its own.
+
+    `node_ids`: node_id to position, complete.
+    """
+    own = set(node_ids.values())
+    return [
+        _node_id_error(node_id, other, f"transformation {position}")
+        for node_id, position in node_ids.items()
+        if (other := position_of(node_id)) not in (None, position) and other not in own
+    ]
+
+
+def _node_id_error(node_id: int, other: int | None, where: str) -> TopologyError:
+    return TopologyError(
+        ErrorKind.DUPLICATE_ID,
+        where,
+        f"node_id {node_id}, which is the stream node of the transformation at position {other}",
+        "a node_id that no other transformation has",
+        "without a node_id, it is the id of the transformation",
+    )
 
 
 def _sort(error: TopologyError) -> tuple[str, str]:

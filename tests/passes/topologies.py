@@ -16,6 +16,8 @@ from penstock.plans.passes import PASSES
 from penstock.plans.resources.columnar import PROFILES
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.tables import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
+from penstock.plans.topology.columnar.canonical_texts import JSON_COLUMNS
+from penstock.plans.topology.operator_rules import DETAILS
 from penstock.plans.vocabulary import Kind, SlotSharingStrategy
 from tests.passes.fixtures import Case, Shown, read_cases
 from tests.plans.topology.builders import stream_edge, stream_graph, stream_node
@@ -38,24 +40,24 @@ def topology_of(case: Case) -> dict[str, Any]:
     }
     rows = [
         {"name": f"n{row['id']}", **{key: value for key, value in row.items() if value is not None}}
-        for row in map(_with_sink_topology, _objects(transformations, TRANSFORMATIONS))
+        for row in map(_with_keys_of_json, _objects(transformations, TRANSFORMATIONS))
     ]
     return {"name": case.name, "config": settings, "transformations": rows, **own}
 
 
-def _with_sink_topology(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with the keys that its sink_topology stands for."""
-    given = row.pop("sink_topology", None) or "{}"
-    return {**row, **json.loads(given)}
+def _with_keys_of_json(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the keys that its sink_topology and details stand for."""
+    given = [json.loads(row.pop(name, None) or "{}") for name in JSON_COLUMNS]
+    return row | {key: value for keys in given for key, value in keys.items()}
 
 
 def for_flink() -> Iterator[dict[str, Any]]:
-    """The topologies of all cases, without stream graphs and `select`, which Flink's API does not have."""
+    """The topologies of all cases that Flink's API takes: not stream graphs, `select` and `details`."""
     for entry in PASSES:
         for case in read_cases(entry.produces):
             topology = topology_of(case)
-            kinds = {row["kind"] for row in topology.get("transformations", ())}
-            if kinds and Kind.SELECT not in kinds:
+            rows = topology.get("transformations", ())
+            if rows and all(row["kind"] != Kind.SELECT and DETAILS.keys().isdisjoint(row) for row in rows):
                 yield topology
 
 

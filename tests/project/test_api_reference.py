@@ -157,48 +157,6 @@ def test_sections_name_the_arguments_of_the_code():
     assert wrong == []
 
 
-WITHOUT_ARGS = 34
-"""Public functions and classes with arguments that have no Args section yet. Only ever lower this number."""
-
-
-def test_arguments_are_described():
-    lacking = [
-        path
-        for path, member in DOCUMENTED.items()
-        if not (inspect.isclass(member) and issubclass(member, Enum))
-        and not (inspect.isclass(member) and not {"__init__", "__dataclass_fields__"} & vars(member).keys())
-        and set(arguments(member)) - {"java"}
-        and not re.search(r"\nArgs:\n", inspect.getdoc(member) or "")
-    ]
-    assert len(lacking) == WITHOUT_ARGS, lacking
-    assert not [path for path in lacking if DESCRIBED & set(path.split("."))]
-
-
-def arguments(member: Any) -> list[str]:
-    try:
-        return [name for name in inspect.signature(member).parameters if name not in ("self", "cls")]
-    except ValueError:  # derived from a class of Python's own
-        return []
-
-
-DESCRIBED = {
-    "CheckpointConfig",
-    "Configuration",
-    "ConnectedStreams",
-    "DataStream",
-    "DataStreamSink",
-    "DeltaSink",
-    "ExecutionConfig",
-    "FileSource",
-    "FileSourceBuilder",
-    "KeyedStream",
-    "RestartStrategies",
-    "StreamExecutionEnvironment",
-    "WindowedStream",
-}
-"""Classes of which every method describes its arguments."""
-
-
 @pytest.mark.parametrize("name", [name for name in public_names("penstock") if name[0].islower()])
 def test_functions_of_the_library_have_all_sections(name):
     said = inspect.getdoc(getattr(penstock, name)) or ""

@@ -1,16 +1,16 @@
-"""Translate transformations to the StreamGraph that PyFlink submits, in the form of a topology file.
+"""Write transformations as a topology, and read the StreamGraph that PyFlink submits from its plan.
 
-Source: org.apache.flink.streaming.api.graph.{StreamGraphGenerator,StreamGraph,StreamEdge}, the translators of
-org.apache.flink.streaming.runtime.translators, and BatchExecutionUtils.
+Source: org.apache.flink.streaming.api.graph.StreamGraphGenerator,
+org.apache.flink.connector.file.sink.FileSink.addPreCommitTopology.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from penstock.engine.planning.plan_in_process import plan_frames, read_in_process
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.transformations import (
     Call,
@@ -21,240 +21,25 @@ from penstock.engine.run.runtime.transformations import (
     PythonOperator,
 )
 from penstock.operators.connectors.file_sink import StreamingFileSink
-from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
-from penstock.plans.stream_graph.choose_partitioners import (
-    ALIGNED,
-    CLASSES,
-    DEFAULT_SLOT_SHARING_GROUP,
-    KEYED,
-    POINTWISE,
-    UNSPECIFIED_FORWARD,
-)
-from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
-    FORWARD_CHANGES_PARALLELISM,
-    MISSING_UID,
-    STEP_HAS_UID,
-)
-from penstock.plans.topology.job_settings import SETTINGS_OF_GRAPHS
-from penstock.plans.vocabulary import JobType, Partitioner, StreamExchangeMode
-
-# Edges of a StreamGraph, in the form of a topology file.
-#
-# Source: org.apache.flink.streaming.api.graph.{StreamGraph,StreamEdge,StreamGraphGenerator}.
-
-
-@dataclass(frozen=True)
-class Upstream:
-    """A node, with the virtual transformations between it and its reader."""
-
-    node: int
-    partition: LoweredTransformation | None = None  #: the partition nearest to the reader
-    exchange_mode: str = str(StreamExchangeMode.UNDEFINED)
-    side_output: LoweredTransformation | None = None  #: the side output nearest to the reader
-
-
-class StreamEdges:
-    """The edges of one graph, in the order in which Flink adds them."""
-
-    def __init__(self, job: str, *, dynamic: bool) -> None:
-        self._job, self._dynamic = job, dynamic
-        self.rows: list[dict[str, Any]] = []
-        self.inputs: dict[str, InputEdge] = {}  #: by edge_id
-        self._between: Counter[tuple[int, int]] = Counter()
-        self._partitioners: dict[str, tuple[object, ...]] = {}
-
-    def add(
-        self,
-        upstream: Upstream,
-        source: dict[str, Any],
-        target: dict[str, Any],
-        type_number: int,
-        persistent_data_set: str | None = None,
-    ) -> None:
-        """Add an edge between two nodes, and to their lists of edges.
-
-        `type_number`: the input of the target, from 1; 0 if it has one input. Raises JobCompileError if Flink
-        refuses the partitioner.
-        """
-        same = source["parallelism"] == target["parallelism"]
-        unspecified = upstream.partition is None or upstream.partition.partitioner is None
-        if unspecified:
-            partitioner = Partitioner.FORWARD if same else Partitioner.REBALANCE
-        else:
-            assert upstream.partition is not None
-            partitioner = Partitioner(str(upstream.partition.partitioner))
-        if partitioner == Partitioner.FORWARD and not same:
-            texts = iter(FORWARD_CHANGES_PARALLELISM)
-            message = "".join(
-                f"{next(texts)}{node['name']}-{node['id']}{next(texts)}{node['parallelism']}"
-                for node in (source, target)
-            ) + next(texts)
-            raise refused(self._job, "UnsupportedOperationException", message)
-        forward_class = unspecified and partitioner == Partitioner.FORWARD and self._dynamic
-        pointwise = partitioner in POINTWISE
-        ends = (source["id"], target["id"])
-        unique = self._between[ends]
-        self._between[ends] += 1
-        name = partitioner.upper()
-        correlated = partitioner == Partitioner.FORWARD and not forward_class
-        spread = not pointwise and partitioner != Partitioner.REBALANCE
-        edge_id = f"{source['name']}-{ends[0]}_{target['name']}-{ends[1]}_{type_number}_{name}_{unique}"
-        edge = {
-            "edge_id": edge_id,
-            "source": ends[0],
-            "target": ends[1],
-            "type_number": type_number,
-            "partitioner": name,
-            "partitioner_class": UNSPECIFIED_FORWARD if forward_class else CLASSES[partitioner],
-            "pointwise": pointwise,
-            "broadcast": partitioner == Partitioner.BROADCAST,
-            "exchange_mode": upstream.exchange_mode,
-            "output_tag": None if upstream.side_output is None else upstream.side_output.tag,
-            "buffer_timeout": source["buffer_timeout"],
-            "unaligned_checkpoints": partitioner not in ALIGNED
-            and not (upstream.partition is not None and upstream.partition.aligned),
-            "inter_inputs_keys_correlated": spread,
-            "intra_input_key_correlated": correlated or spread,
-            "chainable": False,
-        }
-        if persistent_data_set is not None:
-            edge["persistent_data_set"] = persistent_data_set
-        self.rows.append(edge)
-        self.inputs[edge_id] = InputEdge(upstream.partition, upstream.side_output, max(1, type_number))
-        key = upstream.partition.id if upstream.partition is not None and partitioner in KEYED else None
-        self._partitioners[edge_id] = (edge["partitioner_class"], key)
-        source["out_edges"].append(edge_id)
-        target["in_edges"].append(edge_id)
-
-    def complete(self, nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Set the columns of edges that depend on other edges, and return all edges; call it last."""
-        aligned = {edge["target"] for edge in self.rows if not edge["unaligned_checkpoints"]}
-        for edge in self.rows:  # an edge that refuses unaligned checkpoints does so for all into its target
-            edge["unaligned_checkpoints"] = edge["target"] not in aligned
-        by_id = {edge["edge_id"]: edge for edge in self.rows}
-        for node in nodes:
-            firsts: dict[tuple[object, ...], str] = {}
-            for edge_id in node["out_edges"]:
-                first = firsts.setdefault(self._partitioners[edge_id], edge_id)
-                if first != edge_id:
-                    by_id[edge_id]["equal_partitioner"] = first
-        return self.rows
-
-
-def refused(job: str, error: str, message: str) -> JobCompileError:
-    """Return the exception for Flink's `error` with `message`."""
-    return JobCompileError(f"job {job!r} cannot be planned ({error}): {message}")
-
-
-# A sink of the Sink V2 API becomes several operators: a writer, then compactors and a committer.
-#
-# Source: org.apache.flink.streaming.runtime.translators.SinkTransformationTranslator.SinkExpander,
-# org.apache.flink.connector.file.sink.FileSink.addPreCommitTopology.
-
-
-class ExpandedSink(NamedTuple):
-    """Operators, each with its input (None for the writer), and the number of Flink's ids that they take."""
-
-    operators: list[tuple[LoweredTransformation, Upstream | None]]
-    ids: int
-
-
-def expand_sink(
-    job: str, sink: LoweredTransformation, first: int, *, batch: bool, compacts: bool
-) -> ExpandedSink:
-    """Return the operators of `sink`, with ids from `first`.
-
-    `compacts`: whether to include the operators that compact files, if the sink has any. Raises
-    JobCompileError if Flink requires a uid that is not set.
-    """
-    if sink.compaction is not None and sink.uid is None:
-        raise refused(job, ILLEGAL_STATE, sink.name.join(STEP_HAS_UID))
-    writer = replace(
-        sink,
-        id=first,
-        kind="one_input",
-        name=f"{sink.name}: Writer",
-        description=None,  # Flink drops a sink's description
-        commits=None,
-        operator_factory="SinkWriterOperatorFactory",
-        yielding=True,
-    )
-    if not sink.commits:
-        return ExpandedSink([(writer, None)], 1)
-    mode = str(StreamExchangeMode.BATCH if batch else StreamExchangeMode.UNDEFINED)
-    operators: list[tuple[LoweredTransformation, Upstream | None]] = [(writer, None)]
-
-    def add(
-        id: int, name: str, uid: str, factory: str, partition: LoweredTransformation | None, **own: Any
-    ) -> None:
-        before = operators[-1][0]
-        upstream = before if partition is None else partition
-        operator = replace(
-            writer,
-            id=id,
-            name=f"{sink.name}: {name}",
-            uid=None if sink.uid is None else uid.format(uid=sink.uid),
-            inputs=[upstream],
-            keyed_inputs=(),
-            slot_scope=set(),
-            steps=(),
-            operator_factory=factory,
-            yielding=False,
-            supports_concurrent_execution_attempts=False,
-            **own,
-        )
-        exchange_mode = StreamExchangeMode.UNDEFINED if partition is None else partition.exchange_mode
-        operators.append((operator, Upstream(before.id, partition, str(exchange_mode))))
-
-    def partition(id: int, partitioner: str, **own: Any) -> LoweredTransformation:
-        return LoweredTransformation(
-            id=id,
-            kind="partition",
-            name="Partition",
-            parallelism=writer.parallelism,
-            partitioner=partitioner,
-            **own,
-        )
-
-    def commit(id: int, partition: LoweredTransformation | None) -> None:
-        add(id, "Committer", "Sink Committer: {uid}", "CommitterOperatorFactory", partition)
-
-    coordinator, compactor = "{uid}: FileSinkCompactorCoordinator", "{uid}: FileSinkCompactorOperator"
-    ids = {None: 4, Compaction.ENABLED: 8, Compaction.DISABLED: 10}[sink.compaction]
-    if sink.compaction is None or not compacts:
-        commit(first + 2, partition(first + 1, "forward", exchange_mode=mode))
-    elif sink.compaction is Compaction.ENABLED:
-        rebalance = partition(first + 2, "rebalance", exchange_mode=mode, aligned=True)
-        single = {"parallelism": 1, "parallelism_configured": True}
-        add(first + 3, "CompactorCoordinator", coordinator, "CompactCoordinatorFactory", rebalance, **single)
-        writers = {"parallelism": sink.parallelism, "parallelism_configured": False}
-        add(first + 4, "CompactorOperator", compactor, "CompactorOperatorFactory", None, **writers)
-        commit(first + 5, None)
-    else:  # nothing is compacted, but files that an earlier run of the job left to compact are committed
-        unset = {"parallelism_configured": False}
-        forward = partition(first + 2, "forward", exchange_mode=mode)
-        name, factory = "CompactorCoordinatorPlaceHolder", "CompactCoordinatorStateHandlerFactory"
-        add(first + 3, name, coordinator, factory, forward, **unset)
-        name, factory = "CompactorOperatorPlaceHolder", "CompactorOperatorStateHandlerFactory"
-        add(first + 5, name, compactor, factory, partition(first + 4, "forward"), **unset)
-        commit(first + 6, None)
-    return ExpandedSink(operators, ids)
-
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.plans.errors import ILLEGAL_ARGUMENT
+from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.plan_json.to_topology_lines import stream_graph_of_tables
+from penstock.plans.stream_graph.columnar.expand_sinks import CACHE_READ, CACHE_WRITE, ids_of_translation
+from penstock.plans.stream_graph.columnar.refuse_stream_graphs import TWO_RESOURCES
+from penstock.plans.vocabulary import SOURCE_KINDS, Kind, Layer, Partitioner, StreamExchangeMode
 
 # The Java classes that run a transformation, if PyFlink's API alone decides them.
 #
 # Source: the operators of org.apache.flink.streaming.api.operators.python, the translators of
 # org.apache.flink.streaming.runtime.translators.{PythonBroadcastStateTransformationTranslator,
-# PythonKeyedBroadcastStateTransformationTranslator,CacheTransformationTranslator}.
+# PythonKeyedBroadcastStateTransformationTranslator}.
 
 
 _OPERATORS = "org.apache.flink.streaming.api.operators."
 _FUNCTIONS = "org.apache.flink.streaming.api.functions."
 _RUNTIME = "org.apache.flink.streaming.runtime."
-_COMPACTOR = "org.apache.flink.connector.file.sink.compactor.operator."
 _STREAMING_FILE_SINK = f"{_FUNCTIONS}sink.filesystem.legacy.StreamingFileSink"
-_CACHES = f"{_RUNTIME}translators.CacheTransformationTranslator$"
-CACHE_WRITE, CACHE_READ = "CacheWrite", "CacheRead"
 
 
 class JavaClasses(NamedTuple):
@@ -268,15 +53,9 @@ _BY_FACTORY = {
     "CollectSinkOperatorFactory": JavaClasses(
         f"{_OPERATORS}collect.CollectSinkOperator", f"{_OPERATORS}collect.CollectSinkFunction"
     ),
-    "CommitterOperatorFactory": JavaClasses(f"{_RUNTIME}operators.sink.CommitterOperator"),
     "SimpleInputFormatOperatorFactory": JavaClasses(
         f"{_OPERATORS}StreamSource", f"{_FUNCTIONS}source.legacy.InputFormatSourceFunction"
     ),
-    "CompactCoordinatorFactory": JavaClasses(f"{_COMPACTOR}CompactCoordinator"),
-    "CompactCoordinatorStateHandlerFactory": JavaClasses(f"{_COMPACTOR}CompactCoordinator"),
-    "CompactorOperatorStateHandlerFactory": JavaClasses(f"{_COMPACTOR}CompactorOperator"),
-    "CompactorOperatorFactory": JavaClasses(f"{_COMPACTOR}CompactorOperator"),
-    "SinkWriterOperatorFactory": JavaClasses(f"{_RUNTIME}operators.sink.SinkWriterOperator"),
     "SourceOperatorFactory": JavaClasses(f"{_OPERATORS}SourceOperator"),
     "TimestampsAndWatermarksOperatorFactory": JavaClasses(
         f"{_RUNTIME}operators.TimestampsAndWatermarksOperator"
@@ -290,10 +69,6 @@ _BY_CALL = {
     Call.TIMESTAMPS: JavaClasses(
         f"{_OPERATORS}StreamMap", f"{_FUNCTIONS}python.eventtime.RemoveTimestampMapFunction"
     ),
-}
-_CACHE_OPERATORS = {
-    CACHE_WRITE: JavaClasses(f"{_CACHES}NoOpStreamOperator"),
-    CACHE_READ: JavaClasses(f"{_CACHES}IdentityStreamOperator"),
 }
 _PYTHON_OPERATORS = {
     PythonOperator.PROCESS: "PythonProcessOperator",
@@ -316,8 +91,6 @@ def _java_classes(operator: LoweredTransformation, *, batch: bool) -> JavaClasse
         else:
             name = _PYTHON_OPERATORS[operator.python]
         return JavaClasses(f"{_OPERATORS}python.{place}{name}")
-    if operator.cache is not None:
-        return _CACHE_OPERATORS[operator.name]
     if operator.operator_factory in _BY_FACTORY:
         return _BY_FACTORY[operator.operator_factory]
     call = operator.steps[-1].call if operator.steps else None
@@ -326,234 +99,348 @@ def _java_classes(operator: LoweredTransformation, *, batch: bool) -> JavaClasse
     return JavaClasses() if call is None else _BY_CALL.get(call.call, JavaClasses())
 
 
-_INVOKABLES = {
-    "source": "SourceOperatorStreamTask",
-    "legacy_source": "SourceStreamTask",
-    "two_input": "TwoInputStreamTask",
-    "multi_input": "MultipleInputStreamTask",
-}
-TWO_RESOURCES = "The slot sharing group {group} has been configured with two different resource spec."
-_PREFIXES = {"source": "Source: ", "legacy_source": "Source: ", "sink": "Sink: "}
+# The rows of a topology, in the order in which Flink translates transformations: inputs before readers.
 
 
-class StreamGraphGenerator:
-    """Translates transformations to nodes and edges, in Flink's order.
+_COMPACTOR = "org.apache.flink.connector.file.sink.compactor.operator."
+_SCHEDULER = "jobmanager.scheduler"
 
-    `name` and `parallelism` are the job's; `settings` are the result of
-    plans.topology.job_settings.read_job_settings. `next_id` is the next id of Flink's counter, which the
-    operators of Sink V2 sinks take. `slot_resources`: resources of the environment's slot sharing groups.
-    `runs_here`: filled caches become sources of the records that the driver holds. Raises JobCompileError if
-    Flink refuses the graph.
+
+def refused(job: str, error: str, message: str) -> JobCompileError:
+    """Return the exception for Flink's `error` with `message`."""
+    return JobCompileError(f"job {job!r} cannot be planned ({error}): {message}")
+
+
+class _Writer:
+    """Writes transformations as rows of a topology file (docs/topology-files.md), with their own ids as
+    node ids.
+
+    `slot_resources`: resources of the environment's slot sharing groups. `runs_here`: sinks do not compact
+    files.
     """
 
     def __init__(
-        self,
-        name: str,
-        settings: Mapping[str, Any],
-        *,
-        parallelism: int,
-        next_id: int,
-        slot_resources: Mapping[str, tuple[Any, ...]],
-        runs_here: bool,
+        self, job: str, *, batch: bool, slot_resources: Mapping[str, tuple[Any, ...]], runs_here: bool
     ) -> None:
-        self._name, self._runs_here = name, runs_here
-        self._settings, self._parallelism, self._next_id = settings, parallelism, next_id
-        self._slot_resources = dict(slot_resources)
-        self._batch = settings["job_type"] == JobType.BATCH
-        self._ends: dict[int, list[Upstream]] = {}
-        self._nodes: dict[int, dict[str, Any]] = {}
-        self._edges = StreamEdges(name, dynamic=settings["dynamic"])
-        self._physical: dict[int, LoweredTransformation] = {}
+        self._job, self._batch, self._runs_here = job, batch, runs_here
+        self._slot_resources = slot_resources
+        self.rows: list[dict[str, Any]] = []
+        self.written: list[LoweredTransformation] = []  #: row by row
+        self._ids: dict[int, int] = {}
 
-    def generate(self, transformations: Sequence[LoweredTransformation]) -> GeneratedGraph:
-        """Return the `stream_graph` (docs/topology-files.md) of PyFlink's list of transformations."""
+    def write(self, transformations: Iterable[LoweredTransformation]) -> None:
+        """Write transformations, each after its inputs; sources among them are in the graph in any case."""
         for root in transformations:
             waiting = [(root, False)]
             while waiting:
                 transformation, inputs_are_done = waiting.pop()
-                if transformation.id in self._ends:
+                if transformation.id in self._ids:
                     continue
                 if inputs_are_done:
-                    self._ends[transformation.id] = self._translate(transformation)
+                    self._add(transformation)
                 else:
                     waiting.append((transformation, True))
                     inputs_to_do = [] if transformation.filled else transformation.inputs
                     waiting += [(other, False) for other in reversed(inputs_to_do)]
-        settings = self._settings
-        graph = {
-            "sources": [node for node, operator in self._physical.items() if not operator.inputs],
-            "sinks": [node for node, operator in self._physical.items() if operator.kind == "sink"],
-            **{key: settings[key] for key in SETTINGS_OF_GRAPHS},
-            "checkpointing": settings["checkpointing_interval_milliseconds"] > 0,
-            "partitioners_compared": True,
-            **self._group_resources(),
-            "nodes": list(self._nodes.values()),
-            "edges": self._edges.complete(self._nodes.values()),
-        }
-        return GeneratedGraph(graph, self._physical, self._edges.inputs, self._next_id)
+        read = {id for row in self.rows for id in row.get("inputs", ())}
+        for row in self.rows:
+            if row["kind"] in SOURCE_KINDS and row["id"] not in read:
+                row["registered"] = True
 
-    def _translate(self, transformation: LoweredTransformation) -> list[Upstream]:
-        if transformation.filled:
-            return self._add_cache_read(transformation)
-        upstreams = [upstream for other in transformation.inputs for upstream in self._ends[other.id]]
-        if transformation.kind == "union":
-            return upstreams
-        if transformation.kind == "cache":
-            if self._batch:
-                self._add_cache_write(transformation)
-            return upstreams
+    def _add(self, transformation: LoweredTransformation) -> None:
+        row: dict[str, Any] = {"id": len(self.rows) + 1, "kind": transformation.kind}
+        self._ids[transformation.id] = row["id"]
+        if not transformation.filled and transformation.inputs:
+            row["inputs"] = [self._ids[read.id] for read in transformation.inputs]
+        row["node_id"] = transformation.id
+        self.rows.append(row)
+        self.written.append(transformation)
         if transformation.kind == "partition":
-            self._next_id += len(upstreams)  # Flink makes a virtual node for each
-            mode = transformation.exchange_mode if self._batch else str(StreamExchangeMode.UNDEFINED)
-            return [replace(upstream, partition=transformation, exchange_mode=mode) for upstream in upstreams]
-        if transformation.kind == "side_output":
-            self._next_id += len(upstreams)
-            return [replace(upstream, side_output=transformation) for upstream in upstreams]
-        if transformation.commits is not None:
-            return self._expand_sink(transformation)
-        self._add_operator(transformation)
-        return [] if transformation.kind == "sink" else [Upstream(transformation.id)]
+            row |= _partition(transformation)
+        elif transformation.kind == "side_output":
+            row["tag"] = transformation.tag
+        elif transformation.kind == "cache":
+            row["data_set"] = transformation.cache
+            if transformation.filled:
+                cached = transformation.cached or transformation
+                row |= _set(
+                    {"kind": str(Kind.CACHE_READ), **_parallelism(cached), **self._slots(transformation)}
+                )
+        elif transformation.kind != "union":
+            row |= self._operator(transformation)
 
-    def _expand_sink(self, sink: LoweredTransformation) -> list[Upstream]:
-        """Add a sink of the Sink V2 API: a writer, and any operators after it that compact and commit."""
-        expanded = expand_sink(
-            self._name, sink, self._next_id, batch=self._batch, compacts=not self._runs_here
-        )
-        for operator, upstream in expanded.operators:
-            if upstream is not None:
-                self._ends[operator.inputs[0].id] = [upstream]
-            self._add_operator(operator)
-        self._next_id += expanded.ids
-        return []
-
-    def _add_cache_write(self, cache: LoweredTransformation) -> None:
-        """Add the operator that stores the output of its input. Source: CacheTransformationTranslator."""
-        (read,) = cache.inputs
-        cached = read.inputs[0] if read.kind == "side_output" else read
-        self._next_id += read.kind == "side_output"
-        self._add_operator(
-            replace(
-                cache,
-                kind="one_input",
-                name=CACHE_WRITE,
-                parallelism=cached.parallelism,
-                parallelism_configured=cached.parallelism_configured,
-                max_parallelism=cached.max_parallelism,
-                chaining="HEAD",
-            )
-        )
-
-    def _add_cache_read(self, cache: LoweredTransformation) -> list[Upstream]:
-        """Add the operator that reads the records that an earlier job has stored.
-
-        Source: CacheTransformationTranslator.consumeCache.
-        """
-        cached = cache.cached or cache
-        self._add_operator(
-            replace(
-                cache,
-                kind="cache_read",
-                name=CACHE_READ,
-                inputs=[],
-                parallelism=cached.parallelism,
-                parallelism_configured=cached.parallelism_configured,
-                max_parallelism=cached.max_parallelism,
-            )
-        )
-        return [Upstream(cache.id)]
-
-    def _add_operator(self, operator: LoweredTransformation) -> None:
-        settings = self._settings
-        inputs = [self._ends[read.id] for read in operator.inputs]
-        sorts = self._batch and any(operator.keyed_inputs)
-        chaining = operator.chaining
-        if sorts and chaining in ("ALWAYS", "HEAD_WITH_SOURCES"):
-            chaining = "HEAD"
-        if not settings["auto_generate_uids"] and operator.uid is None and operator.uid_hash is None:
-            raise refused(self._name, ILLEGAL_STATE, MISSING_UID + operator.name)
-        sorts = sorts and settings["sort_inputs"]
-        memory = {"OPERATOR": settings["sorted_inputs_memory_mebibytes"]} if sorts else {}
-        node = {
-            "id": operator.id,
-            "name": _PREFIXES.get(operator.kind, "") + operator.name,
-            "parallelism": self._parallelism if operator.parallelism == -1 else operator.parallelism,
-            "max_parallelism": settings["max_parallelism"]
-            if operator.max_parallelism <= 0
-            else operator.max_parallelism,
-            "parallelism_configured": operator.parallelism_configured and operator.parallelism != -1,
-            "slot_sharing_group": self._inherited_group(inputs)
-            if operator.slot_sharing_group is None
-            else operator.slot_sharing_group,
-            "co_location_group": operator.co_location_group,
+    def _operator(self, operator: LoweredTransformation) -> dict[str, Any]:
+        values = {
+            "name": operator.name,
+            **_parallelism(operator),
             "uid": operator.uid,
-            "uid_hash": operator.uid_hash,
-            "buffer_timeout": operator.buffer_timeout
-            if operator.buffer_timeout >= 0
-            else settings["buffer_timeout"],
-            "chaining": chaining,
-            "source": operator.kind == "source",
-            "legacy_source": operator.kind == "legacy_source" or (operator.filled and self._runs_here),
-            "yielding": operator.yielding,
-            "coordinated": operator.coordinated,
-            "invokable": _INVOKABLES.get(operator.kind, "OneInputStreamTask"),
-            "operator_factory": operator.operator_factory,
-            "input_format": operator.input_format,
-            "output_format": False,
-            "no_output_until_end_of_input": False,
-            "output_only_after_end_of_stream": False,
-            "supports_concurrent_execution_attempts": operator.supports_concurrent_execution_attempts,
-            "managed_memory": {**memory, **operator.managed_memory},
-            "slot_scope": sorted(operator.slot_scope),
-            "keyed": any(operator.keyed_inputs),
-            "input_requirements": {
-                str(place): "SORTED" if keyed else "PASS_THROUGH"
-                for place, keyed in enumerate(operator.keyed_inputs if sorts else ())
-            },
-            "in_edges": [],
-            "out_edges": [],
+            **self._slots(operator),
         }
-        for key in ("min_resources", "preferred_resources"):
-            if getattr(operator, key) is not None:
-                node[key] = getattr(operator, key)
-        if operator.description is not None:
-            node["description"] = operator.description
+        kind = OPERATOR_KINDS[operator.kind]
+        if operator.chaining != kind.chaining:
+            values["chaining"] = operator.chaining
+        if operator.commits is not None:
+            return _set(values) | self._sink(operator)
+        keyed = any(operator.keyed_inputs)
+        read = operator.inputs[0] if operator.kind == Kind.ONE_INPUT else None
+        is_behind_hash = read is not None and read.partitioner == Partitioner.HASH
         classes = _java_classes(operator, batch=self._batch)
-        for key, value in (("operator_class", classes.operator), ("function_class", classes.function)):
-            if value is not None:
-                node[key] = value
-        if operator.kind == "cache_read":
-            node["consumes_data_set"] = operator.cache
-        self._nodes[operator.id], self._physical[operator.id] = node, operator
-        if operator.slot_resources and operator.slot_sharing_group is not None:
-            known = self._slot_resources.get(operator.slot_sharing_group) or operator.slot_resources
-            if known != operator.slot_resources:
-                message = TWO_RESOURCES.format(group=operator.slot_sharing_group)
-                raise refused(self._name, ILLEGAL_ARGUMENT, message)
-            self._slot_resources[operator.slot_sharing_group] = known
-        for number, upstreams in enumerate(inputs, 1):
-            for upstream in upstreams:
-                source = self._nodes[upstream.node]
-                self._edges.add(upstream, source, node, number if len(inputs) > 1 else 0, operator.cache)
-
-    def _group_resources(self) -> dict[str, Any]:
-        """Return the slot resources of the nodes' groups; an empty dict if no group has any."""
-        groups = dict.fromkeys(node["slot_sharing_group"] for node in self._nodes.values())
-        resources = {}
-        for group in groups:
-            if self._slot_resources.get(group):
-                cpu_cores, heap, off_heap, managed, external = self._slot_resources[group]
-                resources[group] = {
-                    "cpu_cores": cpu_cores,
-                    "task_heap_memory_bytes": heap.get_bytes(),
-                    "task_off_heap_memory_bytes": off_heap.get_bytes(),
-                    "managed_memory_bytes": managed.get_bytes(),
-                }
-                if external:
-                    resources[group]["external_resources"] = dict(external)
-        return {"slot_sharing_group_resources": resources} if resources else {}
-
-    def _inherited_group(self, inputs: Sequence[Sequence[Upstream]]) -> str:
-        groups = {
-            self._nodes[upstream.node]["slot_sharing_group"] for upstreams in inputs for upstream in upstreams
+        values |= {
+            "uid_hash": operator.uid_hash,
+            "buffer_timeout": operator.buffer_timeout if operator.buffer_timeout >= 0 else None,
+            "managed_memory": operator.managed_memory or None,
+            "slot_scope": sorted(operator.slot_scope - ({"STATE_BACKEND"} if keyed else set())) or None,
+            "min_resources": operator.min_resources,
+            "preferred_resources": operator.preferred_resources,
+            "description": operator.description,
+            "operator_factory": operator.operator_factory
+            if operator.operator_factory != kind.operator_factory
+            else None,
+            "operator_class": classes.operator,
+            "function_class": classes.function,
         }
-        return groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
+        if keyed != is_behind_hash or len(operator.keyed_inputs) > 1:
+            values["keyed"] = list(operator.keyed_inputs) or [False]
+        if not operator.supports_concurrent_execution_attempts:
+            values["supports_concurrent_execution_attempts"] = False
+        if operator.kind == Kind.LEGACY_SOURCE:
+            values["bounded"] = True
+        return _set(values)
+
+    def _slots(self, operator: LoweredTransformation) -> dict[str, Any]:
+        group = operator.slot_sharing_group
+        of_environment = self._slot_resources.get(group or "", ())
+        if of_environment and operator.slot_resources and of_environment != operator.slot_resources:
+            raise refused(
+                self._job, ILLEGAL_ARGUMENT, "".join((TWO_RESOURCES[0], str(group), TWO_RESOURCES[1]))
+            )
+        resources = operator.slot_resources or of_environment
+        return {
+            "slot_sharing_group": group,
+            "co_location_group": operator.co_location_group,
+            "slot_resources": _slot_resources(resources) if resources and group is not None else None,
+        }
+
+    def _sink(self, sink: LoweredTransformation) -> dict[str, Any]:
+        """Return the keys of a sink of the Sink V2 API."""
+        attempts = sink.supports_concurrent_execution_attempts
+        keys: dict[str, Any] = {
+            "writer": {"supports_concurrent_execution_attempts": True} if attempts else {}
+        }
+        if sink.commits:
+            keys["committer"] = {}
+            if sink.compaction is not None and not self._runs_here:
+                keys["pre_commit"] = _COMPACTION[sink.compaction]
+        return keys
+
+
+def _set(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are set."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _parallelism(operator: LoweredTransformation) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if operator.parallelism != -1:
+        values["parallelism"] = operator.parallelism
+        if not operator.parallelism_configured:
+            values["parallelism_configured"] = False
+    if operator.max_parallelism > 0:
+        values["max_parallelism"] = operator.max_parallelism
+    return values
+
+
+def _partition(partition: LoweredTransformation) -> dict[str, Any]:
+    if partition.partitioner is None:
+        return {"kind": str(Kind.UNION)}
+    undefined = partition.exchange_mode == StreamExchangeMode.UNDEFINED
+    return {
+        "partitioner": partition.partitioner,
+        **({} if undefined else {"exchange_mode": partition.exchange_mode}),
+    }
+
+
+def _slot_resources(resources: tuple[Any, ...]) -> dict[str, Any]:
+    cpu_cores, heap, off_heap, managed, external = resources
+    return {
+        "cpu_cores": cpu_cores,
+        "task_heap_memory_bytes": heap.get_bytes(),
+        "task_off_heap_memory_bytes": off_heap.get_bytes(),
+        "managed_memory_bytes": managed.get_bytes(),
+        **({"external_resources": dict(external)} if external else {}),
+    }
+
+
+def _compactor(name: str, uid: str, operator: str, factory: str, **keys: Any) -> dict[str, Any]:
+    return {
+        "kind": "one_input",
+        "name": name,
+        "uid": uid,
+        "operator_factory": factory,
+        "operator_class": f"{_COMPACTOR}{operator}",
+        **keys,
+    }
+
+
+_COORDINATOR, _OPERATOR = "FileSinkCompactorCoordinator", "FileSinkCompactorOperator"
+_FORWARD = {"kind": "partition", "partitioner": "forward"}
+_UNSET = {"parallelism_configured": False}
+_COMPACTION: dict[Compaction, list[dict[str, Any]]] = {
+    Compaction.ENABLED: [
+        {"kind": "partition", "partitioner": "rebalance", "unaligned_checkpoints": False},
+        _compactor(
+            "CompactorCoordinator",
+            _COORDINATOR,
+            "CompactCoordinator",
+            "CompactCoordinatorFactory",
+            parallelism=1,
+        ),
+        _compactor("CompactorOperator", _OPERATOR, "CompactorOperator", "CompactorOperatorFactory", **_UNSET),
+    ],
+    # nothing is compacted, but files that an earlier run of the job left to compact are committed
+    Compaction.DISABLED: [
+        _FORWARD,
+        _compactor(
+            "CompactorCoordinatorPlaceHolder",
+            _COORDINATOR,
+            "CompactCoordinator",
+            "CompactCoordinatorStateHandlerFactory",
+            **_UNSET,
+        ),
+        _FORWARD,
+        _compactor(
+            "CompactorOperatorPlaceHolder",
+            _OPERATOR,
+            "CompactorOperator",
+            "CompactorOperatorStateHandlerFactory",
+            **_UNSET,
+        ),
+    ],
+}
+"""The steps between the writer and the committer of a file sink."""
+
+
+# The StreamGraph of such a topology, as the planner translates it.
+
+
+def generate_stream_graph(
+    transformations: Sequence[LoweredTransformation],
+    topology: Mapping[str, Any],
+    *,
+    next_id: int,
+    batch: bool,
+    slot_resources: Mapping[str, tuple[Any, ...]],
+    runs_here: bool,
+) -> GeneratedGraph:
+    """Return the StreamGraph of PyFlink's list of transformations, and the topology it is planned from.
+
+    `topology`: the keys of the job besides its transformations. `next_id`: the next id of Flink's counter,
+    which virtual nodes and the operators of Sink V2 sinks take. `runs_here`: the graph that runs here, where
+    sinks do not compact files. Raises JobCompileError if Flink refuses the graph.
+    """
+    name = topology["name"]
+    writer = _Writer(name, batch=batch, slot_resources=slot_resources, runs_here=runs_here)
+    writer.write(transformations)
+    rows = writer.rows
+    # Flink makes a virtual node for a partition without a partitioner, too, which is a union in `rows`.
+    unset = sum(one.kind == "partition" and one.partitioner is None for one in writer.written)
+    last_id = next_id - 1 + unset
+    if last_id > max((row["node_id"] for row in rows), default=last_id):
+        # Ids that the job does not have: nothing reads this one, so it is not part of the graph.
+        rows.append({"id": len(rows) + 1, "kind": "union", "inputs": [1], "node_id": last_id})
+    read = read_in_process([{**topology, "transformations": rows}], lambda stage: None)
+    _require_planned(name, read.frames["rejected"].to_dicts())
+    taken = ids_of_translation(read.frames["transformations"], read.frames["job_settings"])
+    planned = plan_frames(read.frames, read.inputs, Layer.STREAM_GRAPH, None, lambda stage: None)
+    _require_planned(name, planned.tables["rejected"].to_pylist())
+    tables = {name: from_arrow(table) for name, table in planned.tables.items()}
+    graph = stream_graph_of_tables(tables["job_settings"], tables["stream_nodes"], tables["stream_edges"])
+    physical = {
+        node["id"]: _physical(writer.written[row - 1], node)
+        for node, row in zip(graph["nodes"], tables["stream_nodes"].sort("id")["transformation"], strict=True)
+    }
+    graph["sinks"] = [node for node, operator in physical.items() if operator.kind == "sink"]
+    resources = _group_resources(graph["nodes"], rows, slot_resources)
+    if resources:
+        graph["slot_sharing_group_resources"] = resources
+    edges = _input_edges(graph["edges"], writer.written, tables["stream_edges"])
+    return GeneratedGraph(
+        stream_graph=graph,
+        topology={**topology, "transformations": rows},
+        physical=physical,
+        edges=edges,
+        next_id=last_id + 1 + taken,
+    )
+
+
+def _require_planned(job: str, rejected: Sequence[Mapping[str, Any]]) -> None:
+    for rejection in rejected:
+        raise refused(job, rejection["error"], rejection["message"])
+
+
+def _physical(transformation: LoweredTransformation, node: Mapping[str, Any]) -> LoweredTransformation:
+    """Return the operator of a node: the transformation, or its part if it has several."""
+    if transformation.commits is not None:
+        is_writer = node["operator_factory"] == OPERATOR_KINDS[Kind.WRITER].operator_factory
+        return replace(
+            transformation,
+            id=node["id"],
+            kind="one_input",
+            name=node["name"],
+            description=None,  # Flink drops a sink's description
+            commits=None,
+            steps=transformation.steps if is_writer else (),
+        )
+    if transformation.kind == "cache":
+        kind, name = ("cache_read", CACHE_READ) if transformation.filled else ("one_input", CACHE_WRITE)
+        return replace(
+            transformation,
+            kind=kind,
+            name=name,
+            inputs=[] if transformation.filled else transformation.inputs,
+        )
+    return transformation
+
+
+def _group_resources(
+    nodes: Iterable[Mapping[str, Any]],
+    rows: Iterable[Mapping[str, Any]],
+    slot_resources: Mapping[str, tuple[Any, ...]],
+) -> dict[str, Any]:
+    """Return the slot resources of the nodes' groups; an empty dict if no group has any."""
+    of_rows = {row["slot_sharing_group"]: row["slot_resources"] for row in rows if "slot_resources" in row}
+    known = {group: _slot_resources(resources) for group, resources in slot_resources.items() if resources}
+    groups = dict.fromkeys(node["slot_sharing_group"] for node in nodes)
+    return {group: found for group in groups if (found := {**known, **of_rows}.get(group))}
+
+
+def _input_edges(
+    edges: Iterable[Mapping[str, Any]], written: Sequence[LoweredTransformation], stream_edges: Any
+) -> dict[str, InputEdge]:
+    """Return the attributes of edges that the StreamGraph lacks, by edge_id."""
+    partitions = {str(one.id): one for one in written if one.kind == "partition"}
+    sides: dict[tuple[int, str | None], LoweredTransformation] = {}
+    for one in written:
+        if one.kind == "side_output":
+            sides.update(((source, one.tag), one) for source in _sources_of(one))
+    keys = dict(zip(stream_edges["edge_id"], stream_edges["partitioner_key"], strict=True))
+    return {
+        edge["edge_id"]: InputEdge(
+            partition=partitions.get(keys[edge["edge_id"]].partition("#")[2]),
+            side_output=sides.get((edge["source"], edge["output_tag"])),
+            number=max(1, edge["type_number"]),
+        )
+        for edge in edges
+    }
+
+
+def _sources_of(side_output: LoweredTransformation) -> list[int]:
+    """Return the ids of the operators above a side output."""
+    found, waiting = [], list(side_output.inputs)
+    while waiting:
+        read = waiting.pop()
+        if read.kind in ("partition", "union", "side_output") or (read.kind == "cache" and not read.filled):
+            waiting += read.inputs
+        else:
+            found.append(read.id)
+    return found

@@ -255,7 +255,7 @@ class LoweredCalls(TransformationMaker):
         """Make the sink of execute_and_collect with input `upstream`; call it after operators are fused."""
         self._begin(call, (take_ids(),))
         factory = "CollectSinkOperatorFactory"
-        sink = self._make_operator(call, inputs=[upstream], operator_factory=factory, coordinated=True)
+        sink = self._make_operator(call, inputs=[upstream], operator_factory=factory)
         sink.uid = f"dataStreamCollect_{sink.id}"
         sink.supports_concurrent_execution_attempts = False
         _take_rows(sink, call)
@@ -264,7 +264,7 @@ class LoweredCalls(TransformationMaker):
     # one method for each Call, named after it
 
     def _source(self, call: Transformation) -> LoweredTransformation:
-        return self._make_operator(call, operator_factory="SourceOperatorFactory", coordinated=True)
+        return self._make_operator(call, operator_factory="SourceOperatorFactory")
 
     def _legacy_source(self, call: Transformation) -> LoweredTransformation:
         return self._make_operator(call, operator_factory=_UDF, chaining=call.chaining or "HEAD")
@@ -272,7 +272,7 @@ class LoweredCalls(TransformationMaker):
     def _input_format(self, call: Transformation) -> LoweredTransformation:
         factory = "SimpleInputFormatOperatorFactory"
         chaining = call.chaining or "HEAD"
-        return self._make_operator(call, operator_factory=factory, chaining=chaining, input_format=True)
+        return self._make_operator(call, operator_factory=factory, chaining=chaining)
 
     def _process(self, call: Transformation) -> LoweredTransformation:
         keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()  # for an async function
@@ -418,8 +418,6 @@ class LoweredCalls(TransformationMaker):
         return self._make_operator(
             call,
             operator_factory=kind.operator_factory,
-            coordinated=call.kind == "source",
-            yielding=kind.yielding,
             keyed_inputs=tuple(True for _ in call.key_selectors),
         )
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.engine.run.lowering.generate_stream_graph import StreamGraphGenerator, refused
+from penstock.engine.run.lowering.generate_stream_graph import generate_stream_graph
 from penstock.engine.run.lowering.lower_calls import (
     KEY_BY_MAP,
     KEYED_VALUES,
@@ -19,6 +19,7 @@ from penstock.engine.run.lowering.lower_calls import (
 )
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.transformations import (
+    RUNTIME_MODE,
     Call,
     GeneratedGraph,
     LostSetting,
@@ -29,8 +30,8 @@ from penstock.engine.run.runtime.transformations import (
     UnfusedPair,
     take_ids,
 )
-from penstock.plans.topology.flink_options import parse_boolean
-from penstock.plans.topology.job_settings import JOB_GRAPH_STEPS, FlinkRefusal, read_job_settings
+from penstock.plans.topology.flink_options import SCHEDULER, parse_boolean
+from penstock.plans.vocabulary import JobType
 
 # Consecutive Python operators are fused into one, which runs in one Python process.
 #
@@ -282,39 +283,32 @@ def _graphs(
     max_parallelism: int | None,
     slot_resources: Mapping[str, tuple[Any, ...]],
 ) -> tuple[GeneratedGraph, GeneratedGraph]:
-    try:
-        settings = read_job_settings(
-            config,
-            topology_name=name,
-            parallelism=parallelism,
-            max_parallelism=max_parallelism,
-            chaining=True,
-            transformations_have_unbounded_source=False,
-        )
-    except FlinkRefusal as refusal:
-        raise refused(name, refusal.error, refusal.flink_message) from refusal
-    for row in settings["setting_refusals"]:
-        if row["step"] not in JOB_GRAPH_STEPS:
-            raise refused(name, row["error"], row["message"])
     next_id = take_ids(0)
+    batch = config.get(RUNTIME_MODE) == JobType.BATCH
+    topology: dict[str, Any] = {"name": name, "parallelism": parallelism}
+    if max_parallelism is not None:
+        topology["max_parallelism"] = max_parallelism
+    if config:
+        topology["config"] = dict(config)
 
-    def generate(settings: Mapping[str, Any], runs_here: bool) -> GeneratedGraph:
-        generator = StreamGraphGenerator(
-            name,
-            settings,
-            parallelism=parallelism,
+    def generate(topology: Mapping[str, Any], runs_here: bool) -> GeneratedGraph:
+        return generate_stream_graph(
+            transformations,
+            topology,
             next_id=next_id,
+            batch=batch,
             slot_resources=slot_resources,
             runs_here=runs_here,
         )
-        return generator.generate(transformations)
 
-    submitted = generate(settings, False)
+    submitted = generate(topology, False)
     take_ids(submitted.next_id - next_id)
     reads_cache = any(operator.filled for operator in submitted.physical.values())
-    if not settings["dynamic"] and not reads_cache:
+    if not submitted.stream_graph["dynamic"] and not reads_cache:
         return submitted, submitted
-    return submitted, generate({**settings, "dynamic": False}, True)
+    # Another scheduler than the adaptive one: operators have parallelism even in BATCH mode.
+    options = {**config, SCHEDULER.key: "Default"} if submitted.stream_graph["dynamic"] else config
+    return submitted, generate({**topology, "config": dict(options)}, True)
 
 
 def _is_enabled(config: Mapping[str, str]) -> bool:

@@ -251,9 +251,6 @@ class LoweredTransformation:
     thread_mode: bool = False  #: for a Python operator
     keyed_inputs: tuple[bool, ...] = ()  #: for a keyed operator: whether each input has a key selector
     operator_factory: str = "SimpleOperatorFactory"
-    input_format: bool = False
-    coordinated: bool = False
-    yielding: bool = False
     supports_concurrent_execution_attempts: bool = True
     commits: bool | None = None  #: for a sink of the Sink V2 API: whether a committer follows its writer
     compaction: Compaction | None = None  #: for a file sink, if its author has chosen it
@@ -262,7 +259,6 @@ class LoweredTransformation:
     # kind partition
     partitioner: str | None = None
     exchange_mode: str = "UNDEFINED"
-    aligned: bool = False  #: no unaligned checkpoints, with any partitioner
     partition_call: Transformation | None = None  #: the call with selectors and custom partitioner
     # kind side_output
     tag: str | None = None
@@ -309,7 +305,8 @@ class InputEdge:
 class GeneratedGraph:
     """A StreamGraph, with the transformations that its nodes and edges were made from."""
 
-    stream_graph: dict[str, Any]  #: as in a topology file
+    topology: dict[str, Any]  #: the job as a topology of transformations, from which the graph is planned
+    stream_graph: dict[str, Any]  #: in the form of a topology file
     physical: dict[int, LoweredTransformation]  #: by node
     edges: dict[str, InputEdge]  #: by edge_id
     next_id: int  #: next id of Flink's counter after the translation
@@ -367,22 +364,9 @@ class Job:
 
 def topology_of(job: Job) -> dict[str, Any]:
     """Return the topology (docs/topology-files.md) of `job` as PyFlink submits it, for the planner."""
-    return _topology(job, job.lowered.submitted)
+    return {**job.lowered.submitted.topology, "name": job.name}
 
 
 def topology_to_run(job: Job) -> dict[str, Any]:
     """Return the topology of `job` as it runs here, where operators have parallelism even in BATCH mode."""
-    return _topology(job, job.lowered.to_run)
-
-
-def _topology(job: Job, graph: GeneratedGraph) -> dict[str, Any]:
-    topology: dict[str, Any] = {
-        "name": job.name,
-        "stream_graph": graph.stream_graph,
-        "parallelism": job.parallelism,
-    }
-    if job.max_parallelism is not None:
-        topology["max_parallelism"] = job.max_parallelism
-    if job.config:
-        topology["config"] = job.config
-    return topology
+    return {**job.lowered.to_run.topology, "name": job.name}

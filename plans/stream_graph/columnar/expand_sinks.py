@@ -1,7 +1,7 @@
-"""Expand sinks of the Sink V2 API into the operators that Flink creates for them."""
+"""Expand sinks of the Sink V2 API, and caches, into the operators that Flink creates for them."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -17,10 +17,20 @@ from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
     InputRows,
     input_rows,
 )
+from penstock.plans.stream_graph.columnar.transformation_details import details_of, has_details, with_node_ids
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.tables.column_types import BOOL, INT, STR, TOPOLOGY
-from penstock.plans.topology.columnar.canonical_texts import RESOURCES_OF_ZERO
-from penstock.plans.vocabulary import SOURCE_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
+from penstock.plans.topology.columnar.canonical_texts import RESOURCES_OF_ZERO, json_of_keys
+from penstock.plans.topology.operator_rules import DETAILS
+from penstock.plans.vocabulary import (
+    SOURCE_KINDS,
+    VIRTUAL_KINDS,
+    ChainingStrategy,
+    JobType,
+    Kind,
+    Partitioner,
+    StreamExchangeMode,
+)
 
 # The operators that a sink of the Sink V2 API expands to, derived from the sink's own keys.
 #
@@ -58,6 +68,7 @@ _UIDS = {
 _FROM_TRANSFORMATIONS = (
     *("kind", "name", "uid", "uid_hash", *_INHERITED, "co_location_group", "buffer_timeout", "chaining"),
     *("managed_memory", "slot_scope", "min_resources", "preferred_resources", "partitioner", "exchange_mode"),
+    "details",
 )
 _PART = pa.schema(
     [
@@ -113,18 +124,20 @@ def _before_global_committer(sink: Mapping[str, Any]) -> Iterator[dict[str, Any]
         _COMMITTER: sink.get("committer", {}).get("uid_hash"),
     }
     concurrent = bool(sink["writer"].get("supports_concurrent_execution_attempts", False))
+    configured = {CONFIGURED: sink[CONFIGURED]} if CONFIGURED in sink else {}
     for step in sink.get("pre_write", ()):
-        yield _step(step, hashes) | {"concurrent_attempts": concurrent and step["kind"] != Kind.PARTITION}
-    yield _operator(Kind.WRITER, _WRITER, hashes) | {"concurrent_attempts": concurrent}
+        attempts = concurrent and step["kind"] != Kind.PARTITION
+        yield _step(step, hashes, configured) | {"concurrent_attempts": attempts}
+    yield _operator(Kind.WRITER, _WRITER, hashes, configured) | {"concurrent_attempts": concurrent}
     if "committer" in sink:
         yield _fail_over_region()
         for step in sink.get("pre_commit", ()):
-            yield _step(step, hashes)
-        yield _operator(Kind.COMMITTER, _COMMITTER, hashes)
+            yield _step(step, hashes, configured)
+        yield _operator(Kind.COMMITTER, _COMMITTER, hashes, configured)
     if sink.get("post_commit") or sink.get("global_committer"):
         yield _fail_over_region()
         for step in sink.get("post_commit", ()):
-            yield _step(step, hashes)
+            yield _step(step, hashes, configured)
 
 
 _NO_ROWS = dict.fromkeys(RESOURCES_OF_ZERO, 0)
@@ -147,7 +160,9 @@ def _fail_over_region() -> dict[str, Any]:
     return _partition(Partitioner.FORWARD, str(StreamExchangeMode.BATCH))
 
 
-def _operator(kind: Kind, name: str, hashes: Mapping[str, str | None]) -> dict[str, Any]:
+def _operator(
+    kind: Kind, name: str, hashes: Mapping[str, str | None], configured: Mapping[str, bool]
+) -> dict[str, Any]:
     before, after = _UIDS[name]
     return {
         **_EMPTY,
@@ -158,20 +173,28 @@ def _operator(kind: Kind, name: str, hashes: Mapping[str, str | None]) -> dict[s
         "after_uid": after,
         "takes_of_sink": True,
         "concurrent_attempts": False,
+        "details": json_of_keys(dict(configured), DETAILS),
     }
 
 
 def _global_committer() -> dict[str, Any]:
     """It inherits only the name and the uid of the sink."""
     own = {"parallelism": 1, "max_parallelism": 1, "chaining": str(ChainingStrategy.ALWAYS)}
-    operator = _operator(Kind.GLOBAL_COMMITTER, _GLOBAL_COMMITTER, {})
+    operator = _operator(Kind.GLOBAL_COMMITTER, _GLOBAL_COMMITTER, {}, {})
     return {**operator, **own, "takes_of_sink": False}
 
 
-def _step(step: Mapping[str, Any], hashes: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return a step; one named like a writer or committer gets such a uid, too (SinkExpander.concatUid)."""
+def _step(
+    step: Mapping[str, Any], hashes: Mapping[str, str | None], configured: Mapping[str, bool]
+) -> dict[str, Any]:
+    """Return a step; one named like a writer or committer gets such a uid, too (SinkExpander.concatUid).
+
+    `configured`: the sink's parallelism_configured, for steps without a parallelism of their own.
+    """
+    details = json_of_keys({**({} if "parallelism" in step else configured), **step}, DETAILS)
     if step["kind"] == Kind.PARTITION:
-        return _partition(step["partitioner"], step.get("exchange_mode"))
+        details = json_of_keys(dict(step), DETAILS)
+        return _partition(step["partitioner"], step.get("exchange_mode")) | {"details": details}
     name, uid = step.get("name", ""), step.get("uid")
     before, after = _UIDS.get(name, (None, None) if uid is None else ("", f": {uid}"))
     specified = {
@@ -187,23 +210,29 @@ def _step(step: Mapping[str, Any], hashes: Mapping[str, str | None]) -> dict[str
         "before_uid": before,
         "after_uid": after,
         "takes_of_sink": True,
-        "concurrent_attempts": False,
+        "concurrent_attempts": bool(step.get("supports_concurrent_execution_attempts", False)),
+        "details": details,
     }
 
 
-_SINK = KINDS.index(Kind.SINK)
+_SINK, _CACHE, _SIDE_OUTPUT = map(KINDS.index, (Kind.SINK, Kind.CACHE, Kind.SIDE_OUTPUT))
 _IS_SOURCE = np.array([kind in SOURCE_KINDS for kind in KINDS])
 _HAS_NODE = np.array([kind in (Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT) for kind in KINDS])
 _NONE = -1
 
 
-def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
-    """The transformations with their sinks expanded (see EXPANDED).
+CONFIGURED = "parallelism_configured"
+CACHE_WRITE, CACHE_READ = "CacheWrite", "CacheRead"
+"""Flink's names for the operators of a cache. Source: CacheTransformationTranslator."""
 
-    In: transformations. Out (key topology_id, id): EXPANDED. Ids of the parts of sinks follow the ids of all
-    transformations.
 
-    Source: SinkTransformationTranslator, GlobalCommitterTransformationTranslator.
+def expand_transformations(transformations: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+    """The transformations with sinks and caches expanded, and node ids instead of ids.
+
+    In: transformations, job_settings. Out (key topology_id, id): EXPANDED. Ids of the parts of sinks follow
+    the ids of all transformations.
+
+    Source: {Sink,GlobalCommitter,Cache}TransformationTranslator.
 
     Example: a sink that commits becomes a writer and a committer
     (tests/passes/fixtures/expanded_transformations.txt).
@@ -221,14 +250,26 @@ def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
       4   partition  [3]     ""                -
       5   committer  [4]     Files: Committer  Sink Committer: out
     """
+    expanded = expand_sinks(transformations, job_settings)
+    if not has_details(expanded):
+        return expanded
+    return with_node_ids(_expand_caches(expanded, job_settings))
+
+
+def expand_sinks(transformations: pl.DataFrame, job_settings: pl.DataFrame | None = None) -> pl.DataFrame:
+    """The transformations with their sinks expanded (see EXPANDED).
+
+    `job_settings`: needed if there are caches, for which ids are drawn in BATCH mode.
+    """
     is_sink = pl.col("sink_topology").is_not_null()
     with_sinks = transformations.filter(is_sink)[TOPOLOGY].unique().implode()
     if not with_sinks.list.len().item():
         return _plain(transformations)
     has_sinks = pl.col(TOPOLOGY).is_in(with_sinks)
-    ordered = transformations.filter(has_sinks).sort(TOPOLOGY, "id")
+    ordered = _with_configured(transformations.filter(has_sinks).sort(TOPOLOGY, "id"))
     links = input_rows(ordered.select(TOPOLOGY, "id", "inputs", "kind"))
-    numbers = number_sinks(ordered[TOPOLOGY].to_numpy(), links, sizes_of_sinks(ordered))
+    sizes, drawn = sizes_of_sinks(ordered), draw_ids(links, _caches_with_nodes(ordered, links, job_settings))
+    numbers = number_sinks(ordered[TOPOLOGY].to_numpy(), links, sizes, drawn, _highest_ids(ordered))
     expanded = expand_numbered_sinks(ordered, numbers)
     return pl.concat([_plain(transformations.filter(~has_sinks)), expanded])
 
@@ -251,35 +292,54 @@ def sizes_of_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
     return sinks.join(sizes, on="sink_topology", how="left", maintain_order="left").drop("sink_topology")
 
 
-def number_sinks(topologies: Ints, links: InputRows, sizes: pl.DataFrame) -> pl.DataFrame:
-    """Return last_id, after which the ids of a sink's parts begin, and `ways`, the ways into it.
+class DrawnIds(NamedTuple):
+    """The stream nodes that each row expands to, and the ids of virtual nodes drawn for each operator."""
 
-    In: the topology of each row and the links between rows, by topology and id; `sizes` (see sizes_of_sinks)
-    of their sinks, which are the rows of the result.
+    node_counts: Ints
+    drawn: Ints
+
+
+def draw_ids(links: InputRows, caches_with_nodes: Ints | None = None) -> DrawnIds:
+    """Return the ids of virtual nodes, for links between rows by topology and id.
+
+    `caches_with_nodes`: rows of caches for which Flink makes a virtual node.
     """
-    node_counts, drawn = (np.zeros(len(topologies), np.int64) for _ in range(2))
+    node_counts, drawn = (np.zeros(len(links.kinds), np.int64) for _ in range(2))
     virtual = links.kinds >= FIRST_VIRTUAL
     run_loop(
         _count_ways,
-        len(topologies),
+        len(links.kinds),
         (links.bounds, links.rows, virtual, links.kinds == _SINK),
         (node_counts,),
     )
-    if _HAS_NODE[links.kinds].any():
-        first = np.full(len(topologies), _NONE, np.int64)
+    has_node = _HAS_NODE[links.kinds]
+    if caches_with_nodes is not None:
+        has_node[caches_with_nodes] = True
+    if has_node.any():
+        first = np.full(len(links.kinds), _NONE, np.int64)
         run_loop(
             _count_drawn,
-            len(topologies),
-            (
-                links.bounds,
-                links.rows,
-                virtual,
-                _IS_SOURCE[links.kinds],
-                _HAS_NODE[links.kinds],
-                node_counts,
-            ),
+            len(links.kinds),
+            (links.bounds, links.rows, virtual, _IS_SOURCE[links.kinds], has_node, node_counts),
             (drawn, first),
         )
+    return DrawnIds(node_counts, drawn)
+
+
+def number_sinks(
+    topologies: Ints,
+    links: InputRows,
+    sizes: pl.DataFrame,
+    drawn_ids: DrawnIds | None = None,
+    highest_ids: Ints | None = None,
+) -> pl.DataFrame:
+    """Return last_id, after which the ids of a sink's parts begin, and `ways`, the ways into it.
+
+    In: the topology of each row and the links between rows, by topology and id; `sizes` (see sizes_of_sinks)
+    of their sinks, which are the rows of the result. `highest_ids`: the highest node id of each row's
+    topology, if they differ from ids.
+    """
+    node_counts, drawn = drawn_ids or draw_ids(links)
     of_topologies = runs(topologies)
     counts = np.diff(np.append(of_topologies.starts, len(topologies)))
     sinks = sizes["row"].to_numpy()
@@ -287,11 +347,54 @@ def number_sinks(topologies: Ints, links: InputRows, sizes: pl.DataFrame) -> pl.
     before = np.append(0, np.cumsum(drawn))
     drawn_until = before[sinks + 1] - before[of_topologies.starts[of_sinks]]
     ways = node_counts[links.rows[links.bounds[sinks]]]
-    taken = sizes["ids"].to_numpy() + sizes["ids_of_ways"].to_numpy() * ways
+    taken = _taken_ids(sizes, ways)
     taken_before = np.cumsum(taken) - taken
     first_sinks = np.searchsorted(of_sinks, of_sinks)
-    last_id = counts[of_sinks] + drawn_until + taken_before - taken_before[first_sinks]
+    highest = counts[of_sinks]
+    if highest_ids is not None:
+        highest = np.maximum(highest, highest_ids[sinks])
+    last_id = highest + drawn_until + taken_before - taken_before[first_sinks]
     return pl.DataFrame({"last_id": last_id, "ways": ways})
+
+
+def _taken_ids(sizes: pl.DataFrame, ways: Ints) -> Ints:
+    """Return the ids that each sink takes."""
+    taken: Ints = sizes["ids"].to_numpy() + sizes["ids_of_ways"].to_numpy() * ways
+    return taken
+
+
+def _highest_ids(ordered: pl.DataFrame) -> Ints | None:
+    """Return the highest node id of each row's topology; None if none is set."""
+    if not has_details(ordered):
+        return None
+    node_ids = details_of(ordered).hstack([ordered[TOPOLOGY]])
+    highest: Ints = (
+        node_ids.select(pl.col("node_id").max().over(TOPOLOGY).fill_null(0)).to_series().to_numpy()
+    )
+    return highest
+
+
+def _caches_with_nodes(
+    ordered: pl.DataFrame, links: InputRows, job_settings: pl.DataFrame | None
+) -> Ints | None:
+    """Return the rows of caches of side outputs in BATCH mode, for which Flink makes a virtual node."""
+    caches = links.kinds == _CACHE
+    if job_settings is None or not caches.any():
+        return None
+    rows = np.flatnonzero(
+        caches & ordered[TOPOLOGY].is_in(_batch_topologies(job_settings).implode()).to_numpy()
+    )
+    return rows[links.kinds[links.rows[links.bounds[rows]]] == _SIDE_OUTPUT]
+
+
+def ids_of_translation(transformations: pl.DataFrame, job_settings: pl.DataFrame) -> int:
+    """Return the number of ids that virtual nodes and the parts of sinks of the only topology take."""
+    ordered = transformations.sort("id")
+    links = input_rows(ordered.select(TOPOLOGY, "id", "inputs", "kind"))
+    node_counts, drawn = draw_ids(links, _caches_with_nodes(ordered, links, job_settings))
+    sizes = sizes_of_sinks(ordered)
+    ways = node_counts[links.rows[links.bounds[sizes["row"].to_numpy()]]]
+    return int(drawn.sum() + _taken_ids(sizes, ways).sum())
 
 
 def expand_numbered_sinks(ordered: pl.DataFrame, numbers: pl.DataFrame) -> pl.DataFrame:
@@ -333,6 +436,15 @@ def _parts(sink_topologies: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
         sizes, dict(zip(columns, (pl.String, *[pl.Int64] * 3), strict=True)), orient="row"
     )
     return from_arrow(pa.Table.from_pylist(rows, _PART)), text_sizes
+
+
+def _with_configured(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add the parallelism_configured of sinks to their sink_topology, from which parts are made."""
+    if not has_details(rows):
+        return rows
+    configured, sink = details_of(rows)[CONFIGURED].cast(pl.String), pl.col("sink_topology")
+    longer = pl.concat_str(sink.str.head(-1), pl.lit(f',"{CONFIGURED}":'), configured, pl.lit("}"))
+    return rows.with_columns(sink_topology=pl.coalesce(longer, sink))
 
 
 def _with_positions(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
@@ -430,5 +542,85 @@ def _as_transformations(sink_parts: pl.DataFrame) -> pl.DataFrame:
 
 _ONLY_FROM_PARTS = (
     *("uid_hash", "buffer_timeout", "managed_memory", "slot_scope"),
-    *("min_resources", "preferred_resources", "partitioner", "exchange_mode"),
+    *("min_resources", "preferred_resources", "partitioner", "exchange_mode", "details"),
 )
+
+
+# In BATCH mode, an operator stores the stream that a cache reads; the readers of the cache read that stream.
+#
+# Source: CacheTransformationTranslator.
+
+
+def _batch_topologies(job_settings: pl.DataFrame) -> pl.Series:
+    return job_settings.filter(pl.col("job_type") == JobType.BATCH)[TOPOLOGY]
+
+
+def _expand_caches(expanded: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+    """Replace the caches that operators of batch jobs read by operators, in the order of translation."""
+    caches = expanded.filter(pl.col("kind") == Kind.CACHE)[TOPOLOGY].unique()
+    batch = caches.filter(caches.is_in(_batch_topologies(job_settings).implode()))
+    reads_caches = pl.col("kind") == Kind.CACHE_READ
+    named = expanded.with_columns(name=pl.when(reads_caches).then(pl.lit(CACHE_READ)).otherwise("name"))
+    if batch.is_empty():
+        return named
+    with_caches = pl.col(TOPOLOGY).is_in(batch.implode())
+    changed = [
+        _cached(topology.sort("position"))
+        for _, topology in named.filter(with_caches).group_by(TOPOLOGY, maintain_order=True)
+    ]
+    return pl.concat([named.filter(~with_caches), *changed])
+
+
+_OF_CACHED = ("parallelism", "max_parallelism")
+
+
+def _cached(rows: pl.DataFrame) -> pl.DataFrame:
+    """Expand the caches of one topology, by position, and number positions in the order of translation."""
+    names = ("id", "kind", "inputs", "details", *_OF_CACHED)
+    by_id = {row["id"]: row for row in rows.select(names).iter_rows(named=True)}
+    inputs: dict[int, list[int]] = {}
+    for id, row in by_id.items():  # inputs come first, so those of a cache that is read are final
+        through = (inputs[read] if by_id[read]["kind"] == Kind.CACHE else [read] for read in row["inputs"])
+        inputs[id] = [read for reads in through for read in reads]
+    operators = [id for id, row in by_id.items() if row["kind"] not in VIRTUAL_KINDS | SOURCE_KINDS]
+    read = _translation_order(operators, by_id)
+    order = [*read, *(id for id in by_id if id not in read)]
+    values: dict[int, dict[str, Any]] = {}
+    for id, row in by_id.items():
+        values[id] = {"inputs": inputs[id]}
+        if row["kind"] == Kind.CACHE and id in read:
+            above = by_id[row["inputs"][0]]
+            while above["kind"] in VIRTUAL_KINDS:
+                above = by_id[above["inputs"][0]]
+            configured = orjson.loads(above["details"] or "{}").get(CONFIGURED)
+            details = orjson.loads(row["details"]) | ({} if configured is None else {CONFIGURED: configured})
+            values[id] |= {"kind": str(Kind.CACHE_WRITE), "name": CACHE_WRITE}
+            values[id] |= {
+                "details": json_of_keys(details, DETAILS),
+                **{key: above[key] for key in _OF_CACHED},
+            }
+    changed = [row | values[row["id"]] for row in rows.iter_rows(named=True)]
+    places = {id: place for place, id in enumerate(order, 1)}
+    columns = {
+        name: pl.Series(name, [row[name] for row in changed], rows.schema[name])
+        for name in ("kind", "name", "inputs", "details", *_OF_CACHED)
+    }
+    position = pl.Series("position", [places[id] for id in rows["id"]], rows.schema["position"])
+    return rows.with_columns(*columns.values(), position)
+
+
+def _translation_order(operators: Sequence[int], by_id: Mapping[int, Mapping[str, Any]]) -> dict[int, None]:
+    """Return the ids that `operators` read, directly or through others, each after its inputs."""
+    order: dict[int, None] = {}
+    for operator in operators:
+        waiting = [(operator, False)]
+        while waiting:
+            id, inputs_are_done = waiting.pop()
+            if id in order:
+                continue
+            if inputs_are_done:
+                order[id] = None
+            else:
+                waiting.append((id, True))
+                waiting += [(read, False) for read in reversed(by_id[id]["inputs"])]
+    return order

@@ -12,10 +12,11 @@ from penstock.plans.frames.polars_refusals import (
     refused_settings,
     settings_refused_at,
 )
+from penstock.plans.stream_graph.columnar.transformation_details import has_details
 from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.job_settings import SettingStep
-from penstock.plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
+from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
 
 # The point of the translation at which Flink reads each setting.
 
@@ -187,6 +188,12 @@ STEP_HAS_UID = (
     " requires to set a uid since its customized topology has set uid for some operators.",
 )
 """The text before and after the name of the sink."""
+TWO_RESOURCES = (
+    "The slot sharing group ",
+    " has been configured with two different resource spec.",
+)
+"""The text before and after the name of the group."""
+CACHES_OPERATORS = "Cache can only be called with physical transformation or side output transformation"
 TOO_MANY_INPUTS = f"Only up to {MAX_INPUTS} inputs are supported at once, while encountered "
 CONFLICTING_WEIGHTS = (
     "Conflict managed memory consumer weights for 'OPERATOR' were configured: '",
@@ -231,6 +238,8 @@ def refuse_transformations(
             missing_uids(expanded_transformations, resolved_inputs, job_settings),
             _uids_of_steps(expanded_transformations),
             _too_many_inputs(expanded_transformations),
+            _caches_of_virtual(expanded_transformations),
+            _different_resources(expanded_transformations),
             _conflicting_weights(expanded_transformations, resolved_inputs, job_settings),
             *_refuse_settings_of_transformations(expanded_transformations, resolved_inputs, job_settings),
         ]
@@ -322,26 +331,60 @@ def missing_uids(
 
 def _uids_of_steps(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
     """Refuse sinks whose steps have uids although the sink, and so its writer, has none."""
-    steps = expanded_transformations.filter(pl.col("id") != pl.col("transformation"))
+    is_writer = pl.col("kind") == Kind.WRITER
+    of_sinks = expanded_transformations.filter(is_writer).select(TOPOLOGY, "transformation")
+    rows = expanded_transformations.filter(pl.col("kind") != Kind.UNION)
+    steps = join_topology(rows, of_sinks, {"transformation": "transformation"}, "semi")
     with_uid = steps.filter((pl.col("kind") == Kind.ONE_INPUT) & (pl.col("uid") != ""))
-    writers = steps.filter((pl.col("kind") == Kind.WRITER) & pl.col("uid").is_null())
+    writers = steps.filter(is_writer & pl.col("uid").is_null())
     if with_uid.is_empty() or writers.is_empty():
         return NO_REASON
     refused = join_topology(writers, with_uid, {"transformation": "transformation"}, "semi")
     physical = steps.filter(pl.col("kind") != Kind.PARTITION)
     first = physical.group_by(TOPOLOGY, "transformation").agg(first=pl.col("id").min())
-    sinks = expanded_transformations.select(TOPOLOGY, "id", sink_name="name")
+    sinks = expanded_transformations.filter(pl.col("kind") == Kind.UNION).select(
+        TOPOLOGY, "transformation", sink_name="name"
+    )
     rows = join_topology(
         join_topology(
             refused.select(TOPOLOGY, "transformation"), first, {"transformation": "transformation"}
         ),
         sinks,
-        {"transformation": "id"},
+        {"transformation": "transformation"},
     )
     before, after = map(pl.lit, STEP_HAS_UID)
     message = pl.concat_str(before, "sink_name", after)
     order = [pl.col("transformation"), pl.col("first"), pl.lit(INPUT_COUNT), pl.lit(0)]
     return refusals(rows, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _TRANSFORMATION)
+
+
+def _caches_of_virtual(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
+    """Refuse caches of streams that Flink's API cannot cache (SingleOutputStreamOperator.cache)."""
+    caches = expanded_transformations.filter(pl.col("kind").is_in([Kind.CACHE, Kind.CACHE_WRITE]))
+    if caches.is_empty():
+        return NO_REASON
+    virtual = VIRTUAL_KINDS - {Kind.SIDE_OUTPUT, Kind.CACHE}
+    refused_inputs = expanded_transformations.filter(pl.col("kind").is_in(sorted(virtual)))
+    read = caches.select(TOPOLOGY, "transformation", input=pl.col("inputs").list.first())
+    rows = join_topology(read, refused_inputs.select(TOPOLOGY, "id"), {"input": "id"}, "semi")
+    order = [pl.lit(-1), pl.col("transformation"), pl.lit(INPUT_COUNT), pl.lit(0)]
+    return refusals(rows, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, pl.lit(CACHES_OPERATORS), _TRANSFORMATION)
+
+
+def _different_resources(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
+    """Refuse slot sharing groups with different resources (StreamGraphGenerator.translate)."""
+    if not has_details(expanded_transformations):
+        return NO_REASON
+    resources = pl.col("details").str.json_path_match("$.slot_resources")
+    names = expanded_transformations.select(
+        TOPOLOGY, "id", "transformation", "position", "slot_sharing_group", resources=resources
+    ).drop_nulls("resources")
+    first = pl.col("resources").first().over(TOPOLOGY, "slot_sharing_group")
+    refused = names.sort(TOPOLOGY, "position").filter(pl.col("resources") != first)
+    before, after = map(pl.lit, TWO_RESOURCES)
+    message = pl.concat_str(before, "slot_sharing_group", after)
+    order = [pl.col("transformation"), pl.col("id"), pl.lit(INPUT_COUNT), pl.lit(0)]
+    return refusals(refused, Layer.STREAM_GRAPH, order, ILLEGAL_ARGUMENT, message, _TRANSFORMATION)
 
 
 def _too_many_inputs(expanded_transformations: pl.DataFrame) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from penstock.plans.frames.arrays import Ints, runs
 from penstock.plans.frames.compiled import run_loop
 from penstock.plans.frames.polars_frames import places
 from penstock.plans.frames.polars_refusals import without_topologies
+from penstock.plans.stream_graph.columnar.transformation_details import details_of, has_details
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.topologies_of_lines import RejectedTopology, rejected_rows
 from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind, Partitioner, StreamExchangeMode
@@ -21,8 +22,6 @@ from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind, Partiti
 KINDS = list(Kind)
 FIRST_VIRTUAL = min(map(KINDS.index, VIRTUAL_KINDS))
 """Virtual kinds are the last ones."""
-
-_WRITER = KINDS.index(Kind.WRITER)
 
 
 class InputRows(NamedTuple):
@@ -41,7 +40,7 @@ def input_rows(transformations: pl.DataFrame) -> InputRows:
     inputs = transformations["inputs"].explode(empty_as_null=False).to_numpy()
     kinds = transformations["kind"].cast(pl.Enum(Kind)).to_physical().to_numpy().astype(np.int64)
     bounds = offsets(lengths)
-    if (kinds == _WRITER).any():
+    if "position" in transformations.columns and (transformations["position"] != transformations["id"]).any():
         return _input_rows_by_id(transformations, bounds, kinds)
     own = np.arange(len(ids))
     first = ids == 1
@@ -80,10 +79,12 @@ _IS_PHYSICAL, _IS_SOURCE = ~is_kind(*VIRTUAL_KINDS), is_kind(*SOURCE_KINDS)
 
 
 def node_rows(transformations: pl.DataFrame, resolved_inputs: pl.DataFrame) -> Ints:
-    """Return the rows of the physical transformations, without sources that no transformation reads."""
+    """Return the rows of the physical transformations, without unregistered sources that nothing reads."""
     physical, source = (c.to_numpy() for c in transformations.select(p=_IS_PHYSICAL, s=_IS_SOURCE))
     read = np.zeros(len(source), bool)
     read[resolved_inputs["source_row"].to_numpy()] = True
+    if has_details(transformations):
+        read |= details_of(transformations)["registered"].fill_null(value=False).to_numpy()
     return np.flatnonzero(physical & (read | ~source))
 
 
@@ -298,7 +299,8 @@ def resolve_inputs(transformations: pl.DataFrame, links: InputRows, first: int =
     at = pl.Series(way.view(np.uint32))
     labels = expansions.select(pl.col(_TAKEN).gather(at, null_on_oob=True))
     topologies, ids = (transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
-    return pl.DataFrame(
+    input_numbers = edge["type_number"]
+    resolved = pl.DataFrame(
         {
             TOPOLOGY: topologies[target],
             "target": ids[target],
@@ -311,6 +313,47 @@ def resolve_inputs(transformations: pl.DataFrame, links: InputRows, first: int =
             "type_number": np.where(_SEVERAL[kinds[target]], edge["type_number"], 0),
             "out_degree": out_degree[source],
         }
+    )
+    if "details" in transformations.columns and has_details(transformations):
+        return _with_details(resolved, input_numbers, transformations)
+    return resolved
+
+
+OF_DETAILS = ("unaligned_checkpoints", "persistent_data_set")
+"""Columns of resolved inputs if a transformation has details; else an edge may be overtaken, and no data set
+is kept."""
+
+
+def _with_details(resolved: pl.DataFrame, input_numbers: Ints, transformations: pl.DataFrame) -> pl.DataFrame:
+    """Let the details of targets say which inputs are keyed, and add OF_DETAILS."""
+    details = details_of(transformations)
+    target = resolved["target_row"]
+    of_targets = pl.DataFrame(
+        {
+            "by_input": details["keyed"][target],
+            "input": input_numbers - 1,
+            "data_set": details["data_set"][target],
+            "writes": (transformations["kind"] == Kind.CACHE_WRITE)[target],
+            "behind_hash": resolved["keyed"],
+        }
+    )
+    keyed = pl.col("by_input").list.get(pl.col("input"), null_on_oob=True)
+    aligned = transformations.select(TOPOLOGY, partition="id").filter(~details["unaligned_checkpoints"])
+    return (
+        resolved.drop("keyed")
+        .hstack(
+            of_targets.select(
+                keyed=pl.coalesce(keyed, "behind_hash"),
+                persistent_data_set=pl.when("writes").then("data_set"),
+            )
+        )
+        .join(
+            aligned.with_columns(unaligned_checkpoints=pl.lit(value=False)),
+            on=[TOPOLOGY, "partition"],
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(pl.col("unaligned_checkpoints").fill_null(value=True))
     )
 
 

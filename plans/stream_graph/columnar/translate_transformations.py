@@ -20,7 +20,8 @@ from penstock.plans.stream_graph.choose_partitioners import (
     UNSPECIFIED_FORWARD,
     inherited_groups,
 )
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import is_kind, node_rows
+from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import OF_DETAILS, is_kind, node_rows
+from penstock.plans.stream_graph.columnar.transformation_details import DETAILS_TYPE, details_of, has_details
 from penstock.plans.tables import STREAM_NODES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import (
@@ -68,6 +69,8 @@ def choose_partitioners(
     count = len(resolved_inputs)
     ends = _attributes(stream_nodes, edge_ends[:count])
     chosen = look_up(resolved_inputs.hstack(ends), settings, {}).with_columns(_CHOICES)
+    if not set(OF_DETAILS) & set(resolved_inputs.columns):
+        chosen = chosen.with_columns(_WITHOUT_DETAILS)
     translated = chosen.with_columns(*_partitioner_names(chosen), _edge_ids(chosen)).select(_EDGES)
     if given_stream_edges.is_empty():
         return translated
@@ -171,9 +174,9 @@ def _edges() -> list[str | pl.Expr]:
         "output_tag",
         "selected_names",
         pl.col("source_buffer_timeout").alias("buffer_timeout"),
-        (~_is_one_of(*ALIGNED)).alias("supports_unaligned_checkpoints"),
+        (~_is_one_of(*ALIGNED) & pl.col("unaligned_checkpoints")).alias("supports_unaligned_checkpoints"),
         "edge_id",
-        pl.lit(None, pl.String).alias("persistent_data_set"),
+        "persistent_data_set",
         _is_one_of(Partitioner.FORWARD).alias("forward"),
         *DEGREES,
         *(f"source_{a}" for a in SOURCE_ATTRIBUTES if a != "buffer_timeout"),
@@ -195,6 +198,10 @@ _EDGE_SETTINGS = (
     pl.col("chain_different_max_parallelism"),
 )
 _CHOICES = _choices()
+_WITHOUT_DETAILS = (
+    pl.lit(value=True).alias("unaligned_checkpoints"),
+    pl.lit(None, pl.String).alias("persistent_data_set"),
+)
 _NUMBERS = ("source", "target", "type_number", "unique_id")
 _BETWEEN_NUMBERS = pl.Series([f"_{p.upper()}_" for p in _PARTITIONERS])
 _EDGES = _edges()
@@ -234,11 +241,17 @@ def inherit_slot_sharing_groups(
     return pl.DataFrame({"row": rows.astype(np.int32), "slot_sharing_group": names.gather(groups[rows])})
 
 
-# Attributes of stream nodes that transformations lack.
+# Attributes of stream nodes.
 
 
-ONLY_GIVEN = ("description", "operator_class", "function_class", "output_type", "consumes_data_set")
-"""Text columns of STREAM_NODES that only a given stream graph can fill."""
+_FACTORIES = {
+    "coordinated": ("SourceOperatorFactory", "CollectSinkOperatorFactory"),
+    "yielding": ("AsyncWaitOperatorFactory", "SinkWriterOperatorFactory"),
+    "input_format": ("SimpleInputFormatOperatorFactory",),
+    "output_format": ("SimpleOutputFormatOperatorFactory",),
+}
+"""Properties of stream nodes, and the factories that have them. Source: the interfaces
+CoordinatedOperatorFactory, YieldingOperatorFactory, {Input,Output}FormatOperatorFactory."""
 
 
 _COPIED = (
@@ -258,6 +271,7 @@ _COPIED = (
     "preferred_resources",
     "transformation",
     "concurrent_attempts",
+    "details",
 )
 _KIND_NUMBER = pl.col("kind").cast(pl.Enum(list(OPERATOR_KINDS))).to_physical().alias("kind_number")
 _WITH_STATE_BACKEND = (
@@ -302,6 +316,7 @@ def translate_nodes(
             ]
         )
         .with_columns(_KIND_NUMBER)
+        .pipe(_with_details)
         .select(_NODES)
     )
     if given_stream_nodes.is_empty():
@@ -323,6 +338,30 @@ def _slot_scopes(nodes: pl.DataFrame, keyed: Flags, rows: Ints) -> pl.Series:
     return pl.concat([nodes, with_state_backend], rechunk=True)["slot_scope"].gather(places[rows])
 
 
+def _with_details(operators: pl.DataFrame) -> pl.DataFrame:
+    """Add the keys of DETAILS_TYPE as columns, and the input_requirements of `keyed`."""
+    if not has_details(operators):
+        absent = (
+            pl.lit(None, kind).alias(field)
+            for field, kind in DETAILS_TYPE.to_schema().items()
+            if field != "keyed"
+        )
+        return operators.with_columns(*absent, pl.lit(None, _REQUIREMENTS).alias("requirements"))
+    details = details_of(operators)
+    requirements = [
+        None
+        if keyed is None
+        else [
+            {"key": place, "value": "SORTED" if is_keyed else "PASS_THROUGH"}
+            for place, is_keyed in enumerate(keyed)
+        ]
+        for keyed in details["keyed"].to_list()
+    ]
+    entry = pl.Struct({"key": pl.Int32, "value": pl.String})
+    entries = pl.Series("requirements", requirements, pl.List(entry)).cast(_REQUIREMENTS)
+    return operators.hstack(details.drop("keyed")).hstack([entries])
+
+
 def _attribute_of_kind(attribute: str) -> pl.Expr:
     """Return the attribute of OperatorKind for the row's kind."""
     index = OperatorKind._fields.index(attribute)
@@ -332,6 +371,7 @@ def _attribute_of_kind(attribute: str) -> pl.Expr:
 
 def _node_columns() -> list[pl.Expr]:
     sorts = pl.col("batch") & pl.col("keyed")
+    factory = pl.coalesce("operator_factory", _attribute_of_kind("operator_factory"))
     chaining = pl.coalesce("chaining", _attribute_of_kind("chaining"))
     heads_instead = pl.any_horizontal(
         chaining == strategy for strategy in (ChainingStrategy.ALWAYS, ChainingStrategy.HEAD_WITH_SOURCES)
@@ -345,7 +385,8 @@ def _node_columns() -> list[pl.Expr]:
         "name": pl.concat_str(_attribute_of_kind("name_prefix"), "name"),
         "parallelism": pl.coalesce("parallelism", "job_parallelism"),
         "max_parallelism": pl.coalesce("max_parallelism", "job_max_parallelism"),
-        "parallelism_configured": pl.col("parallelism").is_not_null(),
+        "parallelism_configured": pl.col("parallelism").is_not_null()
+        & pl.col("parallelism_configured").fill_null(value=True),
         "buffer_timeout": pl.when(pl.col("buffer_timeout") >= 0)
         .then("buffer_timeout")
         .otherwise("job_buffer_timeout"),
@@ -354,23 +395,26 @@ def _node_columns() -> list[pl.Expr]:
         .otherwise(chaining),
         "source": is_kind(Kind.SOURCE),
         "legacy_source": is_kind(Kind.LEGACY_SOURCE),
-        "yielding": is_kind(Kind.ASYNC, Kind.WRITER),
-        "coordinated": is_kind(Kind.SOURCE),
+        **{
+            name: pl.any_horizontal(factory == name_of_factory for name_of_factory in names)
+            for name, names in _FACTORIES.items()
+        },
         "invokable": _attribute_of_kind("invokable"),
-        "operator_factory": _attribute_of_kind("operator_factory"),
-        "input_format": pl.lit(False),
-        "output_format": pl.lit(False),
+        "operator_factory": factory,
+        "operator_class": pl.coalesce("operator_class", _attribute_of_kind("operator_class")),
+        "consumes_data_set": pl.when(is_kind(Kind.CACHE_READ)).then("data_set"),
         "no_output_until_end_of_input": pl.lit(False),
-        "supports_concurrent_execution_attempts": pl.col("concurrent_attempts"),
+        "supports_concurrent_execution_attempts": pl.coalesce(
+            "supports_concurrent_execution_attempts", "concurrent_attempts"
+        ),
         "managed_memory": pl.when(sorts_with_memory & (pl.col("managed_memory").map.len() == 0))
         .then(pl.concat_list(weight).cast(_WEIGHTS))
         .otherwise("managed_memory"),
         "input_requirements": pl.when(sorts_with_memory)
-        .then(pl.lit({0: "SORTED"}, _REQUIREMENTS))
+        .then(pl.coalesce("requirements", pl.lit({0: "SORTED"}, _REQUIREMENTS)))
         .otherwise(pl.lit({}, _REQUIREMENTS)),
         "among_sources": is_kind(*SOURCE_KINDS),
         "keyed": pl.col("keyed"),
-        **{name: pl.lit(None, pl.String) for name in ONLY_GIVEN},
     }
     return [columns.get(name, pl.col(name)).alias(name) for name in STREAM_NODES.names]
 

@@ -1,6 +1,6 @@
 """Arrow columns of parsed topologies, and the canonical texts of many transformations at once."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import accumulate, chain
 from typing import Any
 
@@ -16,7 +16,7 @@ from penstock.plans.frames.compiled import compiled, is_worth_compiling
 from penstock.plans.tables import STREAM_NODES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.fingerprint import CAPTURE_NOTES
-from penstock.plans.topology.operator_rules import SINK_TOPOLOGY
+from penstock.plans.topology.operator_rules import DETAILS, SINK_TOPOLOGY
 from penstock.plans.vocabulary import (
     PARTITIONER_CLASSES,
     TABLE_HASH_CLASS,
@@ -108,9 +108,11 @@ COLUMNS: dict[str, Callable[[Sequence[Any]], pa.Array]] = {
     "tag": plain_array(_COLUMN_TEXT),
     "names": plain_array(pa.list_(_COLUMN_TEXT)),
     "sink_topology": plain_array(_COLUMN_TEXT),
+    "details": plain_array(_COLUMN_TEXT),
 }
-_IF_SET = "sink_topology"
-"""Omitted from a row's canonical text if null, because topologies once had no such key."""
+JSON_COLUMNS = {"sink_topology": SINK_TOPOLOGY, "details": DETAILS}
+"""The last columns, each JSON of several keys. Trailing ones that are null are omitted from a row's canonical
+text, because topologies once had no such keys."""
 
 
 def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
@@ -118,27 +120,31 @@ def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
     after topology_id.
     """
     values = cells(rows, COLUMNS)
-    values["sink_topology"] = list(map(sink_topology, rows))
+    for name, keys in JSON_COLUMNS.items():
+        values[name] = [json_of_keys(row, keys) for row in rows]
     return pa.StructArray.from_arrays(
         [build(values[key]) for key, build in COLUMNS.items()], names=list(COLUMNS)
     )
 
 
-def sink_topology(row: dict[str, Any]) -> str | None:
-    """Return the expansion of a sink as JSON with sorted keys; None for sink functions and other kinds."""
-    if "writer" not in row:
+def json_of_keys(row: dict[str, Any], keys: Collection[str]) -> str | None:
+    """Return the keys of `row` that are in `keys` as JSON, sorted; None if it has none."""
+    if row.keys().isdisjoint(keys):
         return None
-    sink = {key: row[key] for key in SINK_TOPOLOGY if key in row}
-    return orjson.dumps(sink, option=orjson.OPT_SORT_KEYS).decode()
+    return orjson.dumps({key: row[key] for key in keys if key in row}, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def canonical_rows(columns: pa.StructArray) -> pa.StringArray:
     """Return one line of canonical text per transformation, ending in a newline (see `fingerprint`)."""
-    fields = [_canonical_column(name, columns.field(name)) for name in COLUMNS if name != _IF_SET]
-    row = pc.binary_join_element_wise(*fields, "|", null_handling="replace", null_replacement="")
-    if columns.field(_IF_SET).null_count < len(columns):
-        longer = pc.binary_join_element_wise(row, _canonical_column(_IF_SET, columns.field(_IF_SET)), "|")
-        row = pc.coalesce(longer, row)
+    fields = [_canonical_column(name, columns.field(name)) for name in COLUMNS if name not in JSON_COLUMNS]
+    text = pc.binary_join_element_wise(*fields, "|", null_handling="replace", null_replacement="")
+    row = text
+    for name in JSON_COLUMNS:
+        column = columns.field(name)
+        text = pc.binary_join_element_wise(
+            text, _canonical_column(name, column), "|", null_handling="replace", null_replacement=""
+        )
+        row = pc.if_else(column.is_valid(), text, row)
     return pc.binary_join_element_wise(row, "", "\n")
 
 
@@ -323,7 +329,7 @@ def stream_edge_columns(edges: Sequence[dict[str, Any]]) -> pa.StructArray:
 
 _TEXT, _STRING, _INTEGER, _INTEGERS = range(4)
 _LONGEST_INTEGER = 20
-_FIELDS = (*(name for name in COLUMNS if name != _IF_SET), _IF_SET)
+_FIELDS = tuple(COLUMNS)  # which end in JSON_COLUMNS
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -387,13 +393,16 @@ def _write(
     """The compiled loop (see frames.compiled).
 
     present: one bit per field that is not null. cells: per field and row an integer, or the start of its text
-    or items, which end at the next row's start. The last field is omitted if it is null.
+    or items, which end at the next row's start. The last two fields (JSON_COLUMNS) are left
+    out if they and later ones are null.
     """
     at = 0
+    last = len(kinds) - 1
     digits = np.zeros(_LONGEST_INTEGER, np.uint8)
     for row in range(len(present)):
         mask = present[row]
-        for field in range(len(kinds) - 1 + (mask >> len(kinds) - 1 & 1)):
+        optional = 2 if mask >> last & 1 else mask >> last - 1 & 1
+        for field in range(last - 1 + optional):
             if field:
                 out[at] = 0x7C
                 at += 1

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.plans.errors import TopologyError
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.canonical_texts import JSON_COLUMNS
 from penstock.plans.topology.columnar.lines_batch import lines_batch
 from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow
 from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation
@@ -73,15 +74,18 @@ def _texts_of_rows(rows: pa.Table) -> Iterator[tuple[int | None, bytes]]:
     """Yield the id and the JSON object of each row of TRANSFORMATIONS."""
     for batch in rows.drop_columns([TOPOLOGY]).to_batches(max_chunksize=_ROWS_AT_ONCE):
         for row in batch.to_pylist():
-            sink = row.pop("sink_topology")
-            yield row["id"], with_sink_topology(_object(row, _EMPTY_IF_NOT_SET), sink)
+            texts = [row.pop(name) for name in JSON_COLUMNS]
+            transformation = _object(row, _EMPTY_IF_NOT_SET)
+            for text in texts:
+                transformation = with_keys_of(transformation, text)
+            yield row["id"], transformation
 
 
-def with_sink_topology(transformation: bytes, sink_topology: str | None) -> bytes:
-    """Add the keys of a sink's expansion to the JSON object of a transformation."""
-    if sink_topology is None:
+def with_keys_of(transformation: bytes, keys: str | None) -> bytes:
+    """Add the keys of `keys`, a JSON object as text, to the JSON object of a transformation."""
+    if keys is None or keys.strip() == "{}":
         return transformation
-    inner = sink_topology.strip().removeprefix("{").removesuffix("}")
+    inner = keys.strip().removeprefix("{").removesuffix("}")
     return transformation[:-1] + b"," + inner.encode() + b"}"
 
 

@@ -18,9 +18,10 @@ from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.topology.columnar.canonical_texts import (
     COLUMNS,
+    JSON_COLUMNS,
     RESOURCES_TYPE,
     canonical_texts,
-    sink_topology,
+    json_of_keys,
 )
 from penstock.plans.topology.columnar.lines_batch import lines_batch
 from penstock.plans.topology.columnar.suspicious_transformation import PHYSICAL, suspicious_transformation
@@ -248,7 +249,7 @@ def _text(values: dict[str, Any]) -> str | None:
             entry[key] = inner[""] if "" in inner else {k: v for k, v in inner.items() if v is not None}
     right = values[_IS_SINK] and not values[_BESIDE] and not sink_errors(entry, "")
     right = right and all(SINK_TOPOLOGY[key].accepts(entry[key]) for key in _READ_BY_ARROW if key in entry)
-    return sink_topology(entry) if right else None
+    return json_of_keys(entry, SINK_TOPOLOGY) if right else None
 
 
 def _is_present(rows: pa.StructArray, key: str) -> Flags:
@@ -394,7 +395,7 @@ _TRANSFORMATION = pa.struct(
         *(
             (name, _WEIGHTS if name == "managed_memory" else TRANSFORMATIONS.field(name).type)
             for name in COLUMNS
-            if name != "sink_topology"  # not a key: it is assembled from several
+            if name not in JSON_COLUMNS  # not keys: they are assembled from several
         ),
         *_READ_BY_ARROW.items(),
     ]

@@ -64,6 +64,7 @@ def _holds() -> pl.Expr:
     rules = [
         kind.is_not_null(),
         pl.col("sink_topology").is_null(),
+        pl.col("details").is_null(),
         _number_of_inputs(),
         _inputs_are_earlier(),
         physical | reduce(and_, (pl.col(c).is_null() for c in OPERATOR_COLUMNS)),

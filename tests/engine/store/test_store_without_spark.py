@@ -8,17 +8,19 @@ from threading import Barrier
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from penstock.engine.store import plan_versions
 from penstock.engine.store import write_plan as writing
-from penstock.engine.store.delta_rs_table import create_table
+from penstock.engine.store.delta_rs_table import create_table, delta_rs_schema
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.open_plan import read_plan
+from penstock.engine.store.open_plan import open_plan, read_plan
 from penstock.engine.store.plan_versions import all_writes, find_version, list_versions
 from penstock.engine.store.vacuum_store import drop_version, remove_unfinished
 from penstock.engine.store.version_notes import MANIFEST, renew_notes
 from penstock.engine.store.write_plan import WriteInProgress, new_write_id, write_plan
 from penstock.plans.errors import SchemaError, StoreError
+from penstock.plans.tables import TABLES
 from tests.engine.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
 from tests.plans.planners.table_contents import rows_of
 
@@ -37,6 +39,28 @@ def test_planning_again_adds_a_version_and_the_old_one_stays_readable(store: str
     assert [(v.version, v.topologies, v.rejected) for v in list_versions(DeltaRsTables(store))] == [
         (1, 1, 0),
         (2, 2, 0),
+    ]
+
+
+def test_a_store_of_an_earlier_release_gains_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A column that it did not have is null in its versions, and is added when it is written to."""
+    store, schema = str(tmp_path / "store"), TABLES["topologies"]
+    lacking = pa.schema([field for field in schema if field.name != "max_parallelism"])
+    with monkeypatch.context() as earlier:
+        earlier.setitem(TABLES, "topologies", lacking)
+        delta_rs_schema.cache_clear()
+        assert write(store, plan_of(a="1")) == 1
+    delta_rs_schema.cache_clear()
+    scanned = open_plan(store).table("topologies").collect()
+    for rows in (read_plan(DeltaRsTables(store))["topologies"], scanned.to_arrow()):
+        assert rows["max_parallelism"].to_pylist() == [None]
+    more = topologies(b="1")
+    place = more.column_names.index("max_parallelism")
+    more = more.set_column(place, "max_parallelism", pa.array([64], pa.int32()))
+    assert write(store, {**plan_of(), "topologies": more}) == 2
+    assert pa.table(DeltaTable(f"{store}/topologies").scan(["name", "max_parallelism"])).to_pylist() == [
+        {"name": "b", "max_parallelism": 64},
+        {"name": "a", "max_parallelism": None},
     ]
 
 

@@ -132,7 +132,9 @@ def test_a_giant_goes_into_a_store_by_three_jobs_and_twenty_exchanges(
 def test_frames_in_any_order_with_others_and_wrong_rows_beside_them(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ):
-    topologies = [GIANT, wide("refused", 80, uid=""), *FLEET[:3], wide("wrong", 80)]
+    details = wide("rare keys", 80, node_id=7_000)
+    details["transformations"][3] |= {"keyed": [True], "parallelism": 3, "parallelism_configured": False}
+    topologies = [GIANT, wide("refused", 80, uid=""), *FLEET[:3], wide("wrong", 80), details]
     given = dict(plan_in_process(topologies, until=Layer.TOPOLOGY).tables)
     names = given["topologies"].select([TOPOLOGY, "name"]).to_pylist()
     (wrong,) = (row[TOPOLOGY] for row in names if row["name"] == "wrong")

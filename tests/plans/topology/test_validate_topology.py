@@ -6,12 +6,15 @@ import json
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import TopologyError
 from penstock.plans.topology.json_documents import duplicate_keys
+from penstock.plans.topology.operator_rules import DETAILS as DETAIL_RULES
 from penstock.plans.topology.parse_lines import refuse_uid_hashes
 from penstock.plans.topology.validate_topology import parse_topology, validate_topology
 from penstock.plans.topology.validate_transformations import (
@@ -19,6 +22,7 @@ from penstock.plans.topology.validate_transformations import (
     transformations_hold,
     validate_transformations,
 )
+from penstock.plans.vocabulary import Layer
 from tests.plans.topology.builders import (
     golden_files,
     simple,
@@ -199,6 +203,49 @@ def test_each_error_of_a_stream_graph_is_named_and_located(
     topology: dict[str, Any], expected: tuple[str, str]
 ):
     assert expected in errors_of(topology)
+
+
+DATA_SET = "0123456789abcdef" * 2
+DETAILS = {"keyed": [True], "node_id": 9, "description": "d", "operator_factory": "F", "output_type": "Long"}
+
+
+@pytest.mark.parametrize(
+    ("topology", "expected"),
+    [
+        (with_map(keyed=[True, False]), ("OutOfRange", "transformation 2")),
+        (with_map(keyed=[1]), ("WrongType", "transformation 2")),
+        (with_map(node_id=1), ("DuplicateId", "transformation 2")),
+        (with_map(node_id=0), ("OutOfRange", "transformation 2")),
+        (with_map(slot_resources={"cpu_cores": 1}), ("MissingKey", "transformation 2, slot_resources")),
+        (with_map(bounded=True), ("KeyNotAllowed", "transformation 2")),
+        (with_third(kind="cache", inputs=[2]), ("MissingKey", "transformation 3")),
+        (with_third(kind="cache", inputs=[2], data_set="x"), ("OutOfRange", "transformation 3")),
+        (
+            with_third(kind="cache_read", inputs=[2], data_set=DATA_SET),
+            ("WrongNumberOfInputs", "transformation 3"),
+        ),
+        (with_third(kind="sink", inputs=[2], writer={}, keyed=[True]), ("KeyNotAllowed", "transformation 3")),
+        (
+            with_third(kind="sink", inputs=[2], writer={"node_id": 3}),
+            ("UnknownKey", "transformation 3, writer"),
+        ),
+    ],
+)
+def test_keys_that_few_transformations_have(topology: dict[str, Any], expected: tuple[str, str]):
+    """In files and in tables, where they are JSON in one column."""
+    assert expected in errors_of(topology)
+    assert errors_of(with_map(**DETAILS)) == []
+    given = plan_in_process([with_map(**DETAILS)], until=Layer.TOPOLOGY).tables
+    wrong = {
+        key: value for row in topology["transformations"] for key, value in row.items() if key in DETAIL_RULES
+    }
+    rows = given["transformations"].to_pylist()
+    rows[1]["details"] = json.dumps(wrong)
+    transformations = pa.Table.from_pylist(rows, given["transformations"].schema)
+    planned = plan_in_process((given["topologies"], transformations)).tables
+    of_table = [row["error"] for row in planned["rejected"].to_pylist()]
+    of_file = [kind for kind, _ in errors_of(with_map(**wrong))]
+    assert of_table == of_file[:1]
 
 
 def test_all_errors_are_reported_together():

@@ -132,7 +132,7 @@ def test_random_fleets_have_every_kind_and_option():
         "union", "partition", "side_output",
     }  # fmt: skip
     unset = {column.name for column in found if column.null_count() == len(column)}
-    assert unset == {"names", "min_resources", "preferred_resources", "sink_topology"}
+    assert unset == {"names", "min_resources", "preferred_resources", "sink_topology", "details"}
     assert 10 <= len(found.filter(~pl.col("kind").is_in(VIRTUAL))) / 400 <= 14
 
 
@@ -201,7 +201,8 @@ def test_giants_are_planned_in_both_modes_and_have_every_kind():
     planned = plan_in_process(topologies)
     assert (planned.planned, planned.tables["rejected"].to_pylist()) == (2, [])
     kinds = {row["kind"] for topology in topologies for row in topology["transformations"]}
-    assert kinds == set(map(str, Kind)) - {"select", *EXPANDED_KINDS}  # no select since Flink 1.12
+    caches = {"cache", "cache_read"}
+    assert kinds == set(map(str, Kind)) - {"select", *EXPANDED_KINDS} - caches  # no select since Flink 1.12
     types = set(planned.tables["intermediate_data_sets"]["result_partition_type"].to_pylist())
     assert types == {"BLOCKING", "PIPELINED_BOUNDED"}
     widest = Counter(

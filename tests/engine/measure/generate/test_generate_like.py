@@ -246,6 +246,17 @@ def test_the_captured_suite_is_drawn_after_from_any_folder(tmp_path: Path, monke
     assert "drawn after 1 of captured" in run("--like", "captured", "--out", "drawn.jsonl").output
 
 
+def test_topologies_of_scripts_are_drawn_after(tmp_path: Path):
+    """Copies of an operator would have its node id twice."""
+    line = copy.deepcopy(LINE)
+    for row in line["transformations"]:
+        row["node_id"] = 100 + row["id"]
+    (tmp_path / "line.jsonl").write_bytes(orjson.dumps(line) + b"\n")
+    drawn = tmp_path / "drawn.jsonl"
+    assert run("--like", str(tmp_path / "line.jsonl"), "-n", "20", "--out", str(drawn)).exit_code == 0
+    assert all(validate_topology(orjson.loads(text)) == [] for text in drawn.read_bytes().splitlines())
+
+
 def test_what_cannot_be_drawn_is_said(tmp_path: Path):
     out = str(tmp_path / "drawn.jsonl")
     bad = tmp_path / "bad.jsonl"

@@ -84,16 +84,17 @@ def test_runtime_modes(mode: str, batch: bool, name: str) -> None:
     assert (job.batch, job.name) == (batch, name)
     topology = topology_of(job)
     assert topology["config"]["execution.runtime-mode"] == ("BATCH" if batch else "STREAMING")
-    graph = topology["stream_graph"]
+    graph = job.lowered.submitted.stream_graph
     assert (graph["job_type"], graph["dynamic"]) == ("BATCH" if batch else "STREAMING", batch)
-    assert not topology_to_run(job)["stream_graph"]["dynamic"]
+    assert not job.lowered.to_run.stream_graph["dynamic"]
+    assert topology_to_run(job)["config"].get("jobmanager.scheduler") == ("Default" if batch else None)
 
 
 def test_the_scheduler_asked_for_stays() -> None:
     env = environment(mode="BATCH", jobmanager_scheduler="AdaptiveBatch")
     assert topology_of(registered_job(env))["config"]["jobmanager.scheduler"] == "AdaptiveBatch"
     given = environment(mode="BATCH", jobmanager_scheduler="Default")
-    assert not topology_of(registered_job(given))["stream_graph"]["dynamic"]
+    assert not registered_job(given).lowered.submitted.stream_graph["dynamic"]
 
 
 def test_configure_changes_what_is_set_only(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_configure_changes_what_is_set_only(tmp_path: Path) -> None:
     env.configure(configuration)
     job = registered_job(env)
     assert (job.batch, job.parallelism) == (True, 3)
-    assert not topology_of(job)["stream_graph"]["chaining_enabled"]
+    assert not job.lowered.submitted.stream_graph["chaining_enabled"]
     assert job.cached_files == {"words": CachedFile(path=f"{tmp_path}/words.txt")}
 
 
@@ -125,7 +126,7 @@ def test_settings_of_execution() -> None:
     assert job.job_parameters == {"rate": "3"}
     topology = topology_of(job)
     assert topology["max_parallelism"] == 64
-    assert topology["stream_graph"]["chaining_enabled"] is False
+    assert job.lowered.submitted.stream_graph["chaining_enabled"] is False
     assert topology["config"]["execution.buffer-timeout.interval"] == "250 ms"
     assert env.set_buffer_timeout(-1).get_buffer_timeout() == -1
     assert topology_of(registered_job(env, "named"))["config"]["execution.buffer-timeout.enabled"] == "false"
@@ -248,7 +249,7 @@ def test_slot_sharing_groups() -> None:
     assert group.get_task_heap_memory() == MemorySize.of_mebi_bytes(64)
     pairs(env).map(str).slot_sharing_group(group)
     pairs(env).map(str).slot_sharing_group("small")
-    rows = topology_of(env.new_job())["stream_graph"]["nodes"]
+    rows = env.new_job().lowered.submitted.stream_graph["nodes"]
     groups = {row["id"]: row["slot_sharing_group"] for row in rows}
     assert [groups[node] for node in sorted(groups)] == ["default", "big", "default", "small"]
     with pytest.raises(ValueError, match="must include cores and task heap memory"):

@@ -14,7 +14,9 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pytest
 
 from penstock.engine.library.what_if_of_script import jobs_of_script
@@ -23,7 +25,9 @@ from penstock.engine.run.runtime.run_context import EnvironmentSettings
 from penstock.engine.run.runtime.transformations import topology_of
 from penstock.plans.errors import PenstockError
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.to_topology_lines import to_topology_lines
 from penstock.plans.vocabulary import Layer
 
 HERE = Path(__file__).parent
@@ -121,6 +125,8 @@ def without_unknown_keys(graph, wanted):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", sorted({tuple(run["run"][1:]) for run in API_RUNS}))
 def test_every_call_is_submitted_as_pyflink_submits_it(options, tmp_path):
+    """And the topology of every job is planned to the same plan when it is exported and read again."""
+    topologies: list[dict[str, Any]] = []
     by_name = api_scripts()
     runs = [run for run in API_RUNS if tuple(run["run"][1:]) == options]
     assert runs
@@ -139,6 +145,29 @@ def test_every_call_is_submitted_as_pyflink_submits_it(options, tmp_path):
         for job, (_, graph) in zip(found.jobs, run["graphs"], strict=True):
             wanted, own = comparable(graph), as_captured(job)
             assert numbered(own, own_data_sets) == numbered(wanted, data_sets), arguments
+            topologies.append({**topology_of(job), "name": f"{job.name} {len(topologies)}"})
+    assert_same_after_export(topologies)
+
+
+def assert_same_after_export(topologies):
+    planned = planned_frames(topologies)
+    lines = to_topology_lines(planned)
+    again = planned_frames([json.loads(line) for line in lines["line"]])
+    assert lines.height + planned["rejected"].height == len(topologies)
+    assert again["rejected"].is_empty()
+    for table in ("topologies", "transformations", *LAYER_TABLES[Layer.STREAM_GRAPH], "chained_operators"):
+        assert comparable_rows(planned[table]).equals(comparable_rows(again[table])), table
+
+
+def planned_frames(topologies):
+    tables = plan_in_process(topologies, until=Layer.JOB_GRAPH).tables
+    return {name: from_arrow(table) for name, table in tables.items()}
+
+
+def comparable_rows(rows):
+    maps = [name for name, kind in rows.schema.items() if isinstance(kind, pl.Map)]
+    rows = rows.drop("source_file", "source_line", strict=False)
+    return rows.with_columns(pl.col(name).map.entries() for name in maps).sort(*rows.columns[:2], pl.all())
 
 
 def scripts():

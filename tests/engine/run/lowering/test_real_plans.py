@@ -12,7 +12,6 @@ from penstock.engine.commands.capture import compare_with_captured
 from penstock.engine.library.what_if_of_script import jobs_of_script, parse_change, what_if_of_script
 from penstock.engine.pyflink.datastream import CoMapFunction, StreamExecutionEnvironment
 from penstock.engine.run.runtime.run_context import EnvironmentSettings
-from penstock.engine.run.runtime.transformations import topology_of
 from penstock.operators.common.typeinfo import Types
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.importing.execution_plan import from_execution_plan
@@ -50,9 +49,15 @@ def captured(script):
     """The jobs as lines, with other ids of cached data sets, as PyFlink's are random."""
     lines = []
     for job in jobs_of_script(script, [], EnvironmentSettings()).jobs:
-        topology = topology_of(job)
+        graph = job.lowered.submitted.stream_graph
+        topology = {
+            "name": job.name,
+            "parallelism": job.parallelism,
+            "config": job.config,
+            "stream_graph": graph,
+        }
         text = json.dumps(topology)
-        for row in [*topology["stream_graph"]["edges"], *topology["stream_graph"]["nodes"]]:
+        for row in [*graph["edges"], *graph["nodes"]]:
             for key in {"persistent_data_set", "consumes_data_set"} & row.keys():
                 text = text.replace(row[key], row[key][::-1])
         lines.append(text)
