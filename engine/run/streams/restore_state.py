@@ -122,11 +122,13 @@ def settings_of_batch(
 
 
 def _require_restored(manifest: Manifest, left: Mapping[str, Any]) -> None:
-    if not left:
-        return
     lines = [
-        f"  operator {operator_id} ({entry['name']!r}{_uid(entry)})" for operator_id, entry in left.items()
+        f"  operator {operator_id} ({entry['name']!r}{_uid(entry)})"
+        for operator_id, entry in left.items()
+        if any(table["segments"] for part in entry["parts"] for table in part["tables"])
     ]
+    if not lines:
+        return
     raise JobCompileError(
         f"version {manifest['version']} has state that the job has no operator for (IllegalStateException): "
         "Cannot map checkpoint/savepoint state to the new program, because the operator is not available in "

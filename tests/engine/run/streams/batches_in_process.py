@@ -12,6 +12,7 @@ import pytest
 from penstock.common import Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.data_stream import DataStream
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
 from penstock.engine.pyflink.datastream.stream_settings import schema_of_type
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import NamedSink, begin_run, commit_run
@@ -93,6 +94,7 @@ class Stream:
         self.type_info = settings.pop("type_info", CLICK)
         self.parallelism = settings.pop("parallelism", 2)
         self.query = settings.pop("query", None)
+        self.config = settings.pop("config", {})
         self.options = StateOptions(
             folder=str(folder / "state"),
             keep=settings.pop("keep", 10),
@@ -118,7 +120,8 @@ class Stream:
             )
 
         batch = Batch(batch_id=number, query=self.query)
-        return run_stream_batch(batch, source, self.build, self.options, parallelism=self.parallelism)
+        with use_settings(EnvironmentSettings(config=self.config)):
+            return run_stream_batch(batch, source, self.build, self.options, parallelism=self.parallelism)
 
     def batches(self, *batches: Sequence[Any], first: int = 0) -> None:
         """Run several batches."""

@@ -20,6 +20,7 @@ from penstock.datastream import (
     ValueStateDescriptor,
 )
 from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction
+from penstock.datastream.state import StateTtlConfig
 from penstock.datastream.window import (
     CountTrigger,
     EventTimeSessionWindows,
@@ -28,10 +29,13 @@ from penstock.datastream.window import (
     TumblingEventTimeWindows,
 )
 from penstock.engine.run.commits import journal
+from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.streams import run_batch
 from penstock.engine.run.streams.run_batch import last_manifest
 from penstock.operators.chain.errors import UserFunctionError
-from tests.engine.run.streams.batches_in_process import Stream, bounded_rows, in_process, lines
+from penstock.operators.connectors.state_sink import segments_of, versions_in
+from penstock.plans.errors import ConfigurationError
+from tests.engine.run.streams.batches_in_process import CLICK, Stream, bounded_rows, in_process, lines
 
 __all__ = ["in_process"]
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -251,3 +255,169 @@ def test_any_batches_give_the_rows_of_one_bounded_run(tmp_path, seed):
             for kind in ("bounded", "stream")
         )
         assert parts == whole, folder
+
+
+# A changed job: state is restored by operator, and key groups move
+
+
+def counts(folder: Path, uid: str | None = "counts", *, before: bool = False) -> Any:
+    def build(clicks):
+        if before:
+            clicks = clicks.map(lambda click: click, CLICK).key_by(lambda click: click.user, Types.STRING())
+        counted = clicks.process(Count(), COUNT)
+        if uid is not None:
+            counted.uid(uid)
+        counted.sink_to(JsonLinesSink(str(folder / "counts")))
+
+    return build
+
+
+def test_state_follows_the_uid_into_a_changed_job_and_another_parallelism(tmp_path):
+    users = [(f"user{number}", 1, number) for number in range(40)]
+    Stream(tmp_path, counts(tmp_path), parallelism=3).batch(users, 0)
+    Stream(tmp_path, counts(tmp_path, before=True), parallelism=1).batch(users, 1)
+    Stream(tmp_path, counts(tmp_path), parallelism=4).batch(users, 2)
+    expected = [[user, count] for user, _, _ in users for count in (1, 2, 3)]
+    assert lines(tmp_path / "counts") == sorted(expected, key=json.dumps)
+    manifest = last_manifest(str(tmp_path / "state"))
+    assert manifest is not None
+    assert [part["first"] for part in manifest["operators"][0]["parts"]] == [0, 32, 64, 96]
+
+
+def test_timers_move_with_their_key_groups(tmp_path):
+    class Late(KeyedProcessFunction):
+        def process_element(self, click, ctx):
+            ctx.timer_service().register_event_time_timer(100_000 + click.amount)
+            if click.amount == 3:
+                ctx.timer_service().delete_event_time_timer(100_001)
+
+        def on_timer(self, timestamp, ctx):
+            yield ctx.get_current_key(), timestamp
+
+    def build(clicks):
+        clicks.process(Late(), COUNT).uid("late").sink_to(JsonLinesSink(str(tmp_path / "late")))
+
+    users = [f"user{number}" for number in range(12)]
+    Stream(tmp_path, build, parallelism=1).batch([(user, 1, 1) for user in users], 0)
+    Stream(tmp_path, build, parallelism=3).batch([(user, 2, 2) for user in users[:6]], 1)
+    Stream(tmp_path, build, parallelism=2).batch([(user, 3, 3) for user in users[:3]], 2)
+    Stream(tmp_path, build, parallelism=2).batch([("end", 1, 150_000)], 3)
+    expected = [[user, 100_001] for user in users[3:]]
+    expected += [[user, 100_002] for user in users[:6]] + [[user, 100_003] for user in users[:3]]
+    fired = [row for row in lines(tmp_path / "late") if row[0] != "end"]
+    assert fired == sorted(expected, key=json.dumps)
+
+
+def test_state_without_its_operator_is_refused_or_dropped(tmp_path):
+    Stream(tmp_path, counts(tmp_path)).batch(CLICKS[:2], 0)
+    with pytest.raises(JobCompileError, match="because the operator is not available in the new program"):
+        Stream(tmp_path, counts(tmp_path, uid="other")).batch(CLICKS[2:3], 1)
+    Stream(tmp_path, counts(tmp_path, uid="other"), allow_non_restored_state=True).batch(CLICKS[2:3], 1)
+    assert lines(tmp_path / "counts") == [["ann", 1], ["ann", 1], ["bob", 1]]
+
+
+def test_another_max_parallelism_and_another_type_are_refused(tmp_path):
+    Stream(tmp_path, counts(tmp_path)).batch(CLICKS[:2], 0)
+
+    def wider(clicks):
+        counted = clicks.process(Count(), COUNT).uid("counts").set_max_parallelism(256)
+        counted.sink_to(JsonLinesSink(str(tmp_path / "counts")))
+
+    with pytest.raises(JobCompileError, match=r"The maximum parallelism \(128\) .* \(256\) changed"):
+        Stream(tmp_path, wider).batch(CLICKS[2:3], 1)
+
+    class CountText(Count):
+        def open(self, runtime_context):
+            self.count = runtime_context.get_state(ValueStateDescriptor("counts", Types.STRING()))
+
+    def as_text(clicks):
+        clicks.process(CountText(), COUNT).uid("counts").sink_to(JsonLinesSink(str(tmp_path / "counts")))
+
+    with pytest.raises(UserFunctionError, match=r"new state serializer of state 'counts' .* incompatible"):
+        Stream(tmp_path, as_text).batch(CLICKS[2:3], 1)
+
+
+@pytest.mark.parametrize(
+    ("number", "query", "problem"),
+    [(2, "q", "the rows between are missing"), (0, "other", "may read the same rows again")],
+)
+def test_a_batch_that_does_not_follow_is_refused_unless_it_is_allowed(tmp_path, number, query, problem):
+    Stream(tmp_path, counts(tmp_path), query="q").batch(CLICKS[:2], 0)
+    with pytest.raises(ConfigurationError, match=problem):
+        Stream(tmp_path, counts(tmp_path), query=query).batch(CLICKS[2:3], number)
+    assert Stream(tmp_path, counts(tmp_path), query=query, new_query=True).batch(CLICKS[2:3], number)
+    assert lines(tmp_path / "counts") == [["ann", 1], ["ann", 2], ["bob", 1]]
+
+
+def test_parts_that_end_with_the_input_only_are_refused_by_name(tmp_path):
+    def build(clicks):
+        numbers = clicks._environment.from_collection([1, 2], Types.LONG())
+        numbers.print()
+        clicks.map(lambda click: click, CLICK).key_by("user").aggregate([("amount", "sum")]).print()
+
+    with pytest.raises(JobCompileError) as refused:
+        Stream(tmp_path, build).batch(CLICKS[:1], 0)
+    assert "is a source of its own" in str(refused.value)
+    assert "has results at the end of the input" in str(refused.value)
+
+
+# Processing time, lifetimes, much state, many versions
+
+
+def test_processing_time_timers_and_lifetimes_go_on(tmp_path):
+    class Seen(KeyedProcessFunction):
+        def open(self, runtime_context):
+            descriptor = ValueStateDescriptor("seen", Types.LONG())
+            descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
+            self.seen = runtime_context.get_state(descriptor)
+            listed = ListStateDescriptor("listed", Types.LONG())
+            listed.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
+            self.listed = runtime_context.get_list_state(listed)
+
+        def process_element(self, click, ctx):
+            seen = (self.seen.value() or 0) + 1
+            self.seen.update(seen)
+            self.listed.add(click.amount)
+            ctx.timer_service().register_processing_time_timer(1)
+            yield f"{click.user} {seen} {list(self.listed.get())}", 0
+
+        def on_timer(self, timestamp, ctx):
+            yield f"timer of {ctx.get_current_key()}", timestamp
+
+    def build(clicks):
+        clicks.process(Seen(), COUNT).sink_to(JsonLinesSink(str(tmp_path / "out")))
+
+    stream = Stream(tmp_path, build, event_time=False)
+    stream.batches([("ann", 1, 0)], [("ann", 2, 0), ("bob", 3, 0)], [])
+    assert lines(tmp_path / "out") == [
+        ["ann 1 [1]", 0],
+        ["ann 2 [1, 2]", 0],
+        ["bob 1 [3]", 0],
+        ["timer of ann", 1],
+        ["timer of ann", 1],
+        ["timer of bob", 1],
+    ]
+
+
+def test_state_beyond_memory_and_many_versions(tmp_path):
+    def build(clicks):
+        counted = clicks.process(Count(), COUNT)
+        counted.sink_to(JsonLinesSink(str(tmp_path / "counts")))
+
+    stream = Stream(tmp_path, build, keep=3, config={"penstock.state.memory-bytes": "20000"})
+    users = [(f"user{number}", 1, 0) for number in range(400)]
+    rounds = 14
+    for number in range(rounds):
+        stream.batch(users[:: 1 + number % 3], number)
+    times = {
+        user: sum(place % (1 + number % 3) == 0 for number in range(rounds))
+        for place, (user, _, _) in enumerate(users)
+    }
+    expected = [[user, count] for user, most in times.items() for count in range(1, most + 1)]
+    assert lines(tmp_path / "counts") == sorted(expected, key=json.dumps)
+    assert len(versions_in(str(tmp_path / "state"))) <= 2 * 3
+    manifest = last_manifest(str(tmp_path / "state"))
+    assert manifest is not None
+    on_disk = {file.name for file in (tmp_path / "state" / "segments").iterdir()}
+    assert segments_of(manifest) <= on_disk
+    assert len(segments_of(manifest)) <= 2 * 11
