@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.run.streams.run_batch import FORMAT
-from penstock.operators.connectors.state_sink import read_manifest, versions_in
+from penstock.operators.connectors.state_sink import FORMAT, read_manifest, versions_in
 from penstock.operators.state.read_state import read_table, tables_in
 from penstock.plans.errors import ConfigurationError, StoreError
 
@@ -37,6 +37,26 @@ def manifest_of(folder: str, version: int | None) -> dict[str, Any]:
     if manifest.get("format") != FORMAT:
         raise StoreError(f"{folder}: its format must be {FORMAT}, got {manifest.get('format')!r}")
     return manifest
+
+
+def is_state(folder: str) -> bool:
+    """Whether a folder is the state of a stream."""
+    return bool(versions_in(folder))
+
+
+def views_of(manifest: Manifest) -> dict[str, tuple[str, str]]:
+    """Return the states of a version by the name that SQL gives them, each as its name and operator.
+
+    It is the state's name, after the operator's uid or id if several have one of this name.
+    """
+    tables = tables_in(manifest)
+    names = Counter(table["state"] for table in tables)
+    views = {}
+    for table in tables:
+        owner = table["uid"] or table["operator_id"]
+        state = table["state"]
+        views[state if names[state] == 1 else f"{owner}_{state}"] = (state, table["operator_id"])
+    return views
 
 
 _LISTED = ("operator_id", "uid", "operator", "state", "kind", "key_type", "type")
@@ -84,15 +104,20 @@ def read_state(folder: str, manifest: Manifest, name: str, operator: str | None 
         raise StoreError(f"{folder}: {error}") from error
 
 
-def changed_entries(folder: str, one: Manifest, other: Manifest) -> list[dict[str, Any]]:
-    """Return for each state of two versions how many entries the second one adds, removes and changes."""
+def changed_entries(one: tuple[str, Manifest], other: tuple[str, Manifest]) -> list[dict[str, Any]]:
+    """Return for each state of two versions how many entries the second one adds, removes and changes.
+
+    A version is the folder and its manifest.
+    """
     sides = [
         {(table["operator_id"], table["state"], table["kind"]): table for table in tables_in(manifest)}
-        for manifest in (one, other)
+        for _, manifest in (one, other)
     ]
     changes = []
     for place in dict.fromkeys([*sides[0], *sides[1]]):
-        before, after = (_entries(folder, side.get(place)) for side in sides)
+        before, after = (
+            _entries(folder, side.get(place)) for (folder, _), side in zip((one, other), sides, strict=True)
+        )
         table: Any = sides[1].get(place) or sides[0].get(place)
         changes.append(
             {
