@@ -85,10 +85,10 @@ def foreach_batch(
     given = {argument: value for argument, value in given.items() if value is not None}
 
     def run_one_batch(df: DataFrame, batch_id: int) -> None:
+        from penstock.engine.library.batches_of_stream import run_stream_batch
         from penstock.engine.run.runtime.run_on_spark import QUERY_ID
         from penstock.engine.run.runtime.spark_application import is_remote
         from penstock.engine.run.streams.run_batch import Batch, StateOptions
-        from penstock.engine.run.streams.stream_of_batches import run_stream_batch
 
         if is_remote(df.sparkSession):
             raise ConfigurationError(

@@ -25,11 +25,11 @@ import pickle
 import posixpath
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +50,6 @@ from penstock.operators.common.typeinfo import BasicTypeInfo, Types
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.operators.files.durable_files import create_private_file, force_folder, make_folder
 from penstock.operators.files.filesystem import filesystem_of
-from penstock.operators.windows.window import CountWindow, TimeWindow
 
 SEGMENTS = "segments"
 """The folder of segments in a store of state."""
@@ -165,30 +164,43 @@ class KeyForm:
         return dictionary_keys(from_arrow(column, self.type_info))
 
 
-_WINDOW = pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())])
+class NamespaceForm(NamedTuple):
+    """The namespaces of one class, such as windows, as a column."""
+
+    arrow_type: pa.DataType
+    encode: Callable[[Sequence[Any]], pa.Array]
+    decode: Callable[[pa.Array], list[Any]]
+
+
+def _listed(column: pa.Array) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+_NAMESPACES: dict[type, NamespaceForm] = {
+    int: NamespaceForm(pa.int32(), lambda numbers: pa.array(numbers, pa.int32()), _listed)
+}
+
+
+def register_namespaces(kind: type, form: NamespaceForm) -> None:
+    """Let namespaces of a class be columns of a type that no other class has; others are pickled."""
+    _NAMESPACES[kind] = form
 
 
 def _encode_namespaces(namespaces: Sequence[Any]) -> pa.Array:
-    types = set(map(type, namespaces))
+    kinds_of_namespaces = set(map(type, namespaces))
+    form = _NAMESPACES.get(kinds_of_namespaces.pop()) if len(kinds_of_namespaces) == 1 else None
+    if form is None:
+        return _pickles(namespaces)
     with without_pandas():
-        if types == {TimeWindow}:
-            starts = pa.array([window.start for window in namespaces], pa.int64())
-            ends = pa.array([window.end for window in namespaces], pa.int64())
-            return pa.StructArray.from_arrays([starts, ends], fields=list(_WINDOW))
-        if types == {int}:
-            return pa.array(namespaces, pa.int32())
-        if types == {CountWindow}:
-            return pa.array([window.id for window in namespaces], pa.int64())
-    return _pickles(namespaces)
+        return form.encode(namespaces)
 
 
 def _decode_namespaces(column: pa.Array) -> list[Any]:
-    if kinds.is_struct(column.type):
-        return list(map(TimeWindow, column.field(0).to_pylist(), column.field(1).to_pylist()))
-    if kinds.is_int64(column.type):
-        return list(map(CountWindow, column.to_pylist()))
-    values: list[Any] = column.to_pylist()
-    return values if kinds.is_int32(column.type) else list(map(pickle.loads, values))
+    for form in _NAMESPACES.values():
+        if form.arrow_type == column.type:
+            return form.decode(column)
+    return list(map(pickle.loads, column.to_pylist()))
 
 
 # Files of segments

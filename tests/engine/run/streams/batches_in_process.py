@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.common import Types
+from penstock.engine.library.batches_of_stream import run_stream_batch
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.data_stream import DataStream
 from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
@@ -24,7 +25,6 @@ from penstock.engine.run.runtime.run_settings import plan_to_run, task_settings
 from penstock.engine.run.runtime.transformations import Call, Job
 from penstock.engine.run.streams import run_batch as runner
 from penstock.engine.run.streams.run_batch import Batch, Manifest, StateOptions
-from penstock.engine.run.streams.stream_of_batches import run_stream_batch
 from penstock.operators.connectors.dataframe_source import DataFrameSource, EventTime
 from penstock.operators.task.report import TaskSettings
 from penstock.operators.task.run_task import run_task
