@@ -66,6 +66,7 @@ class EntryForm:
 
     kind: str
     type_info: TypeInformation | None
+    lifetime_milliseconds: int | None = None  #: of entries that expire
 
     @property
     def text(self) -> str:
@@ -85,6 +86,22 @@ class EntryForm:
         """Return the entries of a column that `encode` made."""
         return from_arrow(column, None if is_pickled(self.type_info) else self.type_info)
 
+    def expired(self, column: pa.Array, now: int) -> Numbers:
+        """Return which entries have expired at a time (milliseconds), of lists and maps all elements."""
+        if self.lifetime_milliseconds is None or is_pickled(self.type_info):
+            return np.zeros(len(column), np.bool_)
+        if kinds.is_struct(column.type):
+            began = column.field(1).to_numpy(zero_copy_only=False)
+        else:
+            items = column.items if kinds.is_map(column.type) else column.values
+            stamps = items.field(1).to_numpy(zero_copy_only=False)
+            starts, ends = column.offsets.to_numpy()[:-1], column.offsets.to_numpy()[1:]
+            if (starts == ends).any():
+                return np.zeros(len(column), np.bool_)
+            began = np.maximum.reduceat(stamps[: ends[-1]], starts) if len(starts) else stamps[:0]
+        expired: Numbers = began + self.lifetime_milliseconds <= now
+        return expired
+
 
 def type_text(type_info: Any) -> str:
     """Return a text for a type that is equal for equal types, in every run: fields always have names."""
@@ -101,23 +118,28 @@ def type_text(type_info: Any) -> str:
 PICKLES = EntryForm("internal", None)
 
 
-def entry_form(kind: str, type_info: TypeInformation | None, *, expires: bool) -> EntryForm:
+def entry_form(
+    kind: str, type_info: TypeInformation | None, lifetime_milliseconds: int | None = None
+) -> EntryForm:
     """Return the form of a state's entries; entries that expire are pairs with the time of their write.
 
     `type_info` is the type of a value, of a map, or of a list's elements.
     """
+    expires = lifetime_milliseconds is not None
     if is_pickled(type_info):
         return EntryForm(kind, None)
     if kind == "list":
         element: Any = type_info
         if isinstance(element, BasicTypeInfo) and element._basic_type is BasicType.BYTE:
             element = Types.SHORT()  # a list of bytes would be a byte string
-        return EntryForm(kind, Types.LIST(Types.TUPLE([element, Types.LONG()]) if expires else element))
+        listed = Types.LIST(Types.TUPLE([element, Types.LONG()]) if expires else element)
+        return EntryForm(kind, listed, lifetime_milliseconds)
     if kind == "map" and expires:
         map_type: Any = type_info
         item = Types.TUPLE([map_type._value_type_info, Types.LONG()])
-        return EntryForm(kind, Types.MAP(map_type._key_type_info, item))
-    return EntryForm(kind, Types.TUPLE([type_info, Types.LONG()]) if expires else type_info)
+        return EntryForm(kind, Types.MAP(map_type._key_type_info, item), lifetime_milliseconds)
+    stored = Types.TUPLE([type_info, Types.LONG()]) if expires else type_info
+    return EntryForm(kind, stored, lifetime_milliseconds)
 
 
 def _holds_pickles(type_info: Any) -> bool:

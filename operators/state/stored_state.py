@@ -9,6 +9,7 @@ snapshot; org.apache.flink.streaming.api.operators.InternalTimeServiceManager, f
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -202,8 +203,11 @@ class StoredState:
             others = [row for place, row, _ in newest.values() if place == number]
             wanted = np.sort(np.concatenate([alone, np.array(others, np.int64)]))
             if drop_deleted and wanted.size:
-                gone = segment.batch.column("deleted").take(pa.array(wanted)).to_numpy(zero_copy_only=False)
+                places = pa.array(wanted)
+                gone = segment.batch.column("deleted").take(places).to_numpy(zero_copy_only=False)
                 wanted = wanted[~gone]
+                alive = segment.batch.column("value").take(pa.array(wanted))
+                wanted = wanted[~form.expired(alive, time.time_ns() // 1_000_000)]
             if wanted.size:
                 names = segment.batch.schema.names
                 columns.append(taken({name: segment.batch.column(name) for name in names}, wanted))
