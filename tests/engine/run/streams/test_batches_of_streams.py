@@ -8,14 +8,16 @@ from random import Random
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from penstock.common import Row, Time, Types
+from penstock.common import Duration, Row, Time, Types, WatermarkStrategy
 from penstock.connectors import JsonLinesSink
 from penstock.datastream import (
     AggregatingStateDescriptor,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
+    OutputTag,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
@@ -28,12 +30,15 @@ from penstock.datastream.window import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
+from penstock.engine.commands.main import app
 from penstock.engine.run.commits import journal
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.streams import run_batch
 from penstock.engine.run.streams.run_batch import last_manifest
 from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.common.time import TimestampAssigner
 from penstock.operators.connectors.state_sink import segments_of, versions_in
+from penstock.operators.windows.interval_join import ProcessJoinFunction
 from penstock.plans.errors import ConfigurationError
 from tests.engine.run.streams.batches_in_process import CLICK, Stream, bounded_rows, in_process, lines
 
@@ -94,6 +99,60 @@ def test_a_batch_that_was_done_is_skipped(tmp_path):
     assert first["version"] == 1
     assert stream.batch(CLICKS[:2], 0) is None
     assert lines(tmp_path / "counts") == [["ann", 1], ["bob", 1]]
+
+
+def test_rows_that_are_late_by_the_watermark_of_earlier_batches(tmp_path):
+    late = OutputTag("late", CLICK)
+
+    def build(clicks):
+        windows = clicks.window(TumblingEventTimeWindows.of(Time.seconds(10))).allowed_lateness(5000)
+        spent = windows.side_output_late_data(late).process(Spent(), SPENT)
+        spent.sink_to(JsonLinesSink(str(tmp_path / "windows")))
+        spent.get_side_output(late).map(tuple, SPENT).sink_to(JsonLinesSink(str(tmp_path / "late")))
+
+    stream = Stream(tmp_path, build)
+    stream.batches([("ann", 1, 1000), ("bob", 1, 12_000)], [("ann", 2, 2000)], [("bob", 1, 15_000)])
+    # the first window of ann fired at 10,000, again for the late record, and is gone from 15,000 on
+    assert lines(tmp_path / "windows") == [["ann", 10_000, 1], ["ann", 10_000, 3]]
+    stream.batch([("ann", 4, 3000), ("ann", 5, 13_000)], 3)
+    assert lines(tmp_path / "late") == [["ann", 4, 3000]]
+    assert len(lines(tmp_path / "windows")) == 2
+
+
+def test_watermarks_of_a_strategy_are_the_smallest_of_the_channels(tmp_path):
+    class At(TimestampAssigner):
+        def extract_timestamp(self, value, record_timestamp):
+            return value.at
+
+    def build(clicks):
+        strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(1))
+        stamped = clicks.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(At()))
+        keyed = stamped.key_by(user_of, Types.STRING())
+        windows = keyed.window(TumblingEventTimeWindows.of(Time.seconds(10)))
+        windows.process(Spent(), SPENT).sink_to(JsonLinesSink(str(tmp_path / "windows")))
+
+    stream = Stream(tmp_path, build, key=None, event_time=False)
+    # two rows are two channels: the slower one decides, and the end of a batch does not fire windows
+    stream.batches([("ann", 1, 1000), ("bob", 1, 30_000)])
+    assert lines(tmp_path / "windows") == []
+    # a channel without rows does not hold back the watermark, which is 20,999 now
+    stream.batch([("bob", 2, 22_000)], 1)
+    assert lines(tmp_path / "windows") == [["ann", 10_000, 1]]
+    # the watermark stays, so the window is over
+    stream.batch([("ann", 1, 2000), ("bob", 1, 2000)], 2)
+    assert lines(tmp_path / "windows") == [["ann", 10_000, 1]]
+
+
+def test_penstock_recover_finishes_a_batch(tmp_path, monkeypatch):
+    stream = Stream(tmp_path, counts_and_windows(tmp_path))
+    with monkeypatch.context() as patched:
+        _killed_at(patched, "settled-1")
+        with pytest.raises(Killed):
+            stream.batch(CLICKS[:2], 0)
+    assert last_manifest(str(tmp_path / "state")) is None
+    assert CliRunner().invoke(app, ["recover", str(tmp_path / "state")]).exit_code == 0
+    assert lines(tmp_path / "counts") == [["ann", 1], ["bob", 1]]
+    assert stream.batch(CLICKS[:2], 0) is None
 
 
 # Drivers that are killed, at each step of a commit
@@ -217,11 +276,31 @@ def everything(folder: Path) -> Any:
         written(sessions.process(Spent(), SPENT), "sessions")
         written(sessions.aggregate(SumOf(), output_type=Types.LONG()), "session sums")
         written(clicks.count_window(3).reduce(added).map(tuple, SPENT), "counted")
+        large = clicks.filter(lambda click: click.amount > 5).key_by(user_of, Types.STRING())
+        small = clicks.filter(lambda click: click.amount < 4).key_by(user_of, Types.STRING())
+        near = large.interval_join(small).between(Time.seconds(-3), Time.seconds(2))
+        written(near.process(Pair(), SPENT), "joined")
+        same = large.join(small).where(user_of).equal_to(user_of)
+        same = same.window(TumblingEventTimeWindows.of(Time.seconds(10)))
+        written(same.apply(lambda a, b: (a.user, a.amount, b.amount), SPENT), "same windows")
+        first = clicks.window(TumblingEventTimeWindows.of(Time.seconds(5))).process(Spent(), SPENT)
+        again = first.key_by(lambda spent: spent[0], Types.STRING())
+        again = again.window(TumblingEventTimeWindows.of(Time.seconds(20)))
+        written(again.reduce(lambda a, b: (a[0], b[1], a[2] + b[2])), "windows of windows")
         early = clicks.window(TumblingEventTimeWindows.of(Time.seconds(10)))
         early = early.trigger(PurgingTrigger.of(CountTrigger.of(2)))
         written(early.process(Spent(), SPENT), "early")
 
     return build
+
+
+def user_of(click):
+    return click.user
+
+
+class Pair(ProcessJoinFunction):
+    def process_element(self, left, right, ctx):
+        yield left.user, left.at, right.at
 
 
 class SumOf(AggregateFunction):
