@@ -1,9 +1,8 @@
 """Keyed state in files: Arrow segments, which subtasks read by key and write at the end of a batch.
 
 A segment holds rows of one state of one operator, sorted by the hash of the key, or timers, sorted by time.
-Of several segments the newest row of a key (and namespace) counts; it may mark the entry as deleted. Columns
-have the declared types; values without one are pickled, and such a segment is read only if the store's key
-authenticates it.
+The newest row of a key (and namespace) counts; it may mark the entry as deleted. Columns have the declared
+types; values without one are pickled, and such a segment is read only if the store's key authenticates it.
 
 | column | content |
 |---|---|
