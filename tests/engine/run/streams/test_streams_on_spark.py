@@ -2,8 +2,6 @@
 
 import json
 import os
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,15 +131,3 @@ def test_rows_go_into_a_table_and_a_dataframe(spark, tmp_path):
     assert sorted(map(tuple, table.collect())) == sorted(taken[0][1] + taken[1][1])
     function(spark.createDataFrame(CLICKS[3:5], SCHEMA), 1)
     assert len(taken) == 2
-
-
-def test_the_page_prints_what_is_shown(spark, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parents[4] / "docs" / "streams.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for kind, text in re.findall(r"```(python|text)\n(.*?)```", page, re.DOTALL):
-        if kind == "python":
-            capsys.readouterr()
-            exec(compile(text, "streams.md", "exec"), names)
-        else:
-            assert capsys.readouterr().out.strip() == text.strip()
