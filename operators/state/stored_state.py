@@ -81,7 +81,7 @@ class StoredState:
             )
         self._parts: dict[tuple[str, bool], list[tuple[Groups, TableRecord]]] = {}
         for groups, tables in sorted(record.tables.items()):
-            for table in tables:
+            for table in tables if groups[0] < last and first < groups[1] else ():
                 self._parts.setdefault((table.state, table.namespaced), []).append((groups, table))
         self._records = {place: _together(parts) for place, parts in self._parts.items()}
         self._segments: dict[str, Segment] = {}

@@ -355,12 +355,15 @@ def test_state_follows_the_uid_into_a_changed_job_and_another_parallelism(tmp_pa
     users = [(f"user{number}", 1, number) for number in range(40)]
     Stream(tmp_path, counts(tmp_path), parallelism=3).batch(users, 0)
     Stream(tmp_path, counts(tmp_path, before=True), parallelism=1).batch(users, 1)
-    Stream(tmp_path, counts(tmp_path), parallelism=4).batch(users, 2)
-    expected = [[user, count] for user, _, _ in users for count in (1, 2, 3)]
+    Stream(tmp_path, counts(tmp_path), parallelism=4).batches(users, users, first=2)
+    expected = [[user, count] for user, _, _ in users for count in (1, 2, 3, 4)]
     assert lines(tmp_path / "counts") == sorted(expected, key=json.dumps)
     manifest = last_manifest(str(tmp_path / "state"))
     assert manifest is not None
-    assert [part["first"] for part in manifest["operators"][0]["parts"]] == [0, 32, 64, 96]
+    parts = manifest["operators"][0]["parts"]
+    assert [part["first"] for part in parts] == [0, 32, 64, 96]
+    # a part has those of version 1, one of version 2, and its own two
+    assert [len(table["segments"]) for part in parts for table in part["tables"][2:]] == [6, 6, 6, 6]
 
 
 def test_timers_move_with_their_key_groups(tmp_path):
