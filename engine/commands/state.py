@@ -11,6 +11,7 @@ from penstock.engine.output.print_line import print_line
 from penstock.engine.run.streams.open_state import (
     changed_entries,
     list_tables,
+    list_versions,
     manifest_of,
     read_state,
 )
@@ -80,6 +81,24 @@ _SAME_IN_ALL = ("operator_id", "uid", "operator", "state")
 def _cell(value: Any) -> str:
     text = "" if value is None else str(value)
     return text if len(text) <= _CELL_CHARACTERS else f"{text[:_CELL_CHARACTERS]}…"
+
+
+@state_command.command("list", cls=PlainCommand)
+def list_(path: Annotated[str, typer.Argument(metavar="PATH", help="The folder of the state.")]) -> None:
+    """List the versions of a stream's state with their batches, oldest first.
+
+    Examples:
+        penstock state list state
+
+    Exit codes:
+        4: Not the state of a stream.
+    """
+    versions = list_versions(require_kind(path, None, SourceKind.STATE).path)
+    left = ("job", "started (UTC)")
+    print_table(
+        [Column(name, justify="left" if name in left else "right") for name in versions[0]],
+        ([_cell(value) for value in version.values()] for version in versions),
+    )
 
 
 @state_command.command("diff", cls=PlainCommand)

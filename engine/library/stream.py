@@ -79,6 +79,7 @@ def foreach_batch(
         whole_number("parallelism", parallelism)
     whole_number("keep", keep)
     folder = as_path("state", state)
+    folder = folder if "://" in folder else os.path.abspath(folder)  # workers may run in another folder
     lock = threading.Lock()
 
     given: dict[str, Any] = {"event_time": event_time, "watermark": watermark, "key": key}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +38,33 @@ def manifest_of(folder: str, version: int | None) -> dict[str, Any]:
     if manifest.get("format") != FORMAT:
         raise StoreError(f"{folder}: its format must be {FORMAT}, got {manifest.get('format')!r}")
     return manifest
+
+
+def list_versions(folder: str) -> list[dict[str, Any]]:
+    """Return the versions of a state with their batches, oldest first. Raises StoreError if there is none."""
+    manifest_of(folder, None)
+    rows = []
+    for version in versions_in(folder):
+        manifest = manifest_of(folder, version)
+        segments = {
+            segment["file"]: segment["size"]
+            for table in tables_in(manifest)
+            for segment in table["segments"].values()
+        }
+        started = datetime.fromtimestamp(manifest["started_at"], UTC)
+        rows.append(
+            {
+                "version": version,
+                "batch": manifest["batch_id"],
+                "job": manifest["job"],
+                "started (UTC)": f"{started:%Y-%m-%d %H:%M:%S}",
+                "rows": manifest["rows"],
+                "watermark": min(manifest["watermarks"].values(), default=None),
+                "seconds": manifest["run_seconds"],
+                "state bytes": sum(segments.values()),
+            }
+        )
+    return rows
 
 
 def is_state(folder: str) -> bool:

@@ -193,7 +193,7 @@ def manifest_of_batch(
     reports: Sequence[Mapping[str, Any]],
     before: Manifest | None,
 ) -> Manifest:
-    """Return the state and watermarks at the end of a batch: `operators` and `watermarks` of its manifest.
+    """Return `rows`, `operators` and `watermarks` of a batch's manifest: its input, and the state at its end.
 
     Raises RuntimeError if the report of a subtask with state is missing, or came twice with another content.
     """
@@ -226,6 +226,7 @@ def manifest_of_batch(
             }
         )
     return {
+        "rows": sum(report["rows"] for report in reports),
         "operators": operators,
         "watermarks": _watermarks(compiled, reports, before),
     }

@@ -68,6 +68,9 @@ def test_commands_show_compare_and_query_versions(state):
         ["bob", "1"],
         ["key", "value"],
     ]
+    names, *versions = printed("state", "list", str(state))
+    assert [dict(zip(names, row, strict=True))["rows"] for row in versions] == ["2", "4", "1"]
+    assert [row[5] for row in versions] == ["-1001", "11999", "23999"]
     changes = printed("state", "diff", f"{state}@1", f"{state}@3")
     assert ["KEYED PROCESS", "counts", "1", "0", "2"] in changes
     query = "select key, value from counts order by key"
