@@ -47,7 +47,7 @@ from penstock.operators.common.pickles import dumps, is_pickled
 from penstock.operators.common.serialized_keys import dictionary_keys, original_key
 from penstock.operators.common.typeinfo import BasicTypeInfo, Types
 from penstock.operators.common.without_pandas import without_pandas
-from penstock.operators.files.durable_files import create_private_file, force_folder, make_folder
+from penstock.operators.files.durable_files import create_private_file, force_folder
 from penstock.operators.files.filesystem import filesystem_of
 
 SEGMENTS = "segments"
@@ -311,12 +311,6 @@ def local_copy(folder: str, record: SegmentRecord) -> str:
                 file.write(data)
         os.rename(unfinished, copy)
     return copy
-
-
-def make_store_folders(folder: str) -> None:
-    """Create the folder of segments."""
-    system, base = filesystem_of(folder)
-    make_folder(system, posixpath.join(base, SEGMENTS))
 
 
 class Segment:
