@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from penstock.engine.library.run import run as run
     from penstock.engine.library.run import transform as transform
     from penstock.engine.library.sides_to_compare import diff as diff
+    from penstock.engine.library.stream import State as State
     from penstock.engine.library.stream import foreach_batch as foreach_batch
+    from penstock.engine.library.stream import open_state as open_state
     from penstock.engine.library.sweep import sweep as sweep
     from penstock.engine.planning.changed_metrics import Change as Change
     from penstock.engine.planning.changed_metrics import ChangedMetrics as ChangedMetrics
@@ -52,6 +54,7 @@ _MODULES = {
     "Layer": "penstock.plans.vocabulary",
     "Plan": "penstock.engine.library.planned_tables",
     "Planner": "penstock.engine.planning.choose_planner",
+    "State": "penstock.engine.library.stream",
     "bench": "penstock.engine.library.bench",
     "check": "penstock.engine.library.planned_tables",
     "decides": "penstock.plans.custom_planners.decisions",
@@ -60,6 +63,7 @@ _MODULES = {
     "foreach_batch": "penstock.engine.library.stream",
     "generate": "penstock.engine.library.generate",
     "import_graph": "penstock.engine.library.given_topologies",
+    "open_state": "penstock.engine.library.stream",
     "open_store": "penstock.engine.library.open_store",
     "plan": "penstock.engine.library.plan",
     "planner_program": "penstock.engine.planning.planner_program",

@@ -71,6 +71,7 @@ COMMANDS = {
         "wait": ("jobs", "Wait until a job has ended."),
         "cancel": ("jobs", "Cancel a job."),
         "session": ("session", "Start, list and stop sessions that jobs share."),
+        "state": ("state", "Show and compare the state of streams."),
         "ui": ("jobs", "Show jobs and runs in a browser, live."),
         "runs": ("runs", "List the runs that a store records."),
     },

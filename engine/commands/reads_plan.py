@@ -96,7 +96,7 @@ def as_store(
 
     Raises the errors of planning, and InputError if a script executes no job.
     """
-    if source.kind in (SourceKind.STORE, SourceKind.RESULTS):
+    if source.kind in (SourceKind.STORE, SourceKind.RESULTS, SourceKind.STATE):
         yield ReadStore(source.path, source.version)
         return
     from penstock.engine.output.progress import progress

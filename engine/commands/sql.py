@@ -15,12 +15,15 @@ from penstock.engine.output.print_line import print_line
 from penstock.engine.output.progress import progress
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.output.write_parquet import write_csv, write_parquet
+from penstock.engine.run.streams.open_state import is_state
 from penstock.engine.store.plan_source import SourceKind, tables_of_results
 from penstock.engine.store.plan_versions import find_version, tables_of
 from penstock.engine.views.run_query import (
     QueryRows,
     columns_of_results,
+    columns_of_state,
     open_results,
+    open_state_views,
     open_views,
     require_duckdb,
     require_one_select,
@@ -41,7 +44,7 @@ Row = TypeVar("Row")
 _ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
 
 
-@reads_plan(SourceKind.RESULTS)
+@reads_plan(SourceKind.RESULTS, SourceKind.STATE)
 def sql_command(
     store: PlansToRead,
     query: Annotated[
@@ -72,10 +75,13 @@ def sql_command(
 ) -> None:
     """Query a store with SQL: each table of a version is a view of the same name. Nothing is written.
 
+    Of the state of a stream, each state is a view.
+
     Examples:
         penstock sql plans --tables
         penstock sql plans "select count(*) from job_vertices"
         penstock sql plans "from stream_edges" --format parquet --to edges.parquet
+        penstock sql state "select key, value from counts"
 
     Exit codes:
         2: The query is wrong.
@@ -110,6 +116,10 @@ def _list_tables(store: str, version: int | None) -> None:
         rows = columns_of_results(store)
         print_table(columns, [(t, name, _breakable(type_name(kind)), about) for t, name, kind, about in rows])
         return
+    if is_state(store):
+        views = columns_of_state(store, version)
+        print_table([Column(name) for name in ("table", "column", "type")], views)
+        return
     plan_version = find_version(tables_of(store), version)
     groups = [
         [
@@ -135,7 +145,12 @@ def _breakable(kind: str) -> str:
 def _answer(store: str, query: str, version: int | None, chosen: str, to: Path | None) -> None:
     require_duckdb()
     statement = require_one_select(query)
-    opened = open_results(store) if tables_of_results(store) else open_views(store, version, query)
+    if tables_of_results(store):
+        opened = open_results(store)
+    elif is_state(store):
+        opened = open_state_views(store, version, query)
+    else:
+        opened = open_views(store, version, query)
     with opened as views, run_query(views, statement) as rows:
         if chosen == "table":
             _print(rows)

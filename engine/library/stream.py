@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.library.check_arguments import path, whole_number
+from penstock.engine.library.check_arguments import path as as_path
+from penstock.engine.library.check_arguments import whole_number
 from penstock.plans.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from penstock.operators.common.time import Duration
@@ -76,17 +78,18 @@ def foreach_batch(
     if parallelism is not None:
         whole_number("parallelism", parallelism)
     whole_number("keep", keep)
-    folder = path("state", state)
+    folder = as_path("state", state)
+    folder = folder if "://" in folder else os.path.abspath(folder)  # workers may run in another folder
     lock = threading.Lock()
 
     given: dict[str, Any] = {"event_time": event_time, "watermark": watermark, "key": key}
     given = {argument: value for argument, value in given.items() if value is not None}
 
     def run_one_batch(df: DataFrame, batch_id: int) -> None:
+        from penstock.engine.library.batches_of_stream import run_stream_batch
         from penstock.engine.run.runtime.run_on_spark import QUERY_ID
         from penstock.engine.run.runtime.spark_application import is_remote
         from penstock.engine.run.streams.run_batch import Batch, StateOptions
-        from penstock.engine.run.streams.stream_of_batches import run_stream_batch
 
         if is_remote(df.sparkSession):
             raise ConfigurationError(
@@ -112,3 +115,75 @@ def foreach_batch(
             )
 
     return run_one_batch
+
+
+def open_state(path: str | os.PathLike[str], *, version: int | None = None) -> State:
+    """Open the state that a stream has left, as tables.
+
+    Args:
+        path: The folder of the state, as `foreach_batch` got it.
+        version: A version; default: the last one.
+
+    Returns:
+        State: Its tables, as they were at the end of a batch.
+
+    Raises:
+        StoreError: There is no state, or not this version of it.
+
+    Examples:
+        >>> penstock.open_state("state").table("counts")  # doctest: +SKIP
+    """
+    from penstock.engine.run.streams.open_state import manifest_of
+
+    folder = as_path("path", path)
+    return State(folder, manifest_of(folder, version))
+
+
+class State:
+    """The state of a stream at the end of a batch."""
+
+    def __init__(self, folder: str, manifest: dict[str, Any]) -> None:
+        self._folder, self._manifest = folder, manifest
+
+    @property
+    def version(self) -> int:
+        """The version: 1 after the first batch."""
+        return int(self._manifest["version"])
+
+    @property
+    def batch_id(self) -> int:
+        """The number of the batch that made it."""
+        return int(self._manifest["batch_id"])
+
+    def tables(self) -> pa.Table:
+        """Return the states of all operators.
+
+        Returns:
+            pyarrow.Table: One row per state: operator_id, uid, operator, state, kind, key_type, type, and
+            rows and bytes of its files, in which an entry may stand more than once.
+        """
+        from penstock.engine.run.streams.open_state import list_tables
+
+        return list_tables(self._manifest)
+
+    def table(self, name: str, *, operator: str | None = None) -> pa.Table:
+        """Return the entries of a state.
+
+        Args:
+            name: Name of the state, such as its descriptor's; `event_timers` are timers.
+            operator: Uid, id or name of its operator, if several have a state of this name.
+
+        Returns:
+            pyarrow.Table: One row per entry: operator_id, uid, operator, state, key_group, key, namespace (of
+            windows), value or (for timers) time. Values without a declared type are pickles.
+
+        Raises:
+            ConfigurationError: There is no such state, or there are several.
+            StoreError: A file of it is damaged.
+        """
+        from penstock.engine.run.streams.open_state import read_state
+
+        return read_state(self._folder, self._manifest, name, operator)
+
+    def __repr__(self) -> str:
+        return f"<state {self._folder}, version {self.version}, after batch {self.batch_id}>"

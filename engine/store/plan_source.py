@@ -16,6 +16,9 @@ from penstock.plans.topology.columnar.find_topology_files import find_topology_f
 from penstock.plans.topology.columnar.read_topology_tables import holds_tables
 from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
+FOLDERS_OF_STATE = ("versions", "segments")
+"""Folders in the state of a stream."""
+
 _LOOKED_AT_BYTES = 1 << 16
 _NAME_A_SOURCE = "name a plan store, a topology file, or a script (.py)"
 
@@ -25,6 +28,7 @@ class SourceKind(StrEnum):
 
     STORE = "a plan store"  #: read directly
     RESULTS = "results of a sweep or benchmark"  #: read by `sql`; without plans
+    STATE = "the state of a stream"  #: read by `sql` and `state`; without plans
     SCRIPT = "a script"  #: its jobs are planned
     TABLES = "tables of topologies"  #: output of `generate`; planned
     TOPOLOGIES = "topologies"  #: files of JSON, or folders and globs of them; planned
@@ -54,7 +58,7 @@ def identify_source(source: str, version: int | None = None) -> PlanSource:
         raise ConfigurationError(f"--version {version}: {source} already names a version", "leave one out")
     version = at if at is not None else version
     kind = SourceKind.TOPOLOGIES if path == "-" else _kind_of(path)
-    if version is not None and kind is not SourceKind.STORE:
+    if version is not None and kind not in (SourceKind.STORE, SourceKind.STATE):
         raise ConfigurationError(
             f"version {version} of {path}: a version needs a plan store, got {kind}",
             "leave the version out",
@@ -71,6 +75,7 @@ def require_kind(source: str, version: int | None, *allowed: SourceKind) -> Plan
                 f"penstock import {recognised.path} --out topologies.jsonl converts it to topologies"
             ),
             SourceKind.RESULTS: f"penstock sql {recognised.path} --tables lists its tables",
+            SourceKind.STATE: f"penstock state show {recognised.path} shows it",
             SourceKind.STORE: "name a topology file or a script",
         }.get(recognised.kind, f"penstock plan {recognised.path} --out store makes a plan store of it")
         raise InputError(f"{recognised.path} must be {' or '.join(allowed)}, got {recognised.kind}", hint)
@@ -114,6 +119,8 @@ def _kind_of_folder(path: str, place: str) -> SourceKind:
         return SourceKind.STORE
     if tables_of_results(path):
         return SourceKind.RESULTS
+    if all(os.path.isdir(os.path.join(place, name)) for name in FOLDERS_OF_STATE):
+        return SourceKind.STATE
     tables = {table for table in TABLES if os.path.isdir(os.path.join(place, table))}
     if tables - {"topologies", "transformations"}:
         return SourceKind.STORE  # opening it reports that its manifest is lost

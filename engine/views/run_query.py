@@ -16,6 +16,7 @@ from penstock.engine.machine.available_memory import available_memory
 from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.machine.machine_error import machine_error_in_text
 from penstock.engine.measure.sweep.results_table import ABOUT, ABOUT_QUALITY, RESULTS
+from penstock.engine.run.streams.open_state import manifest_of, read_state, views_of
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.is_local import local_folder
 from penstock.engine.store.open_plan import read_plan, require_intact
@@ -205,6 +206,31 @@ def open_results(folder: str) -> Iterator[Views]:
                     readable += paths
         _close_to_all_but(connection, readable)
         yield Views(connection, None)
+
+
+@contextmanager
+def open_state_views(folder: str, version: int | None, query: str) -> Iterator[Views]:
+    """Open a table of each state of a version that the query mentions. Raises StoreError for damage."""
+    manifest = manifest_of(folder, version)
+    with _duckdb_connection() as connection:
+        for name, (state, operator) in views_of(manifest).items():
+            if _mentions(query, re.escape(name)):
+                connection.register("given", read_state(folder, manifest, state, operator))
+                quoted = name.replace('"', '""')
+                connection.execute(f'CREATE TABLE "{quoted}" AS SELECT * FROM given')
+                connection.unregister("given")
+        _close_to_all_but(connection, [])
+        yield Views(connection, None)
+
+
+def columns_of_state(folder: str, version: int | None) -> list[tuple[str, str, str]]:
+    """Return table, column and type of every state of a version."""
+    manifest = manifest_of(folder, version)
+    return [
+        (name, field.name, str(field.type))
+        for name, (state, operator) in views_of(manifest).items()
+        for field in read_state(folder, manifest, state, operator).schema
+    ]
 
 
 def columns_of_results(folder: str) -> list[tuple[str, str, pa.DataType, str]]:

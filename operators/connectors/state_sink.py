@@ -30,6 +30,9 @@ from penstock.operators.files.durable_files import (
 from penstock.operators.files.filesystem import filesystem_of
 from penstock.operators.state.state_segments import SEGMENTS
 
+FORMAT = 1
+"""Raised whenever an older Penstock would misread a manifest or a segment."""
+
 VERSIONS, KEY = "versions", "key"
 _MANIFEST = re.compile(r"(\d{12})\.json")
 MANIFEST = "manifest"

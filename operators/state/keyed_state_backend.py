@@ -638,10 +638,12 @@ def make_state(
 def _form_of(descriptor: StateDescriptor) -> EntryForm:
     """Return the form of the entries of a state in files."""
     config = descriptor._ttl_config
-    expires = config is not None and config.is_enabled()
+    lifetime = None
+    if config is not None and config.is_enabled():
+        lifetime = config.get_ttl().to_milliseconds()
     type_info: Any = descriptor.type_info
     kind = type(descriptor).__name__.removesuffix("StateDescriptor").lower()
-    return entry_form(kind, type_info.elem_type if kind == "list" else type_info, expires=expires)
+    return entry_form(kind, type_info.elem_type if kind == "list" else type_info, lifetime)
 
 
 def _check_entries(check: Check | None, *, stamped: bool) -> Check | None:

@@ -1,9 +1,8 @@
 """Keyed state in files: Arrow segments, which subtasks read by key and write at the end of a batch.
 
 A segment holds rows of one state of one operator, sorted by the hash of the key, or timers, sorted by time.
-Of several segments the newest row of a key (and namespace) counts; it may mark the entry as deleted. Columns
-have the declared types; values without one are pickled, and such a segment is read only if the store's key
-authenticates it.
+The newest row of a key (and namespace) counts; it may mark the entry as deleted. Columns have the declared
+types; values without one are pickled, and such a segment is read only if the store's key authenticates it.
 
 | column | content |
 |---|---|
@@ -25,11 +24,11 @@ import pickle
 import posixpath
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,9 +47,8 @@ from penstock.operators.common.pickles import dumps, is_pickled
 from penstock.operators.common.serialized_keys import dictionary_keys, original_key
 from penstock.operators.common.typeinfo import BasicTypeInfo, Types
 from penstock.operators.common.without_pandas import without_pandas
-from penstock.operators.files.durable_files import create_private_file, force_folder, make_folder
+from penstock.operators.files.durable_files import create_private_file, force_folder
 from penstock.operators.files.filesystem import filesystem_of
-from penstock.operators.windows.window import CountWindow, TimeWindow
 
 SEGMENTS = "segments"
 """The folder of segments in a store of state."""
@@ -67,6 +65,7 @@ class EntryForm:
 
     kind: str
     type_info: TypeInformation | None
+    lifetime_milliseconds: int | None = None  #: of entries that expire
 
     @property
     def text(self) -> str:
@@ -86,6 +85,22 @@ class EntryForm:
         """Return the entries of a column that `encode` made."""
         return from_arrow(column, None if is_pickled(self.type_info) else self.type_info)
 
+    def expired(self, column: pa.Array, now: int) -> Numbers:
+        """Return which entries have expired at a time (milliseconds), of lists and maps all elements."""
+        if self.lifetime_milliseconds is None or is_pickled(self.type_info):
+            return np.zeros(len(column), np.bool_)
+        if kinds.is_struct(column.type):
+            began = column.field(1).to_numpy(zero_copy_only=False)
+        else:
+            items = column.items if kinds.is_map(column.type) else column.values
+            stamps = items.field(1).to_numpy(zero_copy_only=False)
+            starts, ends = column.offsets.to_numpy()[:-1], column.offsets.to_numpy()[1:]
+            if (starts == ends).any():
+                return np.zeros(len(column), np.bool_)
+            began = np.maximum.reduceat(stamps[: ends[-1]], starts) if len(starts) else stamps[:0]
+        expired: Numbers = began + self.lifetime_milliseconds <= now
+        return expired
+
 
 def type_text(type_info: Any) -> str:
     """Return a text for a type that is equal for equal types, in every run: fields always have names."""
@@ -102,23 +117,28 @@ def type_text(type_info: Any) -> str:
 PICKLES = EntryForm("internal", None)
 
 
-def entry_form(kind: str, type_info: TypeInformation | None, *, expires: bool) -> EntryForm:
+def entry_form(
+    kind: str, type_info: TypeInformation | None, lifetime_milliseconds: int | None = None
+) -> EntryForm:
     """Return the form of a state's entries; entries that expire are pairs with the time of their write.
 
     `type_info` is the type of a value, of a map, or of a list's elements.
     """
+    expires = lifetime_milliseconds is not None
     if is_pickled(type_info):
         return EntryForm(kind, None)
     if kind == "list":
         element: Any = type_info
         if isinstance(element, BasicTypeInfo) and element._basic_type is BasicType.BYTE:
             element = Types.SHORT()  # a list of bytes would be a byte string
-        return EntryForm(kind, Types.LIST(Types.TUPLE([element, Types.LONG()]) if expires else element))
+        listed = Types.LIST(Types.TUPLE([element, Types.LONG()]) if expires else element)
+        return EntryForm(kind, listed, lifetime_milliseconds)
     if kind == "map" and expires:
         map_type: Any = type_info
         item = Types.TUPLE([map_type._value_type_info, Types.LONG()])
-        return EntryForm(kind, Types.MAP(map_type._key_type_info, item))
-    return EntryForm(kind, Types.TUPLE([type_info, Types.LONG()]) if expires else type_info)
+        return EntryForm(kind, Types.MAP(map_type._key_type_info, item), lifetime_milliseconds)
+    stored = Types.TUPLE([type_info, Types.LONG()]) if expires else type_info
+    return EntryForm(kind, stored, lifetime_milliseconds)
 
 
 def _holds_pickles(type_info: Any) -> bool:
@@ -165,30 +185,43 @@ class KeyForm:
         return dictionary_keys(from_arrow(column, self.type_info))
 
 
-_WINDOW = pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())])
+class NamespaceForm(NamedTuple):
+    """The namespaces of one class, such as windows, as a column."""
+
+    arrow_type: pa.DataType
+    encode: Callable[[Sequence[Any]], pa.Array]
+    decode: Callable[[pa.Array], list[Any]]
+
+
+def _listed(column: pa.Array) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+_NAMESPACES: dict[type, NamespaceForm] = {
+    int: NamespaceForm(pa.int32(), lambda numbers: pa.array(numbers, pa.int32()), _listed)
+}
+
+
+def register_namespaces(kind: type, form: NamespaceForm) -> None:
+    """Let namespaces of a class be columns of a type that no other class has; others are pickled."""
+    _NAMESPACES[kind] = form
 
 
 def _encode_namespaces(namespaces: Sequence[Any]) -> pa.Array:
-    types = set(map(type, namespaces))
+    kinds_of_namespaces = set(map(type, namespaces))
+    form = _NAMESPACES.get(kinds_of_namespaces.pop()) if len(kinds_of_namespaces) == 1 else None
+    if form is None:
+        return _pickles(namespaces)
     with without_pandas():
-        if types == {TimeWindow}:
-            starts = pa.array([window.start for window in namespaces], pa.int64())
-            ends = pa.array([window.end for window in namespaces], pa.int64())
-            return pa.StructArray.from_arrays([starts, ends], fields=list(_WINDOW))
-        if types == {int}:
-            return pa.array(namespaces, pa.int32())
-        if types == {CountWindow}:
-            return pa.array([window.id for window in namespaces], pa.int64())
-    return _pickles(namespaces)
+        return form.encode(namespaces)
 
 
 def _decode_namespaces(column: pa.Array) -> list[Any]:
-    if kinds.is_struct(column.type):
-        return list(map(TimeWindow, column.field(0).to_pylist(), column.field(1).to_pylist()))
-    if kinds.is_int64(column.type):
-        return list(map(CountWindow, column.to_pylist()))
-    values: list[Any] = column.to_pylist()
-    return values if kinds.is_int32(column.type) else list(map(pickle.loads, values))
+    for form in _NAMESPACES.values():
+        if form.arrow_type == column.type:
+            return form.decode(column)
+    return list(map(pickle.loads, column.to_pylist()))
 
 
 # Files of segments
@@ -244,18 +277,21 @@ class SegmentStore:
         os.rename(unfinished, path)
         force_folder(system, folder)
 
-    def open(self, record: SegmentRecord) -> "Segment":
-        """Open a segment. Raises ValueError if it is damaged, or not authentic."""
+    def open(self, record: SegmentRecord, *, checked: bool = True) -> "Segment":
+        """Open a segment. Raises ValueError if it is damaged, or not authentic.
+
+        If it is not `checked`, its pickles cannot be loaded.
+        """
         path = local_copy(self.folder, record)
         data = pa.memory_map(path)
         if data.size() != record.size:
             raise ValueError(f"{path} must have {record.size} bytes, got {data.size()}: the state is damaged")
         buffer = data.read_buffer()
-        if record.mac is not None:
+        if record.mac is not None and checked:
             mac = hmac.digest(self._key, buffer, "sha256").hex()
             if not hmac.compare_digest(mac, record.mac):
                 raise ValueError(f"{path} is not the segment that was written: the state is damaged")
-        return Segment(pa.ipc.open_file(buffer).get_batch(0), authentic=record.mac is not None)
+        return Segment(pa.ipc.open_file(buffer).get_batch(0), authentic=record.mac is not None and checked)
 
 
 def local_copy(folder: str, record: SegmentRecord) -> str:
@@ -275,12 +311,6 @@ def local_copy(folder: str, record: SegmentRecord) -> str:
                 file.write(data)
         os.rename(unfinished, copy)
     return copy
-
-
-def make_store_folders(folder: str) -> None:
-    """Create the folder of segments."""
-    system, base = filesystem_of(folder)
-    make_folder(system, posixpath.join(base, SEGMENTS))
 
 
 class Segment:

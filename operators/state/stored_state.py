@@ -9,6 +9,7 @@ snapshot; org.apache.flink.streaming.api.operators.InternalTimeServiceManager, f
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -80,7 +81,7 @@ class StoredState:
             )
         self._parts: dict[tuple[str, bool], list[tuple[Groups, TableRecord]]] = {}
         for groups, tables in sorted(record.tables.items()):
-            for table in tables:
+            for table in tables if groups[0] < last and first < groups[1] else ():
                 self._parts.setdefault((table.state, table.namespaced), []).append((groups, table))
         self._records = {place: _together(parts) for place, parts in self._parts.items()}
         self._segments: dict[str, Segment] = {}
@@ -138,10 +139,11 @@ class StoredState:
                 column = pa.concat_arrays([column, pa.nulls(len(deleted), column.type)])
             flags = [False] * int(changed.size) + [True] * len(deleted)
             columns = segment_columns(written, self.key_form, flags, values=column, namespaced=namespaced)
-            pickled = holds_pickles(columns, self.key_form, form)
-            segments.append(self._store.write(columns, pickled=pickled))
-        if len(segments) > _MOST_SEGMENTS:
-            segments = self._merged(segments, form)
+            if len(segments) >= _MOST_SEGMENTS:
+                segments = self._merged(segments, columns, form)
+            else:
+                pickled = holds_pickles(columns, self.key_form, form)
+                segments.append(self._store.write(columns, pickled=pickled))
         return TableRecord(
             state=name, namespaced=namespaced, kind=form.kind, type=form.text, segments=tuple(segments)
         )
@@ -172,11 +174,15 @@ class StoredState:
         """Return the tables that this batch has not used, which stay as they are."""
         return [record for place, record in self._records.items() if place not in written]
 
-    def _merged(self, records: list[SegmentRecord], form: EntryForm) -> list[SegmentRecord]:
-        """Merge the newest segments, from the first one on that is not larger than all after it together."""
-        rows = [record.rows for record in records]
-        start = next((at for at in range(len(rows) - 1) if rows[at] <= sum(rows[at + 1 :])), 1)
-        merged = self._merge(self._read(records[start:]), form, drop_deleted=start == 0)
+    def _merged(
+        self, records: list[SegmentRecord], newest: dict[str, pa.Array], form: EntryForm
+    ) -> list[SegmentRecord]:
+        """Merge new rows into segments, from the first one on that is not larger than the rest together."""
+        batch = pa.RecordBatch.from_arrays(list(newest.values()), list(newest))
+        rows = [*(record.rows for record in records), batch.num_rows]
+        start = next((at for at in range(len(records)) if rows[at] <= sum(rows[at + 1 :])), 1)
+        segments = [*self._read(records[start:]), Segment(batch, authentic=True)]
+        merged = self._merge(segments, form, drop_deleted=start == 0)
         kept = records[:start]
         if merged is not None:
             kept.append(self._store.write(merged, pickled=holds_pickles(merged, self.key_form, form)))
@@ -202,8 +208,11 @@ class StoredState:
             others = [row for place, row, _ in newest.values() if place == number]
             wanted = np.sort(np.concatenate([alone, np.array(others, np.int64)]))
             if drop_deleted and wanted.size:
-                gone = segment.batch.column("deleted").take(pa.array(wanted)).to_numpy(zero_copy_only=False)
+                places = pa.array(wanted)
+                gone = segment.batch.column("deleted").take(places).to_numpy(zero_copy_only=False)
                 wanted = wanted[~gone]
+                alive = segment.batch.column("value").take(pa.array(wanted))
+                wanted = wanted[~form.expired(alive, time.time_ns() // 1_000_000)]
             if wanted.size:
                 names = segment.batch.schema.names
                 columns.append(taken({name: segment.batch.column(name) for name in names}, wanted))

@@ -30,22 +30,27 @@ def read_sources(
     chain: Chain,
     context: OperatorContext,
     batches: Iterator[pa.RecordBatch],
-    is_new: Callable[[int | None], bool] | None = None,
+    takes: Callable[[int, bool], bool] | None = None,
 ) -> Iterator[None]:
     """Read all splits of this subtask, source by source; yield after every chunk.
 
     A source whose `reads_dataframe` is true has no splits: its records are the Spark partition itself.
-    `is_new` is called with each watermark, or None for records; a watermark passes if it returns True.
+    `takes` is called with each watermark and True, or with a number of records and False; a watermark passes
+    if it returns True.
     """
     for operator_spec in spec.chain.operators:
         if operator_spec.source:
             output, source_context = chain.outputs[operator_spec.node], chain.contexts[operator_spec.node]
             for chunk in _chunks(operator_spec, source_context, context, batches):
-                wanted = is_new is None or is_new(chunk if isinstance(chunk, int) else None)
                 if isinstance(chunk, int):
-                    if wanted:
+                    if takes is None or takes(chunk, True):
                         output.watermark(chunk)
-                elif operator_spec.operator.columnar:
+                    yield
+                    continue
+                columnar = operator_spec.operator.columnar
+                if takes is not None:
+                    takes(chunk.batch.num_rows if columnar else len(chunk.values), False)
+                if columnar:
                     output.collect_batch(chunk.batch, chunk.timestamps)
                 else:
                     output.collect(chunk.values, chunk.timestamps)

@@ -64,7 +64,7 @@ class StreamSubtask:
     ) -> None:
         self._spec, self._settings, self._subtask, self._emit = spec, settings, subtask, emit
         self._ends: dict[int, list[ChannelEnd]] = {}  # by edge
-        self._source_has_rows = False
+        self._source_rows = 0
         self._source_watermark = MIN_WATERMARK
 
     def attach(self, chain: Chain) -> None:
@@ -112,10 +112,13 @@ class StreamSubtask:
         """Take the end of a channel that this subtask reads."""
         self._ends.setdefault(edge, []).append(channel_end(payload))
 
-    def source_read(self, watermark: int | None) -> bool:
-        """Note rows (None) or a watermark of a source; return whether the watermark is a new one."""
-        self._source_has_rows = True
-        if watermark is None or watermark <= self._source_watermark:
+    def source_read(self, number: int, is_watermark: bool) -> bool:
+        """Note a watermark of a source, or a number of rows; return whether the watermark is a new one."""
+        if not is_watermark:
+            self._source_rows += number
+            return False
+        watermark = number
+        if watermark <= self._source_watermark:
             return False
         self._source_watermark = watermark
         begun_at = [self._settings.watermarks.get(node, MIN_WATERMARK) for node in self._sources()]
@@ -124,7 +127,7 @@ class StreamSubtask:
     def last_watermark(self) -> ChannelEnd | None:
         """Return the watermark at the end of the batch; None if no channel has records."""
         if not self._spec.chain.gates:
-            if not self._source_has_rows:
+            if not self._source_rows:
                 return None
             return ChannelEnd(self._source_watermark, self._source_watermark != MIN_WATERMARK)
         if not self._ends:
@@ -185,6 +188,7 @@ class StreamSubtask:
         report = {
             "vertex": self._spec.chain.vertex,
             "subtask": self._subtask,
+            "rows": self._source_rows,
             "watermarks": watermarks,
             "operators": operators,
         }

@@ -4,13 +4,16 @@ Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.wind
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from penstock.operators.chain.operator import MAX_WATERMARK
 from penstock.operators.common.basic_types import TypeSerializer
+from penstock.operators.state.state_segments import NamespaceForm, register_namespaces
 
 if TYPE_CHECKING:
     from penstock.operators.windows.trigger import MergingWindowAssigner
@@ -289,3 +292,30 @@ class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
     def deserialize(self, stream: BytesIO) -> GlobalWindow:
         stream.read(1)
         return GlobalWindow.get()
+
+
+# Windows in files of state
+
+_SPAN = pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())])
+
+
+def _spans(windows: Sequence[TimeWindow]) -> pa.Array:
+    starts = pa.array([window.start for window in windows], pa.int64())
+    ends = pa.array([window.end for window in windows], pa.int64())
+    return pa.StructArray.from_arrays([starts, ends], fields=list(_SPAN))
+
+
+def _time_windows(spans: pa.Array) -> list[Any]:
+    return list(map(TimeWindow, spans.field(0).to_pylist(), spans.field(1).to_pylist()))
+
+
+def _ids(windows: Sequence[CountWindow]) -> pa.Array:
+    return pa.array([window.id for window in windows], pa.int64())
+
+
+def _count_windows(ids: pa.Array) -> list[Any]:
+    return list(map(CountWindow, ids.to_pylist()))
+
+
+register_namespaces(TimeWindow, NamespaceForm(_SPAN, _spans, _time_windows))
+register_namespaces(CountWindow, NamespaceForm(pa.int64(), _ids, _count_windows))

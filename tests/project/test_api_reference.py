@@ -24,11 +24,6 @@ MODULES = (
     "penstock.connectors",
     "penstock.errors",
 )
-WITHOUT_SECTIONS = {
-    f"penstock.engine.pyflink.datastream.{module}"
-    for module in ("data_stream", "environment_options", "stream_execution_environment")
-}
-"""Modules in which functions with arguments may lack the section `Args`."""
 SLOW = {"penstock.bench", "penstock.sweep"}
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 
@@ -146,8 +141,7 @@ def test_sections_name_the_arguments_of_the_code():
     for path, each in EVERYTHING.items():
         section = re.search(r"\nArgs:\n((?:    .*\n?|\n)+)", each.docstring())
         named = re.findall(r"^    (\*{0,2}\w+):", section[1], re.MULTILINE) if section else []
-        own_module = inspect.unwrap(each.member).__module__
-        if section is None and (not inspect.isroutine(each.member) or own_module in WITHOUT_SECTIONS):
+        if section is None and not inspect.isroutine(each.member):
             continue
         signature = inspect.signature(each.member).parameters.values()
         stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}

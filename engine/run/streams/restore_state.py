@@ -122,11 +122,13 @@ def settings_of_batch(
 
 
 def _require_restored(manifest: Manifest, left: Mapping[str, Any]) -> None:
-    if not left:
-        return
     lines = [
-        f"  operator {operator_id} ({entry['name']!r}{_uid(entry)})" for operator_id, entry in left.items()
+        f"  operator {operator_id} ({entry['name']!r}{_uid(entry)})"
+        for operator_id, entry in left.items()
+        if any(table["segments"] for part in entry["parts"] for table in part["tables"])
     ]
+    if not lines:
+        return
     raise JobCompileError(
         f"version {manifest['version']} has state that the job has no operator for (IllegalStateException): "
         "Cannot map checkpoint/savepoint state to the new program, because the operator is not available in "
@@ -191,7 +193,7 @@ def manifest_of_batch(
     reports: Sequence[Mapping[str, Any]],
     before: Manifest | None,
 ) -> Manifest:
-    """Return the state and watermarks at the end of a batch: `operators` and `watermarks` of its manifest.
+    """Return `rows`, `operators` and `watermarks` of a batch's manifest: its input, and the state at its end.
 
     Raises RuntimeError if the report of a subtask with state is missing, or came twice with another content.
     """
@@ -224,6 +226,7 @@ def manifest_of_batch(
             }
         )
     return {
+        "rows": sum(report["rows"] for report in reports),
         "operators": operators,
         "watermarks": _watermarks(compiled, reports, before),
     }

@@ -56,6 +56,7 @@ from penstock.engine.run.streams.restore_state import (
 )
 from penstock.operators.connectors.recover_sinks import recovery_of
 from penstock.operators.connectors.state_sink import (
+    FORMAT,
     StateSink,
     committable_of,
     make_store,
@@ -66,8 +67,6 @@ from penstock.operators.connectors.state_sink import (
 from penstock.operators.task.report import StreamSettings
 from penstock.operators.task.stream_batch import STATE_EDGE, parsed_report
 from penstock.plans.errors import ConfigurationError
-
-FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)

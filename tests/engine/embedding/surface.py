@@ -35,7 +35,8 @@ INTERNAL |= {"ScriptError", "SparkFrames", "TablesOfTopologies", "WhatIfOfScript
 WITHOUT_SESSION = {
     *(f"penstock.{name}" for name in penstock.__all__ if name.endswith("Error")),
     *(f"penstock.{name}" for name in ("Change", "Drawing", "Layer", "Planner", "errors")),
-    *("penstock.decides", "penstock.planner_program"),
+    *("penstock.decides", "penstock.planner_program", "penstock.State", "penstock.open_state"),
+    *(f"State.{name}" for name in ("batch_id", "table", "tables", "version")),
     *(f"Version.{name}" for name in Version._fields),
     *(f"SweepResults.{name}" for name in (*SweepResults._fields, "format", "plot", "results", "table")),
     *(f"Benchmark.{name}" for name in ("answers", "results", "show", "summary")),
@@ -183,6 +184,9 @@ CALLS: dict[str, Callable[[Given], Any]] = {
         spark=given.spark,
     ).table(),
     "penstock.transform": lambda given: penstock.transform(given.numbers, lambda stream: stream).count(),
+    "penstock.foreach_batch": lambda given: penstock.foreach_batch(
+        lambda stream: stream.print(), state=given.folder / "state"
+    )(given.numbers, 0),
     "penstock.ChangedMetrics": lambda given: given.planmetrics.after({"chaining": {(2, 0): False}}, "t0"),
     **fields("Plan", "ignored inputs options planned planner_version rejected source show size tables"),
     "Plan.nodes": lambda given: [counted(given.plan.nodes(layer)) for layer in list(penstock.Layer)[:4]],

@@ -1,4 +1,4 @@
-"""The page "Inside a Spark job" as a notebook, and the tutorial for Spark engineers, from top to bottom."""
+"""The page "Inside a Spark job" as a notebook, and the tutorials for Spark engineers, from top to bottom."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ BLOCK = re.compile(r"```(python|text)\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.spark
-def test_the_notebook_and_the_tutorial_print_what_is_shown(
+def test_the_notebook_and_the_tutorials_print_what_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "conf").mkdir()
@@ -23,7 +23,8 @@ def test_the_notebook_and_the_tutorial_print_what_is_shown(
     notebook = nbformat.read(DOCS / "inside-spark.ipynb", as_version=4)
     in_notebook = len(notebook.cells)
     shown = {}
-    for kind, text in BLOCK.findall((DOCS / "tutorial-spark.md").read_text(encoding="utf-8")):
+    tutorials = [(DOCS / page).read_text(encoding="utf-8") for page in ("tutorial-spark.md", "streams.md")]
+    for kind, text in BLOCK.findall("".join(tutorials)):
         if kind == "python":
             notebook.cells.append(nbformat.v4.new_code_cell(text))
         else:

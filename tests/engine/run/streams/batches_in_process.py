@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.common import Types
+from penstock.engine.library.batches_of_stream import run_stream_batch
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.data_stream import DataStream
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
 from penstock.engine.pyflink.datastream.stream_settings import schema_of_type
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import NamedSink, begin_run, commit_run
@@ -23,7 +25,6 @@ from penstock.engine.run.runtime.run_settings import plan_to_run, task_settings
 from penstock.engine.run.runtime.transformations import Call, Job
 from penstock.engine.run.streams import run_batch as runner
 from penstock.engine.run.streams.run_batch import Batch, Manifest, StateOptions
-from penstock.engine.run.streams.stream_of_batches import run_stream_batch
 from penstock.operators.connectors.dataframe_source import DataFrameSource, EventTime
 from penstock.operators.task.report import TaskSettings
 from penstock.operators.task.run_task import run_task
@@ -93,6 +94,7 @@ class Stream:
         self.type_info = settings.pop("type_info", CLICK)
         self.parallelism = settings.pop("parallelism", 2)
         self.query = settings.pop("query", None)
+        self.config = settings.pop("config", {})
         self.options = StateOptions(
             folder=str(folder / "state"),
             keep=settings.pop("keep", 10),
@@ -118,7 +120,8 @@ class Stream:
             )
 
         batch = Batch(batch_id=number, query=self.query)
-        return run_stream_batch(batch, source, self.build, self.options, parallelism=self.parallelism)
+        with use_settings(EnvironmentSettings(config=self.config)):
+            return run_stream_batch(batch, source, self.build, self.options, parallelism=self.parallelism)
 
     def batches(self, *batches: Sequence[Any], first: int = 0) -> None:
         """Run several batches."""

@@ -8,18 +8,21 @@ from random import Random
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from penstock.common import Row, Time, Types
+from penstock.common import Duration, Row, Time, Types, WatermarkStrategy
 from penstock.connectors import JsonLinesSink
 from penstock.datastream import (
     AggregatingStateDescriptor,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
+    OutputTag,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
 from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction
+from penstock.datastream.state import StateTtlConfig
 from penstock.datastream.window import (
     CountTrigger,
     EventTimeSessionWindows,
@@ -27,11 +30,17 @@ from penstock.datastream.window import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
+from penstock.engine.commands.main import app
 from penstock.engine.run.commits import journal
+from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.streams import run_batch
 from penstock.engine.run.streams.run_batch import last_manifest
 from penstock.operators.chain.errors import UserFunctionError
-from tests.engine.run.streams.batches_in_process import Stream, bounded_rows, in_process, lines
+from penstock.operators.common.time import TimestampAssigner
+from penstock.operators.connectors.state_sink import segments_of, versions_in
+from penstock.operators.windows.interval_join import ProcessJoinFunction
+from penstock.plans.errors import ConfigurationError
+from tests.engine.run.streams.batches_in_process import CLICK, Stream, bounded_rows, in_process, lines
 
 __all__ = ["in_process"]
 pytestmark = pytest.mark.usefixtures("in_process")
@@ -90,6 +99,60 @@ def test_a_batch_that_was_done_is_skipped(tmp_path):
     assert first["version"] == 1
     assert stream.batch(CLICKS[:2], 0) is None
     assert lines(tmp_path / "counts") == [["ann", 1], ["bob", 1]]
+
+
+def test_rows_that_are_late_by_the_watermark_of_earlier_batches(tmp_path):
+    late = OutputTag("late", CLICK)
+
+    def build(clicks):
+        windows = clicks.window(TumblingEventTimeWindows.of(Time.seconds(10))).allowed_lateness(5000)
+        spent = windows.side_output_late_data(late).process(Spent(), SPENT)
+        spent.sink_to(JsonLinesSink(str(tmp_path / "windows")))
+        spent.get_side_output(late).map(tuple, SPENT).sink_to(JsonLinesSink(str(tmp_path / "late")))
+
+    stream = Stream(tmp_path, build)
+    stream.batches([("ann", 1, 1000), ("bob", 1, 12_000)], [("ann", 2, 2000)], [("bob", 1, 15_000)])
+    # the first window of ann fired at 10,000, again for the late record, and is gone from 15,000 on
+    assert lines(tmp_path / "windows") == [["ann", 10_000, 1], ["ann", 10_000, 3]]
+    stream.batch([("ann", 4, 3000), ("ann", 5, 13_000)], 3)
+    assert lines(tmp_path / "late") == [["ann", 4, 3000]]
+    assert len(lines(tmp_path / "windows")) == 2
+
+
+def test_watermarks_of_a_strategy_are_the_smallest_of_the_channels(tmp_path):
+    class At(TimestampAssigner):
+        def extract_timestamp(self, value, record_timestamp):
+            return value.at
+
+    def build(clicks):
+        strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(1))
+        stamped = clicks.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(At()))
+        keyed = stamped.key_by(user_of, Types.STRING())
+        windows = keyed.window(TumblingEventTimeWindows.of(Time.seconds(10)))
+        windows.process(Spent(), SPENT).sink_to(JsonLinesSink(str(tmp_path / "windows")))
+
+    stream = Stream(tmp_path, build, key=None, event_time=False)
+    # two rows are two channels: the slower one decides, and the end of a batch does not fire windows
+    stream.batches([("ann", 1, 1000), ("bob", 1, 30_000)])
+    assert lines(tmp_path / "windows") == []
+    # a channel without rows does not hold back the watermark, which is 20,999 now
+    stream.batch([("bob", 2, 22_000)], 1)
+    assert lines(tmp_path / "windows") == [["ann", 10_000, 1]]
+    # the watermark stays, so the window is over
+    stream.batch([("ann", 1, 2000), ("bob", 1, 2000)], 2)
+    assert lines(tmp_path / "windows") == [["ann", 10_000, 1]]
+
+
+def test_penstock_recover_finishes_a_batch(tmp_path, monkeypatch):
+    stream = Stream(tmp_path, counts_and_windows(tmp_path))
+    with monkeypatch.context() as patched:
+        _killed_at(patched, "settled-1")
+        with pytest.raises(Killed):
+            stream.batch(CLICKS[:2], 0)
+    assert last_manifest(str(tmp_path / "state")) is None
+    assert CliRunner().invoke(app, ["recover", str(tmp_path / "state")]).exit_code == 0
+    assert lines(tmp_path / "counts") == [["ann", 1], ["bob", 1]]
+    assert stream.batch(CLICKS[:2], 0) is None
 
 
 # Drivers that are killed, at each step of a commit
@@ -213,11 +276,31 @@ def everything(folder: Path) -> Any:
         written(sessions.process(Spent(), SPENT), "sessions")
         written(sessions.aggregate(SumOf(), output_type=Types.LONG()), "session sums")
         written(clicks.count_window(3).reduce(added).map(tuple, SPENT), "counted")
+        large = clicks.filter(lambda click: click.amount > 5).key_by(user_of, Types.STRING())
+        small = clicks.filter(lambda click: click.amount < 4).key_by(user_of, Types.STRING())
+        near = large.interval_join(small).between(Time.seconds(-3), Time.seconds(2))
+        written(near.process(Pair(), SPENT), "joined")
+        same = large.join(small).where(user_of).equal_to(user_of)
+        same = same.window(TumblingEventTimeWindows.of(Time.seconds(10)))
+        written(same.apply(lambda a, b: (a.user, a.amount, b.amount), SPENT), "same windows")
+        first = clicks.window(TumblingEventTimeWindows.of(Time.seconds(5))).process(Spent(), SPENT)
+        again = first.key_by(lambda spent: spent[0], Types.STRING())
+        again = again.window(TumblingEventTimeWindows.of(Time.seconds(20)))
+        written(again.reduce(lambda a, b: (a[0], b[1], a[2] + b[2])), "windows of windows")
         early = clicks.window(TumblingEventTimeWindows.of(Time.seconds(10)))
         early = early.trigger(PurgingTrigger.of(CountTrigger.of(2)))
         written(early.process(Spent(), SPENT), "early")
 
     return build
+
+
+def user_of(click):
+    return click.user
+
+
+class Pair(ProcessJoinFunction):
+    def process_element(self, left, right, ctx):
+        yield left.user, left.at, right.at
 
 
 class SumOf(AggregateFunction):
@@ -251,3 +334,172 @@ def test_any_batches_give_the_rows_of_one_bounded_run(tmp_path, seed):
             for kind in ("bounded", "stream")
         )
         assert parts == whole, folder
+
+
+# A changed job: state is restored by operator, and key groups move
+
+
+def counts(folder: Path, uid: str | None = "counts", *, before: bool = False) -> Any:
+    def build(clicks):
+        if before:
+            clicks = clicks.map(lambda click: click, CLICK).key_by(lambda click: click.user, Types.STRING())
+        counted = clicks.process(Count(), COUNT)
+        if uid is not None:
+            counted.uid(uid)
+        counted.sink_to(JsonLinesSink(str(folder / "counts")))
+
+    return build
+
+
+def test_state_follows_the_uid_into_a_changed_job_and_another_parallelism(tmp_path):
+    users = [(f"user{number}", 1, number) for number in range(40)]
+    Stream(tmp_path, counts(tmp_path), parallelism=3).batch(users, 0)
+    Stream(tmp_path, counts(tmp_path, before=True), parallelism=1).batch(users, 1)
+    Stream(tmp_path, counts(tmp_path), parallelism=4).batches(users, users, first=2)
+    expected = [[user, count] for user, _, _ in users for count in (1, 2, 3, 4)]
+    assert lines(tmp_path / "counts") == sorted(expected, key=json.dumps)
+    manifest = last_manifest(str(tmp_path / "state"))
+    assert manifest is not None
+    parts = manifest["operators"][0]["parts"]
+    assert [part["first"] for part in parts] == [0, 32, 64, 96]
+    # a part has those of version 1, one of version 2, and its own two
+    assert [len(table["segments"]) for part in parts for table in part["tables"][2:]] == [6, 6, 6, 6]
+
+
+def test_timers_move_with_their_key_groups(tmp_path):
+    class Late(KeyedProcessFunction):
+        def process_element(self, click, ctx):
+            ctx.timer_service().register_event_time_timer(100_000 + click.amount)
+            if click.amount == 3:
+                ctx.timer_service().delete_event_time_timer(100_001)
+
+        def on_timer(self, timestamp, ctx):
+            yield ctx.get_current_key(), timestamp
+
+    def build(clicks):
+        clicks.process(Late(), COUNT).uid("late").sink_to(JsonLinesSink(str(tmp_path / "late")))
+
+    users = [f"user{number}" for number in range(12)]
+    Stream(tmp_path, build, parallelism=1).batch([(user, 1, 1) for user in users], 0)
+    Stream(tmp_path, build, parallelism=3).batch([(user, 2, 2) for user in users[:6]], 1)
+    Stream(tmp_path, build, parallelism=2).batch([(user, 3, 3) for user in users[:3]], 2)
+    Stream(tmp_path, build, parallelism=2).batch([("end", 1, 150_000)], 3)
+    expected = [[user, 100_001] for user in users[3:]]
+    expected += [[user, 100_002] for user in users[:6]] + [[user, 100_003] for user in users[:3]]
+    fired = [row for row in lines(tmp_path / "late") if row[0] != "end"]
+    assert fired == sorted(expected, key=json.dumps)
+
+
+def test_state_without_its_operator_is_refused_or_dropped(tmp_path):
+    Stream(tmp_path, counts(tmp_path)).batch(CLICKS[:2], 0)
+    with pytest.raises(JobCompileError, match="because the operator is not available in the new program"):
+        Stream(tmp_path, counts(tmp_path, uid="other")).batch(CLICKS[2:3], 1)
+    Stream(tmp_path, counts(tmp_path, uid="other"), allow_non_restored_state=True).batch(CLICKS[2:3], 1)
+    assert lines(tmp_path / "counts") == [["ann", 1], ["ann", 1], ["bob", 1]]
+
+
+def test_another_max_parallelism_and_another_type_are_refused(tmp_path):
+    Stream(tmp_path, counts(tmp_path)).batch(CLICKS[:2], 0)
+
+    def wider(clicks):
+        counted = clicks.process(Count(), COUNT).uid("counts").set_max_parallelism(256)
+        counted.sink_to(JsonLinesSink(str(tmp_path / "counts")))
+
+    with pytest.raises(JobCompileError, match=r"The maximum parallelism \(128\) .* \(256\) changed"):
+        Stream(tmp_path, wider).batch(CLICKS[2:3], 1)
+
+    class CountText(Count):
+        def open(self, runtime_context):
+            self.count = runtime_context.get_state(ValueStateDescriptor("counts", Types.STRING()))
+
+    def as_text(clicks):
+        clicks.process(CountText(), COUNT).uid("counts").sink_to(JsonLinesSink(str(tmp_path / "counts")))
+
+    with pytest.raises(UserFunctionError, match=r"new state serializer of state 'counts' .* incompatible"):
+        Stream(tmp_path, as_text).batch(CLICKS[2:3], 1)
+
+
+@pytest.mark.parametrize(
+    ("number", "query", "problem"),
+    [(2, "q", "the rows between are missing"), (0, "other", "may read the same rows again")],
+)
+def test_a_batch_that_does_not_follow_is_refused_unless_it_is_allowed(tmp_path, number, query, problem):
+    Stream(tmp_path, counts(tmp_path), query="q").batch(CLICKS[:2], 0)
+    with pytest.raises(ConfigurationError, match=problem):
+        Stream(tmp_path, counts(tmp_path), query=query).batch(CLICKS[2:3], number)
+    assert Stream(tmp_path, counts(tmp_path), query=query, new_query=True).batch(CLICKS[2:3], number)
+    assert lines(tmp_path / "counts") == [["ann", 1], ["ann", 2], ["bob", 1]]
+
+
+def test_parts_that_end_with_the_input_only_are_refused_by_name(tmp_path):
+    def build(clicks):
+        numbers = clicks._environment.from_collection([1, 2], Types.LONG())
+        numbers.print()
+        clicks.map(lambda click: click, CLICK).key_by("user").aggregate([("amount", "sum")]).print()
+
+    with pytest.raises(JobCompileError) as refused:
+        Stream(tmp_path, build).batch(CLICKS[:1], 0)
+    assert "is a source of its own" in str(refused.value)
+    assert "has results at the end of the input" in str(refused.value)
+
+
+# Processing time, lifetimes, much state, many versions
+
+
+def test_processing_time_timers_and_lifetimes_go_on(tmp_path):
+    class Seen(KeyedProcessFunction):
+        def open(self, runtime_context):
+            descriptor = ValueStateDescriptor("seen", Types.LONG())
+            descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
+            self.seen = runtime_context.get_state(descriptor)
+            listed = ListStateDescriptor("listed", Types.LONG())
+            listed.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
+            self.listed = runtime_context.get_list_state(listed)
+
+        def process_element(self, click, ctx):
+            seen = (self.seen.value() or 0) + 1
+            self.seen.update(seen)
+            self.listed.add(click.amount)
+            ctx.timer_service().register_processing_time_timer(1)
+            yield f"{click.user} {seen} {list(self.listed.get())}", 0
+
+        def on_timer(self, timestamp, ctx):
+            yield f"timer of {ctx.get_current_key()}", timestamp
+
+    def build(clicks):
+        clicks.process(Seen(), COUNT).sink_to(JsonLinesSink(str(tmp_path / "out")))
+
+    stream = Stream(tmp_path, build, event_time=False)
+    stream.batches([("ann", 1, 0)], [("ann", 2, 0), ("bob", 3, 0)], [])
+    assert lines(tmp_path / "out") == [
+        ["ann 1 [1]", 0],
+        ["ann 2 [1, 2]", 0],
+        ["bob 1 [3]", 0],
+        ["timer of ann", 1],
+        ["timer of ann", 1],
+        ["timer of bob", 1],
+    ]
+
+
+def test_state_beyond_memory_and_many_versions(tmp_path):
+    def build(clicks):
+        counted = clicks.process(Count(), COUNT)
+        counted.sink_to(JsonLinesSink(str(tmp_path / "counts")))
+
+    stream = Stream(tmp_path, build, keep=3, config={"penstock.state.memory-bytes": "20000"})
+    users = [(f"user{number}", 1, 0) for number in range(400)]
+    rounds = 14
+    for number in range(rounds):
+        stream.batch(users[:: 1 + number % 3], number)
+    times = {
+        user: sum(place % (1 + number % 3) == 0 for number in range(rounds))
+        for place, (user, _, _) in enumerate(users)
+    }
+    expected = [[user, count] for user, most in times.items() for count in range(1, most + 1)]
+    assert lines(tmp_path / "counts") == sorted(expected, key=json.dumps)
+    assert len(versions_in(str(tmp_path / "state"))) <= 2 * 3
+    manifest = last_manifest(str(tmp_path / "state"))
+    assert manifest is not None
+    on_disk = {file.name for file in (tmp_path / "state" / "segments").iterdir()}
+    assert segments_of(manifest) <= on_disk
+    assert len(segments_of(manifest)) <= 2 * 11

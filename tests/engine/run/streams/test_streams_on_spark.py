@@ -1,6 +1,7 @@
 """Topologies within Spark's own streams."""
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ def test_a_query_that_fails_within_a_commit_goes_on(spark, tmp_path, monkeypatch
         names = ("user", "amount", "at")
         text = "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
         (files / f"{number}.json").write_text(text)
+        os.utime(files / f"{number}.json", (1_700_000_000 + number,) * 2)  # Spark reads the oldest first
     clicks = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(files))
 
     def run(build: Any, **settings: Any) -> None:

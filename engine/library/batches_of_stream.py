@@ -61,7 +61,7 @@ def run_stream_batch(
             )
         sink = result._dataframe_sink()
         roots.append(sink)
-        ending = RowsInto(sink, into, batch.batch_id)
+        ending = _RowsInto(sink, into, batch.batch_id)
     return run_batch(env._job_to_run(roots, name), batch, options, ending)
 
 
@@ -91,7 +91,7 @@ def _require_sinks(result: Any, roots: list[Transformation]) -> None:
         raise ConfigurationError("build must end in a sink, got a topology without one")
 
 
-class RowsInto(Ending):
+class _RowsInto(Ending):
     """Hands the rows of a stream to the caller's function, as a DataFrame, before the commit of the batch."""
 
     def __init__(self, sink: Transformation, into: Into, batch_id: int) -> None:

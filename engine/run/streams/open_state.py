@@ -1,0 +1,174 @@
+"""Open the state of a stream as tables, and compare two versions of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.operators.connectors.state_sink import FORMAT, read_manifest, versions_in
+from penstock.operators.state.read_state import read_table, tables_in
+from penstock.plans.errors import ConfigurationError, StoreError
+
+Manifest = Mapping[str, Any]
+
+
+def manifest_of(folder: str, version: int | None) -> dict[str, Any]:
+    """Return the manifest of a version, of the last one if it is None.
+
+    Raises StoreError if there is none, or if a later Penstock has written it.
+    """
+    versions = versions_in(folder)
+    if not versions:
+        raise StoreError(
+            f"{folder} is not the state of a stream", "penstock.foreach_batch(…, state=PATH) makes it"
+        )
+    if version is not None and version not in versions:
+        raise StoreError(
+            f"{folder} has no version {version}", f"it has the versions {', '.join(map(str, versions))}"
+        )
+    try:
+        manifest = read_manifest(folder, versions[-1] if version is None else version)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{folder}: {error}") from error
+    if manifest.get("format") != FORMAT:
+        raise StoreError(f"{folder}: its format must be {FORMAT}, got {manifest.get('format')!r}")
+    return manifest
+
+
+def list_versions(folder: str) -> list[dict[str, Any]]:
+    """Return the versions of a state with their batches, oldest first. Raises StoreError if there is none."""
+    manifest_of(folder, None)
+    rows = []
+    for version in versions_in(folder):
+        manifest = manifest_of(folder, version)
+        segments = {
+            segment["file"]: segment["size"]
+            for table in tables_in(manifest)
+            for segment in table["segments"].values()
+        }
+        started = datetime.fromtimestamp(manifest["started_at"], UTC)
+        rows.append(
+            {
+                "version": version,
+                "batch": manifest["batch_id"],
+                "job": manifest["job"],
+                "started (UTC)": f"{started:%Y-%m-%d %H:%M:%S}",
+                "rows": manifest["rows"],
+                "watermark": min(manifest["watermarks"].values(), default=None),
+                "seconds": manifest["run_seconds"],
+                "state bytes": sum(segments.values()),
+            }
+        )
+    return rows
+
+
+def is_state(folder: str) -> bool:
+    """Whether a folder is the state of a stream."""
+    return bool(versions_in(folder))
+
+
+def views_of(manifest: Manifest) -> dict[str, tuple[str, str]]:
+    """Return the states of a version by the name that SQL gives them, each as its name and operator.
+
+    It is the state's name, after the operator's uid or id if several have one of this name.
+    """
+    tables = tables_in(manifest)
+    names = Counter(table["state"] for table in tables)
+    views = {}
+    for table in tables:
+        owner = table["uid"] or table["operator_id"]
+        state = table["state"]
+        views[state if names[state] == 1 else f"{owner}_{state}"] = (state, table["operator_id"])
+    return views
+
+
+_LISTED = ("operator_id", "uid", "operator", "state", "kind", "key_type", "type")
+
+
+def list_tables(manifest: Manifest) -> pa.Table:
+    """Return one row for each state of a version."""
+    rows = []
+    for table in tables_in(manifest):
+        segments = table["segments"].values()
+        counted = {
+            "rows": sum(segment["rows"] for segment in segments),
+            "bytes": sum(segment["size"] for segment in segments),
+        }
+        rows.append({**{name: table[name] for name in _LISTED}, **counted})
+    schema = pa.schema(
+        [*((name, pa.string()) for name in _LISTED), ("rows", pa.int64()), ("bytes", pa.int64())]
+    )
+    return pa.Table.from_pylist(rows, schema)
+
+
+def read_state(folder: str, manifest: Manifest, name: str, operator: str | None = None) -> pa.Table:
+    """Return the entries of a state by its name.
+
+    Raises ConfigurationError if there is none or several, StoreError if a file is damaged.
+    """
+    named = [table for table in tables_in(manifest) if table["state"] == name]
+    found = [
+        table
+        for table in named
+        if operator is None or operator in (table["uid"], table["operator_id"], table["operator"])
+    ]
+    if len(found) != 1:
+        of_operator = "" if operator is None else f" of operator {operator!r}"
+        if len(found) > 1:
+            owners = ", ".join(table["uid"] or table["operator_id"] for table in found)
+            raise ConfigurationError(
+                f"several operators have a state {name!r}: {owners}", "name the operator"
+            )
+        names = sorted({table["state"] for table in tables_in(manifest)})
+        raise ConfigurationError(f"there is no state {name!r}{of_operator}", f"there are {', '.join(names)}")
+    try:
+        return read_table(folder, found[0])
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{folder}: {error}") from error
+
+
+def changed_entries(one: tuple[str, Manifest], other: tuple[str, Manifest]) -> list[dict[str, Any]]:
+    """Return for each state of two versions how many entries the second one adds, removes and changes.
+
+    A version is the folder and its manifest.
+    """
+    sides = [
+        {(table["operator_id"], table["state"], table["kind"]): table for table in tables_in(manifest)}
+        for _, manifest in (one, other)
+    ]
+    changes = []
+    for place in dict.fromkeys([*sides[0], *sides[1]]):
+        before, after = (
+            _entries(folder, side.get(place)) for (folder, _), side in zip((one, other), sides, strict=True)
+        )
+        table: Any = sides[1].get(place) or sides[0].get(place)
+        changes.append(
+            {
+                "operator": table["uid"] or table["operator"],
+                "state": table["state"],
+                "added": len(after.keys() - before.keys()),
+                "removed": len(before.keys() - after.keys()),
+                "changed": sum(before[key] != after[key] for key in before.keys() & after.keys()),
+            }
+        )
+    return changes
+
+
+def _entries(folder: str, table: Manifest | None) -> dict[str, str]:
+    if table is None:
+        return {}
+    try:
+        rows = read_table(folder, table).to_pylist()
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{folder}: {error}") from error
+    return {
+        json.dumps([row.get("key"), row.get("namespace"), row.get("time")], default=repr): repr(
+            row.get("value")
+        )
+        for row in rows
+    }
