@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, cast, overload
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from penstock.engine.library.given_topologies import (
     Objects,
     Paths,
     SparkFrames,
+    TablesOfTopologies,
     TopologySource,
     column_named,
     costs_named,
@@ -32,7 +33,14 @@ from penstock.engine.library.given_topologies import (
 )
 from penstock.engine.library.planned_graphs import quoted
 from penstock.engine.library.planned_tables import Plan, Tables, running_session
-from penstock.engine.planning.choose_planner import Choice, Planner, choose_planner, on_spark_instead
+from penstock.engine.planning.choose_planner import (
+    ON_SPARK,
+    Choice,
+    Planner,
+    choose_planner,
+    on_spark_instead,
+    planned_here,
+)
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.version_notes import VersionNumber
@@ -50,6 +58,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
     from penstock.engine.planning.plan_in_process import PlannedTables
+    from penstock.engine.planning.plan_in_workers import RowCounts
+    from penstock.plans.topology.joins.topologies_of_lines import GivenLines, GivenTables
 
 
 # Plan in this process, into Arrow tables, or into DataFrames of a session.
@@ -294,7 +304,7 @@ def plan(
 def plan(
     topologies: Any,
     *,
-    planner: Literal[Planner.JOINS, "joins"],
+    planner: Literal[Planner.WORKERS, "workers", Planner.BLOCKS, "blocks", Planner.JOINS, "joins"],
     spark: None = None,
     **arguments: Unpack[PlanArguments],
 ) -> "Plan[DataFrame]": ...
@@ -422,11 +432,13 @@ def _plan_chosen(
     ignored: Any,
 ) -> Plan:
     chosen = _choose(asked, source, wants_spark=spark is not None)
-    if chosen.on_spark and spark is not None:
-        local_input = _in_this_process(asked, source, spark, chosen)
-        if local_input is not None:
-            source, chosen = local_input
-            return _plan_in_this_process(source, options, max_line_bytes, chosen, spark, ignored)
+    counted = None
+    if spark is not None and (chosen.on_spark or asked is Planner.PROCESS):
+        place = _place(asked, source, spark, options)
+        if isinstance(place, _Here):
+            here, chosen = place
+            return _plan_in_this_process(here, options, max_line_bytes, chosen, spark, ignored)
+        counted = place
     if not chosen.on_spark:
         try:
             return _plan_in_this_process(source, options, max_line_bytes, chosen, None, ignored)
@@ -435,50 +447,97 @@ def _plan_chosen(
             if isinstance(source, Paths) and any(map(is_pipe, source.paths)):
                 raise
             chosen = on_spark_instead(asked, error)
-    return _on_spark(source, options, max_line_bytes, chosen, spark, ignored)
+    return _on_spark(source, options, max_line_bytes, chosen, spark, ignored, counted)
 
 
-def _in_this_process(
-    asked: Planner, source: TopologySource, spark: "SparkSession", chosen: Choice
-) -> tuple[TopologySource, Choice] | None:
-    """Return the input and why to plan it here, or None if Spark plans.
+class _Here(NamedTuple):
+    """Topologies to plan in this process, and why."""
 
-    Raises ConfigurationError for joins over Spark Connect: they need the JVM of classic Spark.
+    source: TopologySource
+    chosen: Choice
+
+
+class _OnSpark(NamedTuple):
+    """DataFrames of topologies that were read and counted, for planning on Spark."""
+
+    read: "GivenLines | GivenTables"
+    counts: "RowCounts"
+
+
+def _place(
+    asked: Planner, source: TopologySource, spark: "SparkSession", options: PlanOptions
+) -> _Here | _OnSpark | None:
+    """Return where topologies of a session are planned; None is on Spark, not read yet.
+
+    Raises ConfigurationError for files that only a classic session reads.
     """
-    from penstock.engine.library.small_inputs import read_frames, small_input
+    from penstock.engine.library.small_inputs import few_rows, read_frames
     from penstock.engine.spark.session import is_connect
 
-    connect = is_connect(spark)
-    if asked is Planner.JOINS:
-        if connect:
+    on_spark, connect = asked in ON_SPARK, is_connect(spark)
+    if on_spark:
+        if connect and isinstance(source, Paths):
             raise ConfigurationError(
-                "planner joins needs the JVM of a session of classic Spark, got one of Spark Connect",
-                "leave planner out: this process plans, and returns the tables as DataFrames",
+                f"planner {asked} reads files by the JVM of a session of classic Spark, got one of Spark "
+                "Connect",
+                "give DataFrames or dicts, or leave planner out: this process plans",
             )
         return None
-    small = small_input(source)
-    if small is not None:
-        return small, Choice(Planner.COLUMNAR, "few enough for this process")
-    if not connect:
+    if asked is Planner.PROCESS:
+        here = read_frames(source) if isinstance(source, SparkFrames) else source
+        return _Here(here, Choice(Planner.PROCESS, "as asked"))
+    if connect:
+        here = read_frames(source) if isinstance(source, SparkFrames) else source
+        why = "whether the workers of Spark Connect have Penstock is unknown"
+        return _Here(here, Choice(Planner.COLUMNAR, why))
+    if isinstance(source, Paths):
         return None
     if isinstance(source, SparkFrames):
-        source = read_frames(source)
-    return source, Choice(Planner.COLUMNAR, "Spark Connect has no JVM to plan with")
+        few = few_rows(source)
+        if few is not None:
+            return _Here(few, Choice(Planner.COLUMNAR, FEW))
+    return _by_cost(source, spark, options)
+
+
+FEW = "few enough for this process"
+
+
+def _by_cost(source: TopologySource, spark: "SparkSession", options: PlanOptions) -> _Here | _OnSpark | None:
+    from penstock.engine.library.small_inputs import collected, size_here, size_on_spark, topologies_on_spark
+    from penstock.engine.planning.plan_topologies import count_topologies, read_topologies, released_on_error
+    from penstock.engine.spark.describe_spark_error import penstock_in_workers
+    from penstock.engine.spark.session import cores_of, use_this_python
+    from penstock.engine.spark.spark_memory_estimate import heap_bytes
+
+    if not isinstance(source, SparkFrames):
+        assert isinstance(source, Objects | TablesOfTopologies)
+        why = planned_here(size_here(source), cores_of(spark), None)
+        return None if why is None else _Here(source, Choice(Planner.COLUMNAR, why))
+    session = use_this_python(spark)
+    with penstock_in_workers():
+        given = topologies_on_spark(session, source)
+        read = read_topologies(session, given, job_defaults=options.job_defaults)
+        with released_on_error(read):
+            counts = count_topologies(session, read)
+            why = planned_here(
+                size_on_spark(read, counts), cores_of(session), heap_bytes(session.sparkContext)
+            )
+            if why is None:
+                return _OnSpark(read, counts)
+            return _Here(collected(read), Choice(Planner.COLUMNAR, why))
 
 
 def _choose(asked: Planner, source: TopologySource, *, wants_spark: bool) -> Choice:
     if isinstance(source, Paths):
         return choose_planner(asked, source.paths, os.curdir, wants_spark)
-    if not isinstance(source, SparkFrames) and not wants_spark and asked is not Planner.JOINS:
+    if not isinstance(source, SparkFrames) and not wants_spark and asked not in ON_SPARK:
         return Choice(Planner.COLUMNAR if asked is Planner.AUTO else asked, "in this process")
     if asked is Planner.FLINK:
         raise ConfigurationError(
             "planner flink plans in this process, without Spark",
             "leave out spark, and give dicts, paths or frames of Arrow",
         )
-    return Choice(
-        asked, "as asked" if asked is Planner.JOINS else "a session or DataFrames given", on_spark=True
-    )
+    return Choice(asked, "as asked" if asked in ON_SPARK else "a session or DataFrames given", on_spark=True)
 
 
 def _on_spark(
@@ -488,22 +547,29 @@ def _on_spark(
     chosen: Choice,
     spark: "SparkSession | None",
     ignored: Any,
+    counted: _OnSpark | None,
 ) -> Plan:
     from penstock.engine.library.small_inputs import topologies_on_spark
-    from penstock.engine.planning.plan_topologies import plan as plan_on_spark
+    from penstock.engine.planning.plan_topologies import plan_read_topologies, read_topologies
     from penstock.engine.spark.describe_spark_error import penstock_in_workers
     from penstock.engine.spark.session import any_session, use_this_python
 
     session = any_session() if spark is None else use_this_python(spark)
     with penstock_in_workers():
-        planned = plan_on_spark(
-            topologies_on_spark(session, source),
-            until=options.until,
-            choices=options.choices,
-            spark=session,
-            planner=chosen.planner,
-            max_line_bytes=max_line_bytes,
-            job_defaults=options.job_defaults,
+        read, counts = counted or (
+            read_topologies(
+                session, topologies_on_spark(session, source), max_line_bytes, options.job_defaults
+            ),
+            None,
+        )
+        planned = plan_read_topologies(
+            session,
+            read,
+            options.until,
+            lambda stage: None,
+            options.choices,
+            chosen.planner,
+            counts=counts,
         )
 
     def write(store: str) -> VersionNumber:

@@ -22,7 +22,7 @@ from penstock.engine.planning.memory_estimate import (
 )
 from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 from penstock.engine.planning.plan_giants import OF_GIANTS, Store, plan_giant
-from penstock.engine.planning.plan_in_workers import RowCounts, Size, count_rows, plan_in_workers
+from penstock.engine.planning.plan_in_workers import Read, RowCounts, Size, count_rows, plan_in_workers
 from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.planning_settings import (
     ROWS_OF_A_BLOCK,
@@ -31,7 +31,7 @@ from penstock.engine.planning.planning_settings import (
     planning_settings,
     reading_settings,
 )
-from penstock.engine.spark.session import any_session, require_delta
+from penstock.engine.spark.session import any_session, cores_of, is_on_this_machine, require_delta
 from penstock.engine.spark.spark_memory_estimate import heap_bytes
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
@@ -47,20 +47,23 @@ from penstock.plans.topology.joins.normalized_tables import load_topology_folder
 from penstock.plans.topology.joins.read_topology_files import read_topology_files
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.topology.joins.topologies_of_lines import (
+    GivenLines,
     GivenTables,
     TopologyTables,
-    read_topology_objects,
-    read_topology_rows,
+    given_lines,
+    given_objects,
+    parsed_given_lines,
+    texts_of_rows,
 )
 from penstock.plans.vocabulary import Layer
 
 # Topologies that a worker holds apart from giants, and one plan of the plans of both.
 
 
-Read = TopologyTables | GivenTables
+Tables = TopologyTables | GivenTables
 
 
-def only_topologies(read: Read, chosen: Sequence[int]) -> Read:
+def only_topologies(read: Tables, chosen: Sequence[int]) -> Tables:
     """The topologies with these ids, which are few.
 
     What was rejected, and how many topologies were read, is left to the others.
@@ -71,7 +74,7 @@ def only_topologies(read: Read, chosen: Sequence[int]) -> Read:
     return of_them._replace(rejected=of_them.rejected.limit(0), inputs=len(chosen), persisted=())
 
 
-def without_topologies(read: Read, chosen: Sequence[int]) -> Read:
+def without_topologies(read: Tables, chosen: Sequence[int]) -> Tables:
     """The other topologies, rows without an id, what was rejected, and what reading has kept."""
     is_other = ~F.col(TOPOLOGY).isin(list(chosen)) | F.col(TOPOLOGY).isNull()
     others = _where(read, is_other)
@@ -100,7 +103,7 @@ def _joined_plans(plans: Sequence[Planned]) -> Planned:
     return first
 
 
-def _where(read: Read, chosen: Column) -> Read:
+def _where(read: Tables, chosen: Column) -> Tables:
     tables = ("topologies", "transformations", "stream_nodes", "stream_edges", "job_settings")
     of_them = {name: rows.filter(chosen) for name, rows in read._asdict().items() if name in tables}
     if isinstance(read, GivenTables):
@@ -161,26 +164,43 @@ def plan(
 
 def plan_read_topologies(
     spark: SparkSession,
-    read: TopologyTables | GivenTables,
+    read: Read,
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None = None,
     planner: Planner = Planner.AUTO,
     custom_planners: CustomPlanners | None = None,
     finished: WritesGiants | None = None,
+    counts: RowCounts | None = None,
 ) -> Planned:
     """Plan the tables of read_topologies like `plan`, and check that no topology is lost.
 
     `custom_planners` decide in place of Flink's rules, in the workers. `finished` receives tables of giants
     while later layers are planned, if the input is only giants. On an error, frames that reading has
-    persisted are released.
+    persisted are released. `counts`: what `count_topologies` returned, if it was called.
     """
-    with _release_on_error(read):
-        return _plan_by_choice(spark, read, until, report, choices, planner, custom_planners, finished)
+    with released_on_error(read):
+        return _plan_by_choice(
+            spark,
+            read,
+            until,
+            report,
+            choices,
+            planner,
+            custom_planners,
+            finished,
+            counts or count_topologies(spark, read),
+        )
+
+
+def count_topologies(spark: SparkSession, read: Read) -> RowCounts:
+    """Count rows for the choice of a planner, and find giants."""
+    with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
+        return count_rows(read, OF_GIANTS)
 
 
 @contextmanager
-def _release_on_error(read: TopologyTables | GivenTables, plans: Sequence[Planned] = ()) -> Iterator[None]:
+def released_on_error(read: Read, plans: Sequence[Planned] = ()) -> Iterator[None]:
     """Release `plans` and the frames that reading `read` has persisted if the block raises."""
     try:
         yield
@@ -188,44 +208,45 @@ def _release_on_error(read: TopologyTables | GivenTables, plans: Sequence[Planne
         with suppress(Exception):  # Spark may have ended
             for plan in plans:
                 plan.release()
-            for frame in read.persisted if isinstance(read, TopologyTables) else ():
+            for frame in () if isinstance(read, GivenTables) else read.persisted:
                 frame.unpersist()
         raise
 
 
 def _plan_by_choice(
     spark: SparkSession,
-    read: TopologyTables | GivenTables,
+    read: Read,
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None,
     planner: Planner,
     custom_planners: CustomPlanners | None,
     finished: WritesGiants | None,
+    counts: RowCounts,
 ) -> Planned:
-    with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
-        counts = count_rows(read, OF_GIANTS)
-    rows, largest, most_tasks, giants, _ = counts
-    cores = spark.sparkContext.defaultParallelism
+    rows, largest, most_tasks, giants, *_ = counts
+    cores = cores_of(spark)
     choice = choose_on_spark(
         planner, largest, most_tasks, lambda: memory_of_workers(spark).size_bytes // cores
     )
-    foreseen = is_local(spark.sparkContext)  # on a cluster, memory is the executors'
+    foreseen = is_on_this_machine(spark)  # on a cluster, memory is the executors'
     partitions = partitions_for(spark, rows)
-    if choice.planner is Planner.COLUMNAR and foreseen:
+    if not choice.by_blocks and foreseen:
         try:
             at_once = rows_at_once(rows, largest, partitions, cores)
             require_memory_of_workers(at_once, at_once * BYTES_OF_A_PLANNED_ROW, memory_of_workers(spark))
         except NotEnoughMemoryError as error:
             if planner is not Planner.AUTO:
                 raise
-            choice = Choice(Planner.JOINS, error.message, on_spark=True)
-    if choice.planner is Planner.JOINS and giants:
+            choice = Choice(Planner.BLOCKS, error.message, on_spark=True)
+    if choice.by_blocks and giants:
         planned = _plan_with_giants(spark, read, counts, until, report, choices, finished)
     else:
         with planning_settings(spark, partitions):
-            planned = plan_in_workers(read, until, partitions, report, choices, custom_planners)
-    with _release_on_error(read, [planned]):
+            planned = plan_in_workers(
+                read, until, partitions, report, choices, custom_planners, counts.inputs
+            )
+    with released_on_error(read, [planned]):
         if not planned.is_counted:
             with planning_settings(spark, partitions):
                 report("check that nothing is lost")
@@ -240,9 +261,37 @@ def _plan_by_choice(
     return planned
 
 
+def _plan_lines_with_giants(
+    spark: SparkSession,
+    given: GivenLines,
+    counts: RowCounts,
+    until: Layer,
+    report: Callable[[str], None],
+    choices: Choices | None,
+    finished: WritesGiants | None,
+) -> Planned:
+    """Giants, and what has their names, parsed by Spark and planned as tables; others in workers, whole."""
+    is_giant = F.col("key").isin(list(counts.giants))
+    apart = given._replace(lines=given.lines.where(is_giant), persisted=())
+    tables = parsed_given_lines(apart)
+    inputs = given.inputs - tables.inputs
+    with released_on_error(given), released_on_error(tables):
+        counted = count_topologies(spark, tables)
+        if not inputs:
+            tables = tables._replace(persisted=(*tables.persisted, *given.persisted))
+            return _plan_with_giants(spark, tables, counted, until, report, choices, finished)
+        giants = _plan_with_giants(spark, tables, counted, until, report, choices, None)
+    others = given._replace(lines=given.lines.where(~is_giant), inputs=inputs)
+    with released_on_error(given, [giants]):
+        partitions = partitions_for(spark, counts.rows - counted.rows)
+        with planning_settings(spark, partitions):
+            planned = plan_in_workers(others, until, partitions, report, choices)
+        return _joined_plans([giants, planned])
+
+
 def _plan_with_giants(
     spark: SparkSession,
-    read: TopologyTables | GivenTables,
+    read: Read,
     counts: RowCounts,
     until: Layer,
     report: Callable[[str], None],
@@ -252,6 +301,8 @@ def _plan_with_giants(
     """Giants in blocks, one after the other, and those that blocks do not plan by joins; others in workers,
     whole.
     """
+    if isinstance(read, GivenLines):
+        return _plan_lines_with_giants(spark, read, counts, until, report, choices, finished)
     giants = counts.giants
     rows_of_others = counts.rows - sum(size.rows for size in giants.values())
     is_giant = F.col(TOPOLOGY).isin(list(giants))
@@ -266,7 +317,7 @@ def _plan_with_giants(
     into = finished if alone else None
     plans: list[Planned] = []
     by_joins: dict[int, Size] = {}
-    with _release_on_error(read, plans):
+    with released_on_error(read, plans):
         for giant, size in giants.items():
             of_it = topologies.filter(pl.col(TOPOLOGY) == giant)
             planned = plan_giant(spark, read, of_it, size, until, choices, report, into)
@@ -308,7 +359,7 @@ def _plan_by_joins(
     with reading_settings(spark, partitions):
         valid = limit_expansion(validated(spark, only_topologies(read, list(giants))))
     with (
-        _release_on_error(valid),
+        released_on_error(valid),
         planning_settings(spark, partitions, ROWS_OF_A_BLOCK, alone=len(giants) == 1),
     ):
         if finished is not None:
@@ -328,22 +379,22 @@ def read_topologies(
     topologies: Topologies,
     max_line_bytes: int = MAX_LINE_BYTES,
     job_defaults: JobDefaults = NO_DEFAULTS,
-) -> TopologyTables | GivenTables:
+) -> Read:
     """Read the tables of `topologies`, in any form that `plan` accepts. Raises InputError.
 
-    Given tables are returned unchanged: the planner decides where they are validated.
+    Given tables and texts are returned as they are: the planner decides where they are validated.
     """
     if isinstance(topologies, str | Path):
         return _read_paths(spark, [str(topologies)], max_line_bytes, job_defaults)
     if isinstance(topologies, DataFrame):
-        return read_topology_rows(topologies, job_defaults)
+        return given_lines(texts_of_rows(topologies, job_defaults), job_defaults)
     items: list[Any] = list(topologies)
     match items:
         case [DataFrame() as rows, DataFrame() as transformations]:
             return normalized_tables(rows, transformations, job_defaults)
     if items and all(isinstance(item, str | Path) for item in items):
         return _read_paths(spark, [str(item) for item in items], max_line_bytes, job_defaults)
-    return read_topology_objects(spark, items, job_defaults)
+    return given_objects(spark, items, job_defaults)
 
 
 def _read_paths(

@@ -7,6 +7,7 @@ from math import ceil
 from pyspark.sql import SparkSession
 
 from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.spark.session import cores_of
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.frames.packed_blocks import ROWS_PER_BLOCK, WALKED_ALONE
 
@@ -44,7 +45,7 @@ def partitions_for(spark: SparkSession, rows: int) -> int:
     """
     if rows <= ROWS_OF_ONE_PARTITION:
         return 1
-    cores = spark.sparkContext.defaultParallelism
+    cores = cores_of(spark)
     rounds = max(2, ceil(rows / ROWS_PER_PARTITION / cores))
     return min(MOST_PARTITIONS, rounds * cores)
 

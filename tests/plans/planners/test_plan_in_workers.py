@@ -110,13 +110,13 @@ def test_a_topology_that_no_worker_holds_is_for_joins():
 
     assert chosen(Planner.AUTO, 150_000).planner is Planner.COLUMNAR
     beyond = chosen(Planner.AUTO, 1_000_000)
-    assert (beyond.planner, beyond.on_spark) == (Planner.JOINS, True)
+    assert (beyond.planner, beyond.on_spark) == (Planner.BLOCKS, True)
     assert "1,000,000 transformations" in beyond.why
     assert "a worker of Spark has 1.00 GiB" in beyond.why
     assert chosen(Planner.AUTO, 1_000_000, worker_bytes=2**33).planner is Planner.COLUMNAR
     assert chosen(Planner.COLUMNAR, 1_000_000).planner is Planner.COLUMNAR
     wide = chosen(Planner.AUTO, 1_000, 10_000_000)
-    assert (wide.planner, "10,000,000 tasks" in wide.why) == (Planner.JOINS, True)
+    assert (wide.planner, "10,000,000 tasks" in wide.why) == (Planner.BLOCKS, True)
     assert chosen(Planner.JOINS, 1).planner is Planner.JOINS
     with pytest.raises(ConfigurationError, match="without Spark"):
         chosen(Planner.FLINK, 1)
