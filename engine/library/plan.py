@@ -32,7 +32,7 @@ from penstock.engine.library.given_topologies import (
     spelled_names,
 )
 from penstock.engine.library.planned_graphs import quoted
-from penstock.engine.library.planned_tables import Plan, Tables, running_session
+from penstock.engine.library.planned_tables import Plan, Tables, by_text, running_session
 from penstock.engine.planning.choose_planner import (
     ON_SPARK,
     Choice,
@@ -86,12 +86,7 @@ def _plan_in_this_process(
     recorded = {**options.recorded, **({} if custom_planners is None else {"planner": custom_planners.name})}
 
     def write(store: str) -> VersionNumber:
-        from penstock.engine.store.delta_rs_tables import DeltaRsTables
-        from penstock.engine.store.write_plan import write_plan
-
-        return write_plan(
-            DeltaRsTables(store), planned.tables, planner_version=own_version(), options=recorded
-        )
+        return _written_here(store, planned.tables, recorded)
 
     def dataframe(name: str) -> Any:
         from penstock.engine.library.small_inputs import dataframe_of_table
@@ -112,6 +107,13 @@ def _plan_in_this_process(
         arrow=None if spark is None else arrow,
         spark=spark,
     )
+
+
+def _written_here(store: str, tables: Mapping[str, pa.Table], recorded: Mapping[str, str]) -> VersionNumber:
+    from penstock.engine.store.delta_rs_tables import DeltaRsTables
+    from penstock.engine.store.write_plan import write_plan
+
+    return write_plan(DeltaRsTables(store), tables, planner_version=own_version(), options=recorded)
 
 
 def _planned(
@@ -486,16 +488,15 @@ def _place(
     if asked is Planner.PROCESS:
         here = read_frames(source) if isinstance(source, SparkFrames) else source
         return _Here(here, Choice(Planner.PROCESS, "as asked"))
+    few = few_rows(source) if isinstance(source, SparkFrames) else None
+    if few is not None:
+        return _Here(few, Choice(Planner.COLUMNAR, FEW))
     if connect:
         here = read_frames(source) if isinstance(source, SparkFrames) else source
         why = "whether the workers of Spark Connect have Penstock is unknown"
         return _Here(here, Choice(Planner.COLUMNAR, why))
     if isinstance(source, Paths):
         return None
-    if isinstance(source, SparkFrames):
-        few = few_rows(source)
-        if few is not None:
-            return _Here(few, Choice(Planner.COLUMNAR, FEW))
     return _by_cost(source, spark, options)
 
 
@@ -552,7 +553,7 @@ def _on_spark(
     from penstock.engine.library.small_inputs import topologies_on_spark
     from penstock.engine.planning.plan_topologies import plan_read_topologies, read_topologies
     from penstock.engine.spark.describe_spark_error import penstock_in_workers
-    from penstock.engine.spark.session import any_session, use_this_python
+    from penstock.engine.spark.session import any_session, is_connect, use_this_python
 
     session = any_session() if spark is None else use_this_python(spark)
     with penstock_in_workers():
@@ -572,7 +573,12 @@ def _on_spark(
             counts=counts,
         )
 
+    connect = is_connect(session)
+    arrow = Tables(planned.tables, lambda name: _arrow(name, planned.tables[name])) if connect else None
+
     def write(store: str) -> VersionNumber:
+        if arrow is not None:
+            return _written_here(store, by_text(arrow), options.recorded)
         from penstock.engine.spark.session import require_delta
         from penstock.engine.store.spark_tables import tables_of_spark
         from penstock.engine.store.write_plan import write_plan
@@ -597,5 +603,13 @@ def _on_spark(
         write=write,
         release=planned.release,
         ignored=ignored,
+        arrow=arrow,
         spark=session,
     )
+
+
+def _arrow(name: str, table: Any) -> pa.Table:
+    """Collect a table of a plan."""
+    from penstock.plans.frames.polars_frames import from_arrow, to_arrow
+
+    return to_arrow(from_arrow(table.toArrow()), name)

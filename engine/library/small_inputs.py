@@ -20,6 +20,7 @@ from penstock.engine.library.given_topologies import (
 )
 from penstock.engine.planning.choose_planner import GivenToSpark
 from penstock.engine.planning.plan_in_workers import RowCounts
+from penstock.engine.planning.planning_settings import interpreted
 from penstock.plans.frames.spark_schemas import column_types, spark_schema
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.lines_batch import TopologyTexts
@@ -76,11 +77,12 @@ def few_rows(frames: SparkFrames) -> TopologyTexts | TablesOfTopologies | None:
     """
     tables = []
     most_rows = (PROBED_TOPOLOGIES, PROBED_TRANSFORMATIONS)
-    for frame, most in zip(_checked_frames(frames), most_rows, strict=False):
-        table = _as_collected(frames, frame).limit(most + 1).toArrow()
-        if len(table) > most or table.nbytes > PROBED_BYTES:
-            return None
-        tables.append(table)
+    with interpreted(frames.frames[0].sparkSession):
+        for frame, most in zip(_checked_frames(frames), most_rows, strict=False):
+            table = _as_collected(frames, frame.limit(most + 1)).toArrow()
+            if len(table) > most or table.nbytes > PROBED_BYTES:
+                return None
+            tables.append(table)
     return _as_topologies(tables)
 
 

@@ -59,6 +59,11 @@ def reading_settings(spark: SparkSession, partitions: int) -> AbstractContextMan
     return scoped_settings(spark, _settings_of_tasks(partitions))
 
 
+def interpreted(spark: SparkSession) -> AbstractContextManager[None]:
+    """Make Spark interpret expressions inside the block: to compile them takes longer if rows are few."""
+    return scoped_settings(spark, _INTERPRETED)
+
+
 def _settings_of_tasks(partitions: int) -> dict[str, str]:
     wanted = {_TASKS_THAT_READ: str(partitions), "spark.sql.shuffle.partitions": str(partitions)}
     return wanted if partitions > 1 else wanted | _INTERPRETED
