@@ -342,9 +342,9 @@ def plan(
     """Plan streaming topologies exactly as Flink 2.3.0 does.
 
     Planning takes place in this process, without Spark, unless a path is not local, the input does not fit in
-    memory, `planner` is "joins", or a session is given. Of a classic session's rows, Spark plans more than
-    2,000 topologies or 50,000 transformations, and all paths; of Spark Connect's, this process plans
-    everything.
+    memory, a session is given, or `planner` needs Spark. Of a classic session, Spark plans all paths; other
+    topologies are collected and planned in this process if that takes less time than in Spark's workers, and
+    fits. Of Spark Connect's, this process plans everything unless `planner` says otherwise.
 
     Args:
         topologies: Dicts or JSON text as docs/topology-files.md describes them, one or several; paths of
@@ -352,8 +352,10 @@ def plan(
             of such a dict; or two frames (topologies, transformations) with the columns of docs/tables.md.
             Frames are of pandas, polars, PyArrow or Spark.
         until: The last layer to plan: topology, stream_graph, job_graph, execution_graph or slots (default).
-        planner: "auto" (default), "columnar", "joins" or "flink", which give the same rows; or a custom
-            planner: a function marked by `decides`, several of them, or "module:name".
+        planner: "auto" (default), "process", "workers" (whole topologies in Spark's workers), "blocks" (as
+            workers, and topologies too large for one in blocks) or "flink", which give the same rows;
+            "columnar" (process or workers) and "joins" (blocks) are former names. Or a custom planner: a
+            function marked by `decides`, several of them, or "module:name".
         costs: Operator costs that a custom planner reads as operator_costs; see `Plan.metrics`.
         time_limit: Seconds, above 0, for each batch of a custom planner; default 60.
         spark: A SparkSession; tables are then DataFrames.

@@ -1,7 +1,7 @@
 """Plan topologies on Spark by a library call, into tables of DataFrames."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,6 +33,7 @@ from penstock.engine.planning.planning_settings import (
 )
 from penstock.engine.spark.session import any_session, cores_of, is_connect, is_on_this_machine, require_delta
 from penstock.engine.spark.spark_memory_estimate import heap_bytes
+from penstock.plans.blocks.giant import Write
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
@@ -100,6 +101,9 @@ def _joined_plans(plans: Sequence[Planned]) -> Planned:
             [*first.kept, *plan.kept],
             (*first.persisted, *plan.persisted),
         )
+    first.is_counted = all(plan.is_counted for plan in plans)
+    first.planned = sum(plan.planned for plan in plans)
+    first.rejected = sum(plan.rejected for plan in plans)
     return first
 
 
@@ -117,6 +121,36 @@ _LOG = logging.getLogger("penstock.planning")
 
 class WritesGiants(Finished, Store, Protocol):
     """Where tables of giants go before the plan is finished."""
+
+    def write(self, plans: Sequence[Planned]) -> list[tuple[str, str, int]]:
+        """Write other plans beside giants, after `writer`; return (table, path, rows) for `take`."""
+
+
+class _BesideGiants:
+    """The Store of giants that are not alone: all files become part of the write at once, in `finish`."""
+
+    def __init__(self, store: WritesGiants) -> None:
+        self.taken = 0  #: giants
+        self._store = store
+        self._files: list[tuple[str, str, int]] = []
+        self._write: Write | None = None
+
+    def writer(self, tables: Collection[str]) -> Write | None:
+        if self._write is None:
+            self._write = self._store.writer(tables)
+        return self._write
+
+    def take(self, files: list[tuple[str, str, int]]) -> None:
+        self._files += files
+        self.taken += 1
+
+    def drop(self) -> None:
+        """Files that are not taken are removed when others are."""
+
+    def finish(self, others: Sequence[Planned]) -> None:
+        """Write the other plans, too, if giants were written."""
+        if self.taken:
+            self._store.take([*self._files, *self._store.write(others)])
 
 
 Topologies = (
@@ -288,21 +322,21 @@ def _plan_lines_with_giants(
 ) -> Planned:
     """Giants, and what has their names, parsed by Spark and planned as tables; others in workers, whole."""
     is_giant = F.col("key").isin(list(counts.giants))
-    apart = given._replace(lines=given.lines.where(is_giant), persisted=())
-    tables = parsed_given_lines(apart)
+    tables = parsed_given_lines(given._replace(lines=given.lines.where(is_giant), persisted=()))
     inputs = given.inputs - tables.inputs
     with released_on_error(given), released_on_error(tables):
         counted = count_topologies(spark, tables)
         if not inputs:
             tables = tables._replace(persisted=(*tables.persisted, *given.persisted))
             return _plan_with_giants(spark, tables, counted, until, report, choices, finished)
-        giants = _plan_with_giants(spark, tables, counted, until, report, choices, None)
-    others = given._replace(lines=given.lines.where(~is_giant), inputs=inputs)
-    with released_on_error(given, [giants]):
+        others = given._replace(lines=given.lines.where(~is_giant), inputs=inputs)
         partitions = partitions_for(spark, counts.rows - counted.rows)
-        with planning_settings(spark, partitions):
-            planned = plan_in_workers(others, until, partitions, report, choices)
-        return _joined_plans([giants, planned])
+
+        def plan_others() -> Planned:
+            with planning_settings(spark, partitions):
+                return plan_in_workers(others, until, partitions, report, choices)
+
+        return _plan_with_giants(spark, tables, counted, until, report, choices, finished, plan_others)
 
 
 def _plan_with_giants(
@@ -313,9 +347,10 @@ def _plan_with_giants(
     report: Callable[[str], None],
     choices: Choices | None,
     finished: WritesGiants | None,
+    plan_further: Callable[[], Planned] | None = None,
 ) -> Planned:
     """Giants in blocks, one after the other, and those that blocks do not plan by joins; others in workers,
-    whole.
+    whole. `plan_further`: plans topologies that are not in `read`.
     """
     if isinstance(read, GivenLines):
         return _plan_lines_with_giants(spark, read, counts, until, report, choices, finished)
@@ -329,26 +364,36 @@ def _plan_with_giants(
             topologies = from_arrow(read.topologies.where(is_giant).unionByName(another).toArrow())
     alone = len(giants) == 1 and len(topologies) <= 1 and not rows_of_others
     if isinstance(read, TopologyTables):
-        alone = alone and read.inputs == 1
-    into = finished if alone else None
+        alone = alone and read.inputs == 1 and plan_further is None
+    beside = None if alone or finished is None else _BesideGiants(finished)
+    into = finished if alone else beside
     plans: list[Planned] = []
+    written: list[Planned] = []
     by_joins: dict[int, Size] = {}
     with released_on_error(read, plans):
         for giant, size in giants.items():
             of_it = topologies.filter(pl.col(TOPOLOGY) == giant)
+            before = 0 if beside is None else beside.taken
             planned = plan_giant(spark, read, of_it, size, until, choices, report, into)
             if isinstance(planned, str):
                 _LOG.info("topology %d is planned by joins: %s", giant, planned)
                 by_joins[giant] = size
             else:
                 plans.append(planned)
+                written += [planned] if beside is not None and beside.taken > before else []
         if by_joins:
-            plans.append(_plan_by_joins(spark, read, by_joins, until, report, choices, into))
+            plans.append(
+                _plan_by_joins(spark, read, by_joins, until, report, choices, finished if alone else None)
+            )
         if not alone:
             others = without_topologies(read, list(giants))
             partitions = partitions_for(spark, rows_of_others)
             with planning_settings(spark, partitions):
                 plans.append(plan_in_workers(others, until, partitions, report, choices))
+        if plan_further is not None:
+            plans.append(plan_further())
+        if beside is not None:
+            beside.finish([plan for plan in plans if not any(plan is of_giant for of_giant in written)])
         if alone and isinstance(read, TopologyTables):
             plans[0].persisted += read.persisted
         return _joined_plans(plans)

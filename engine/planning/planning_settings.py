@@ -32,9 +32,9 @@ _SHORT_RUN_OPTIONS = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=
 def settings_for_planner(planner: Planner) -> dict[str, str]:
     """Return the start settings of the JVM for a process that only plans.
 
-    For the columnar planner Python workers do the work.
+    If topologies are planned whole, Python workers do the work.
     """
-    return dict(_SHORT_RUN_OPTIONS) if planner is Planner.COLUMNAR else {}
+    return dict(_SHORT_RUN_OPTIONS) if planner in (Planner.COLUMNAR, Planner.WORKERS) else {}
 
 
 def partitions_for(spark: SparkSession, rows: int) -> int:
