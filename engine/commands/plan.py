@@ -251,8 +251,8 @@ def plan_command(
             "auto: process if the input is local and fits in memory, else workers, or blocks if a topology "
             "is too large. columnar is auto without blocks, and joins the former name of blocks. flink: "
             "process, checked against the real Flink; topologies that Flink refuses or plans differently are "
-            "rejected. Needs a JDK and pip install 'penstock-spark\\[flink]'. PACKAGE.MODULE:FUNCTION or an entry point of "
-            "the group penstock.planners: a custom planner replaces Flink's rules, in this "
+            "rejected. Needs a JDK and pip install 'penstock-spark\\[flink]'. PACKAGE.MODULE:FUNCTION or an "
+            "entry point of the group penstock.planners: a custom planner replaces Flink's rules, in this "
             "process or, with --master, in Spark's workers.",
         ),
     ] = Planner.AUTO.value,

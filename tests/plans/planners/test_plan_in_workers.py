@@ -39,12 +39,7 @@ TOPOLOGIES = [random_topology(seed, 2 + seed * 7 % 40, mode=mode) for mode in MO
 TOPOLOGIES += [line["topology"] for line in golden_lines(GOLDEN[0])[:40]]
 WRONG = {"name": "wrong"}
 GIVEN = ("topologies", "transformations")
-TEXTS_COLUMNS = [
-    ("key", pa.int64()),
-    ("ordinal", pa.int64()),
-    ("value", pa.binary()),
-    ("problem", pa.string()),
-]
+TEXTS = [("key", pa.int64()), ("ordinal", pa.int64()), ("value", pa.binary()), ("problem", pa.string())]
 
 
 def no_rows(schema):
