@@ -532,7 +532,7 @@ def _by_cost(source: TopologySource, spark: "SparkSession", options: PlanOptions
 
 def _choose(asked: Planner, source: TopologySource, *, wants_spark: bool) -> Choice:
     if isinstance(source, Paths):
-        return choose_planner(asked, source.paths, os.curdir, wants_spark)
+        return choose_planner(asked, source.paths, os.curdir, wants_spark and asked is not Planner.PROCESS)
     if not isinstance(source, SparkFrames) and not wants_spark and asked not in ON_SPARK:
         return Choice(Planner.COLUMNAR if asked is Planner.AUTO else asked, "in this process")
     if asked is Planner.FLINK:
