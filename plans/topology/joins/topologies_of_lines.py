@@ -17,7 +17,7 @@ from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.printable import MOST_OF_A_NAME
 from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.topology.columnar.lines_batch import encode, lines_batch
-from penstock.plans.topology.columnar.topologies_of_lines import topology_id
+from penstock.plans.topology.columnar.topologies_of_lines import MOST_OBJECTS, topology_id
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.topology.parse_lines import PARSED, parse_lines
@@ -242,10 +242,13 @@ def _ranked(topologies: DataFrame) -> DataFrame:
 
 def _duplicate_error() -> tuple[Column, Column]:
     """error_stage and errors of a topology whose name or id another one before it has."""
-    at = F.concat(
-        F.when(F.col("first_file").isNull(), "object ").otherwise("line "),
-        F.col("first_line").cast("string"),
-        F.coalesce(F.concat(F.lit(" of "), F.col("first_file")), F.lit("")),
+    is_row = F.col("first_file").isNull() & (F.col("first_line") > MOST_OBJECTS)
+    at = F.when(is_row, F.lit("another row")).otherwise(
+        F.concat(
+            F.when(F.col("first_file").isNull(), "object ").otherwise("line "),
+            F.col("first_line").cast("string"),
+            F.coalesce(F.concat(F.lit(" of "), F.col("first_file")), F.lit("")),
+        )
     )
     same = F.col("name") == F.col("first_name")
     name, first_name = (limited_column(F.col(n), MOST_OF_A_NAME) for n in ("name", "first_name"))

@@ -146,10 +146,10 @@ def test_topologies_of_a_session_are_planned_where_it_costs_less(monkeypatch):
         given = GivenToSpark(transformations, transformations // 3, bytes_)
         return planned_here(given, cores, heap) is not None
 
-    assert all(here(rows, cores) for rows in (0, 6_000, 60_000) for cores in (1, 2, 100))
+    assert all(here(rows, cores) for rows in (0, 6_000) for cores in (1, 2, 100))
     assert here(10_000_000, 1), "one core of Spark is never faster"
     assert [here(rows, 4) for rows in (50_000, 3_000_000)] == [True, False]
-    assert [here(300_000, cores) for cores in (2, 64)] == [True, False]
+    assert [here(60_000, cores) for cores in (2, 64)] == [True, False]
     assert [here(60_000, 2, bytes_=size) for size in (2**27, 2**27 + 1)] == [True, False]
     assert here(60_000, 2, heap=2**33, bytes_=2**30)
     assert planned_here(GivenToSpark(60_000, 20_000), 2, None).startswith("takes about")
@@ -165,7 +165,7 @@ def test_topologies_of_a_session_are_planned_where_it_costs_less(monkeypatch):
 def test_texts_in_any_order_are_read_alike(seed):
     """Of equal names the first by ordinal counts; of equal ordinals of one name, the first by text."""
     names = ["a", "b", "a", "c", "b", "a", "", "d"]
-    ordinals = [9 << 20, 4 << 20, 3 << 20, 4 << 20, 4 << 20, 3 << 20, 1 << 20, 1 << 20]
+    ordinals = [place << 41 for place in (9, 4, 3, 4, 4, 3, 1, 1)]
     texts = [
         orjson.dumps(
             {"name": name, "parallelism": place + 1, "transformations": [{"id": 1, "kind": "source"}]}
@@ -178,7 +178,7 @@ def test_texts_in_any_order_are_read_alike(seed):
     planned = read.topologies.sort("name").select("name", "parallelism").rows()
     assert planned == [("a", 3), ("b", 2), ("c", 4), ("d", 8)]
     found = sorted(error["found"] for row in read.rejected["errors"].to_list() for error in row)
-    assert found[1:3] == [f"name a, which object {(3 << 20) + 1} has"] * 2
+    assert found[1:3] == ["name a, which another row has"] * 2
     assert (read.inputs, len(read.rejected)) == (8, 4)
 
 
