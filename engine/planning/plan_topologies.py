@@ -148,9 +148,11 @@ class _BesideGiants:
         """Files that are not taken are removed when others are."""
 
     def finish(self, others: Sequence[Planned]) -> None:
-        """Write the other plans, too, if giants were written."""
+        """Write the other plans, too, if giants were written; else nothing stays of the write."""
         if self.taken:
             self._store.take([*self._files, *self._store.write(others)])
+        elif self._write is not None:
+            self._store.drop()
 
 
 Topologies = (
