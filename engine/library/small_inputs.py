@@ -23,6 +23,7 @@ from penstock.engine.planning.plan_in_workers import RowCounts
 from penstock.engine.planning.planning_settings import interpreted
 from penstock.plans.frames.spark_schemas import column_types, spark_schema
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.tables.plain_columns import require_unique_columns
 from penstock.plans.topology.columnar.lines_batch import TopologyTexts
 from penstock.plans.topology.columnar.normalized_tables import require_given_columns
 from penstock.plans.topology.joins.topologies_of_lines import GivenLines, GivenTables, texts_of_rows
@@ -47,6 +48,7 @@ def _checked_frames(source: SparkFrames) -> list[DataFrame]:
     """Return the frames. Raises InputError or SchemaError if one lacks a column, or has an unknown one."""
     if len(source.frames) == 1:
         require_topologies(source.frames[0].columns)
+        require_unique_columns(source.frames[0].columns, "topologies")
         return source.frames
     topologies, transformations = source.frames
     require_topology(transformations.columns)

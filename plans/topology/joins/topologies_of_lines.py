@@ -9,7 +9,18 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import ArrayType, ByteType, IntegerType, LongType, ShortType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from penstock.plans.errors import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 from penstock.plans.frames.spark_frames import limited_column
@@ -323,8 +334,10 @@ def texts_of_rows(rows: DataFrame, job_defaults: JobDefaults = NO_DEFAULTS) -> D
     """
     default = job_defaults.asked_parallelism or job_defaults.parallelism
     size, tasks = _size_and_tasks(rows.schema, default)
-    value = F.to_json(F.struct("*")).cast("binary")
-    texts = rows.select(F.xxhash64("name").alias("key"), value.alias("value"), size, tasks)
+    value = F.to_json(F.struct(*map(_without_nan, rows.schema))).cast("binary")
+    has_names = isinstance(rows.schema["name"].dataType, StringType)
+    key = F.xxhash64("name") if has_names else F.lit(0).cast("long")
+    texts = rows.select(key.alias("key"), value.alias("value"), size, tasks)
     return texts.select(
         "key",
         F.xxhash64("value").bitwiseAND(_HASH_BITS).alias("ordinal"),
@@ -333,6 +346,14 @@ def texts_of_rows(rows: DataFrame, job_defaults: JobDefaults = NO_DEFAULTS) -> D
         F.coalesce("rows", F.octet_length("value") / _BYTES_OF_A_ROW).cast("long").alias("rows"),
         F.coalesce("tasks", "rows", F.lit(0)).cast("long").alias("tasks"),
     )
+
+
+def _without_nan(column: StructField) -> Column:
+    """NaN stands for null in columns that come from pandas."""
+    value = F.col("`" + column.name.replace("`", "``") + "`")
+    if isinstance(column.dataType, FloatType | DoubleType):
+        value = F.when(~F.isnan(value), value)
+    return value.alias(column.name)
 
 
 def _size_and_tasks(columns: StructType, default: int) -> tuple[Column, Column]:
