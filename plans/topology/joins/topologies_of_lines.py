@@ -332,8 +332,7 @@ def texts_of_rows(rows: DataFrame, job_defaults: JobDefaults = NO_DEFAULTS) -> D
     Null is a key that is not set. Rows have no order of their own: of those with one name, the hash of their
     text decides which is planned.
     """
-    default = job_defaults.asked_parallelism or job_defaults.parallelism
-    size, tasks = _size_and_tasks(rows.schema, default)
+    size, tasks = _size_and_tasks(rows.schema, job_defaults)
     value = F.to_json(F.struct(*map(_without_nan, rows.schema))).cast("binary")
     has_names = isinstance(rows.schema["name"].dataType, StringType)
     key = F.xxhash64("name") if has_names else F.lit(0).cast("long")
@@ -356,19 +355,18 @@ def _without_nan(column: StructField) -> Column:
     return value.alias(column.name)
 
 
-def _size_and_tasks(columns: StructType, default: int) -> tuple[Column, Column]:
+def _size_and_tasks(columns: StructType, job_defaults: JobDefaults) -> tuple[Column, Column]:
     """Return `rows` and `tasks` of each topology; null if a column has another type than such rows have."""
     unknown = F.lit(None).cast("long")
     name = str(TopologyForm.TRANSFORMATIONS)
     kind = columns[name].dataType if name in columns.names else None
     if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
         return unknown.alias("rows"), unknown.alias("tasks")
+    asked = job_defaults.asked_parallelism
+    unset = F.lit(job_defaults.parallelism if asked is None else asked)
     of_topology = columns["parallelism"].dataType if "parallelism" in columns.names else None
-    unset = (
-        _whole_column(F.col("parallelism"), F.lit(default))
-        if isinstance(of_topology, _INTEGERS)
-        else F.lit(default)
-    )
+    if asked is None and isinstance(of_topology, _INTEGERS):
+        unset = _whole_column(F.col("parallelism"), unset)
     tasks = F.size(name) * unset.cast("long")
     if "parallelism" in kind.elementType.names:
         of_row = kind.elementType["parallelism"].dataType
