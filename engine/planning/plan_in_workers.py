@@ -208,13 +208,18 @@ def _counted_here(sizes: "pl.DataFrame", topologies: "pl.DataFrame", of_giants: 
     return RowCounts(rows, largest, most_tasks, giants)
 
 
-ARROW_ROWS_PER_BATCH = 4096
-
 PARTITION = "partition_topologies"
 
 _DIVIDED = ("topologies", "transformations", "job_settings", "stream_nodes", "stream_edges")
 
-_SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS_PER_BATCH)}
+_TEXTS_TO_WORKERS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "4096"}
+
+_ROWS_TO_WORKERS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2048",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+}
+"""With a limit of bytes, Spark sums the bytes of a batch again for each row, which takes longer than adding
+it. So few rows, unlike texts of whole topologies, stay far below Arrow's limit of 2 GiB."""
 
 
 def plan_in_workers(
@@ -274,7 +279,9 @@ def call_in_workers(read: Read, partitions: int, plan_part: PlanPart) -> tuple[D
     Returns its PACKED rows, computed and kept; the rows of STAGE_SECONDS; and COUNTS of all parts together.
     """
     spark = _some_rows(read).sparkSession
+    settings = _ROWS_TO_WORKERS
     if isinstance(read, GivenLines):
+        settings = _TEXTS_TO_WORKERS
         texts = read.lines.select("key", "ordinal", "value", "problem")
         blocks = texts.coalesce(1) if partitions == 1 else texts.repartition(partitions, "key")
         run = plan_texts(read.job_defaults, plan_part)
@@ -282,7 +289,7 @@ def call_in_workers(read: Read, partitions: int, plan_part: PlanPart) -> tuple[D
         blocks = _blocks(read, partitions)
         tables = validate_tables if isinstance(read, GivenTables) else validated_tables
         run = plan_packed_tables(tables, plan_part)
-    with scoped_settings(spark, _SETTINGS):
+    with scoped_settings(spark, settings):
         planned = blocks.mapInArrow(run, PACKED)
         # A session of Spark Connect has no JVM to express the partitioning in; here nothing needs it.
         kept = planned.localCheckpoint(eager=False) if is_connect(spark) else keep(planned)
