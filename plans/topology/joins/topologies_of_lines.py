@@ -392,7 +392,8 @@ def given_lines(texts: DataFrame, job_defaults: JobDefaults) -> GivenLines:
     sizes = F.sum("rows"), F.max("rows"), F.max("tasks"), F.sum(F.octet_length("value"))
     counts = texts.agg(F.count(F.lit(1)), *(F.coalesce(size, F.lit(0)) for size in sizes))
     try:
-        return GivenLines(texts, *counts.collect()[0], job_defaults, (texts,))
+        inputs, all_rows, largest, most_tasks, size_bytes = counts.collect()[0]
+        return GivenLines(texts, inputs, all_rows, largest, most_tasks, size_bytes, job_defaults, (texts,))
     except BaseException:
         texts.unpersist()
         raise
