@@ -519,7 +519,10 @@ def _by_cost(source: TopologySource, spark: "SparkSession", options: PlanOptions
     session = use_this_python(spark)
     with penstock_in_workers():
         given = topologies_on_spark(session, source)
-        read = read_topologies(session, given, job_defaults=options.job_defaults)
+        read = cast(
+            "GivenLines | GivenTables",
+            read_topologies(session, given, job_defaults=options.job_defaults),
+        )
         with released_on_error(read):
             counts = count_topologies(session, read)
             why = planned_here(
