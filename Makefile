@@ -8,7 +8,7 @@ COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib penstock engine operat
 
 .PHONY: demo check check-portable test test-browser mutants lint format docs bench dist clean
 
-## Plan the bundled topologies in this process and on local Spark, compare, and run one on Spark.
+## Plan the bundled topologies in this process and in the workers of a local Spark, compare, and run one.
 demo: .venv/installed
 	$(BIN)/python -m penstock.engine.examples.demo
 	@echo

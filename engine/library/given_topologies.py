@@ -26,6 +26,7 @@ from penstock.plans.printable import first_and_count, limited
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.tables.plain_columns import plain_columns, require_unique_columns
+from penstock.plans.topology.columnar.lines_batch import TopologyTexts
 from penstock.plans.topology.columnar.topologies_of_lines import topology_id
 from penstock.plans.topology.json_documents import elements
 from penstock.plans.topology.operator_rules import TRANSFORMATION_KEYS
@@ -346,7 +347,7 @@ class SparkFrames(NamedTuple):
     frames: list[Any]
 
 
-TopologySource = Paths | Objects | TablesOfTopologies | SparkFrames
+TopologySource = Paths | Objects | TablesOfTopologies | TopologyTexts | SparkFrames
 
 
 def given_topologies(topologies: Any) -> TopologySource:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, cast, overload
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from penstock.engine.library.given_topologies import (
     Objects,
     Paths,
     SparkFrames,
+    TablesOfTopologies,
     TopologySource,
     column_named,
     costs_named,
@@ -31,8 +32,15 @@ from penstock.engine.library.given_topologies import (
     spelled_names,
 )
 from penstock.engine.library.planned_graphs import quoted
-from penstock.engine.library.planned_tables import Plan, Tables, running_session
-from penstock.engine.planning.choose_planner import Choice, Planner, choose_planner, on_spark_instead
+from penstock.engine.library.planned_tables import Plan, Tables, by_text, running_session
+from penstock.engine.planning.choose_planner import (
+    ON_SPARK,
+    Choice,
+    Planner,
+    choose_planner,
+    on_spark_instead,
+    planned_here,
+)
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.version_notes import VersionNumber
@@ -50,6 +58,8 @@ if TYPE_CHECKING:
 
     from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
     from penstock.engine.planning.plan_in_process import PlannedTables
+    from penstock.engine.planning.plan_in_workers import RowCounts
+    from penstock.plans.topology.joins.topologies_of_lines import GivenLines, GivenTables
 
 
 # Plan in this process, into Arrow tables, or into DataFrames of a session.
@@ -76,12 +86,7 @@ def _plan_in_this_process(
     recorded = {**options.recorded, **({} if custom_planners is None else {"planner": custom_planners.name})}
 
     def write(store: str) -> VersionNumber:
-        from penstock.engine.store.delta_rs_tables import DeltaRsTables
-        from penstock.engine.store.write_plan import write_plan
-
-        return write_plan(
-            DeltaRsTables(store), planned.tables, planner_version=own_version(), options=recorded
-        )
+        return _written_here(store, planned.tables, recorded)
 
     def dataframe(name: str) -> Any:
         from penstock.engine.library.small_inputs import dataframe_of_table
@@ -102,6 +107,13 @@ def _plan_in_this_process(
         arrow=None if spark is None else arrow,
         spark=spark,
     )
+
+
+def _written_here(store: str, tables: Mapping[str, pa.Table], recorded: Mapping[str, str]) -> VersionNumber:
+    from penstock.engine.store.delta_rs_tables import DeltaRsTables
+    from penstock.engine.store.write_plan import write_plan
+
+    return write_plan(DeltaRsTables(store), tables, planner_version=own_version(), options=recorded)
 
 
 def _planned(
@@ -294,7 +306,7 @@ def plan(
 def plan(
     topologies: Any,
     *,
-    planner: Literal[Planner.JOINS, "joins"],
+    planner: Literal[Planner.WORKERS, "workers", Planner.BLOCKS, "blocks", Planner.JOINS, "joins"],
     spark: None = None,
     **arguments: Unpack[PlanArguments],
 ) -> "Plan[DataFrame]": ...
@@ -330,9 +342,9 @@ def plan(
     """Plan streaming topologies exactly as Flink 2.3.0 does.
 
     Planning takes place in this process, without Spark, unless a path is not local, the input does not fit in
-    memory, `planner` is "joins", or a session is given. Of a classic session's rows, Spark plans more than
-    2,000 topologies or 50,000 transformations, and all paths; of Spark Connect's, this process plans
-    everything.
+    memory, a session is given, or `planner` needs Spark. Of a classic session, Spark plans all paths; other
+    topologies are collected and planned in this process if that takes less time than in Spark's workers, and
+    fits. Of Spark Connect's, this process plans everything unless `planner` says otherwise.
 
     Args:
         topologies: Dicts or JSON text as docs/topology-files.md describes them, one or several; paths of
@@ -340,8 +352,10 @@ def plan(
             of such a dict; or two frames (topologies, transformations) with the columns of docs/tables.md.
             Frames are of pandas, polars, PyArrow or Spark.
         until: The last layer to plan: topology, stream_graph, job_graph, execution_graph or slots (default).
-        planner: "auto" (default), "columnar", "joins" or "flink", which give the same rows; or a custom
-            planner: a function marked by `decides`, several of them, or "module:name".
+        planner: "auto" (default), "process", "workers" (whole topologies in Spark's workers), "blocks" (as
+            workers, and topologies too large for one in blocks) or "flink", which give the same rows;
+            "columnar" (process or workers) and "joins" (blocks) are former names. Or a custom planner: a
+            function marked by `decides`, several of them, or "module:name".
         costs: Operator costs that a custom planner reads as operator_costs; see `Plan.metrics`.
         time_limit: Seconds, above 0, for each batch of a custom planner; default 60.
         spark: A SparkSession; tables are then DataFrames.
@@ -422,11 +436,13 @@ def _plan_chosen(
     ignored: Any,
 ) -> Plan:
     chosen = _choose(asked, source, wants_spark=spark is not None)
-    if chosen.on_spark and spark is not None:
-        local_input = _in_this_process(asked, source, spark, chosen)
-        if local_input is not None:
-            source, chosen = local_input
-            return _plan_in_this_process(source, options, max_line_bytes, chosen, spark, ignored)
+    counted = None
+    if spark is not None and (chosen.on_spark or asked is Planner.PROCESS):
+        place = _place(asked, source, spark, options)
+        if isinstance(place, _Here):
+            here, chosen = place
+            return _plan_in_this_process(here, options, max_line_bytes, chosen, spark, ignored)
+        counted = place
     if not chosen.on_spark:
         try:
             return _plan_in_this_process(source, options, max_line_bytes, chosen, None, ignored)
@@ -435,50 +451,102 @@ def _plan_chosen(
             if isinstance(source, Paths) and any(map(is_pipe, source.paths)):
                 raise
             chosen = on_spark_instead(asked, error)
-    return _on_spark(source, options, max_line_bytes, chosen, spark, ignored)
+    return _on_spark(source, options, max_line_bytes, chosen, spark, ignored, counted)
 
 
-def _in_this_process(
-    asked: Planner, source: TopologySource, spark: "SparkSession", chosen: Choice
-) -> tuple[TopologySource, Choice] | None:
-    """Return the input and why to plan it here, or None if Spark plans.
+class _Here(NamedTuple):
+    """Topologies to plan in this process, and why."""
 
-    Raises ConfigurationError for joins over Spark Connect: they need the JVM of classic Spark.
+    source: TopologySource
+    chosen: Choice
+
+
+class _OnSpark(NamedTuple):
+    """DataFrames of topologies that were read and counted, for planning on Spark."""
+
+    read: "GivenLines | GivenTables"
+    counts: "RowCounts"
+
+
+def _place(
+    asked: Planner, source: TopologySource, spark: "SparkSession", options: PlanOptions
+) -> _Here | _OnSpark | None:
+    """Return where topologies of a session are planned; None is on Spark, not read yet.
+
+    Raises ConfigurationError for files that only a classic session reads.
     """
-    from penstock.engine.library.small_inputs import read_frames, small_input
+    from penstock.engine.library.small_inputs import few_rows, read_frames
     from penstock.engine.spark.session import is_connect
 
-    connect = is_connect(spark)
-    if asked is Planner.JOINS:
-        if connect:
+    on_spark, connect = asked in ON_SPARK, is_connect(spark)
+    if on_spark:
+        if connect and isinstance(source, Paths):
             raise ConfigurationError(
-                "planner joins needs the JVM of a session of classic Spark, got one of Spark Connect",
-                "leave planner out: this process plans, and returns the tables as DataFrames",
+                f"planner {asked} reads files by the JVM of a session of classic Spark, got one of Spark "
+                "Connect",
+                "give DataFrames or dicts, or leave planner out: this process plans",
             )
         return None
-    small = small_input(source)
-    if small is not None:
-        return small, Choice(Planner.COLUMNAR, "few enough for this process")
-    if not connect:
+    if asked is Planner.PROCESS:
+        here = read_frames(source) if isinstance(source, SparkFrames) else source
+        return _Here(here, Choice(Planner.PROCESS, "as asked"))
+    few = few_rows(source) if isinstance(source, SparkFrames) else None
+    if few is not None:
+        return _Here(few, Choice(Planner.COLUMNAR, FEW))
+    if connect:
+        here = read_frames(source) if isinstance(source, SparkFrames) else source
+        why = "whether the workers of Spark Connect have Penstock is unknown"
+        return _Here(here, Choice(Planner.COLUMNAR, why))
+    if isinstance(source, Paths):
         return None
-    if isinstance(source, SparkFrames):
-        source = read_frames(source)
-    return source, Choice(Planner.COLUMNAR, "Spark Connect has no JVM to plan with")
+    return _by_cost(source, spark, options)
+
+
+FEW = "few enough for this process"
+
+
+def _by_cost(source: TopologySource, spark: "SparkSession", options: PlanOptions) -> _Here | _OnSpark | None:
+    from penstock.engine.library.small_inputs import collected, size_here, size_on_spark, topologies_on_spark
+    from penstock.engine.planning.plan_topologies import count_topologies, read_topologies, released_on_error
+    from penstock.engine.spark.describe_spark_error import penstock_in_workers
+    from penstock.engine.spark.session import cores_of, use_this_python
+    from penstock.engine.spark.spark_memory_estimate import heap_bytes
+
+    if not isinstance(source, SparkFrames):
+        assert isinstance(source, Objects | TablesOfTopologies)
+        why = planned_here(size_here(source), cores_of(spark), None)
+        return None if why is None else _Here(source, Choice(Planner.COLUMNAR, why))
+    session = use_this_python(spark)
+    with penstock_in_workers():
+        given = topologies_on_spark(session, source)
+        read = cast(
+            "GivenLines | GivenTables",
+            read_topologies(session, given, job_defaults=options.job_defaults),
+        )
+        with released_on_error(read):
+            counts = count_topologies(session, read)
+            why = planned_here(
+                size_on_spark(read, counts), cores_of(session), heap_bytes(session.sparkContext)
+            )
+            if why is None:
+                return _OnSpark(read, counts)
+            here = collected(read)
+            if here is None:
+                return _OnSpark(read, counts)
+            return _Here(here, Choice(Planner.COLUMNAR, why))
 
 
 def _choose(asked: Planner, source: TopologySource, *, wants_spark: bool) -> Choice:
     if isinstance(source, Paths):
-        return choose_planner(asked, source.paths, os.curdir, wants_spark)
-    if not isinstance(source, SparkFrames) and not wants_spark and asked is not Planner.JOINS:
+        return choose_planner(asked, source.paths, os.curdir, wants_spark and asked is not Planner.PROCESS)
+    if not isinstance(source, SparkFrames) and not wants_spark and asked not in ON_SPARK:
         return Choice(Planner.COLUMNAR if asked is Planner.AUTO else asked, "in this process")
     if asked is Planner.FLINK:
         raise ConfigurationError(
             "planner flink plans in this process, without Spark",
             "leave out spark, and give dicts, paths or frames of Arrow",
         )
-    return Choice(
-        asked, "as asked" if asked is Planner.JOINS else "a session or DataFrames given", on_spark=True
-    )
+    return Choice(asked, "as asked" if asked in ON_SPARK else "a session or DataFrames given", on_spark=True)
 
 
 def _on_spark(
@@ -488,25 +556,37 @@ def _on_spark(
     chosen: Choice,
     spark: "SparkSession | None",
     ignored: Any,
+    counted: _OnSpark | None,
 ) -> Plan:
     from penstock.engine.library.small_inputs import topologies_on_spark
-    from penstock.engine.planning.plan_topologies import plan as plan_on_spark
+    from penstock.engine.planning.plan_topologies import plan_read_topologies, read_topologies
     from penstock.engine.spark.describe_spark_error import penstock_in_workers
-    from penstock.engine.spark.session import any_session, use_this_python
+    from penstock.engine.spark.session import any_session, is_connect, use_this_python
 
     session = any_session() if spark is None else use_this_python(spark)
     with penstock_in_workers():
-        planned = plan_on_spark(
-            topologies_on_spark(session, source),
-            until=options.until,
-            choices=options.choices,
-            spark=session,
-            planner=chosen.planner,
-            max_line_bytes=max_line_bytes,
-            job_defaults=options.job_defaults,
+        read, counts = counted or (
+            read_topologies(
+                session, topologies_on_spark(session, source), max_line_bytes, options.job_defaults
+            ),
+            None,
+        )
+        planned = plan_read_topologies(
+            session,
+            read,
+            options.until,
+            lambda stage: None,
+            options.choices,
+            chosen.planner,
+            counts=counts,
         )
 
+    connect = is_connect(session)
+    arrow = Tables(planned.tables, lambda name: _arrow(name, planned.tables[name])) if connect else None
+
     def write(store: str) -> VersionNumber:
+        if arrow is not None:
+            return _written_here(store, by_text(arrow), options.recorded)
         from penstock.engine.spark.session import require_delta
         from penstock.engine.store.spark_tables import tables_of_spark
         from penstock.engine.store.write_plan import write_plan
@@ -534,5 +614,13 @@ def _on_spark(
         write=write,
         release=planned.release,
         ignored=ignored,
+        arrow=arrow,
         spark=session,
     )
+
+
+def _arrow(name: str, table: Any) -> pa.Table:
+    """Collect a table of a plan."""
+    from penstock.plans.frames.polars_frames import from_arrow, to_arrow
+
+    return to_arrow(from_arrow(table.toArrow()), name)

@@ -1,4 +1,4 @@
-"""Plan topologies of a Spark session in this process if they are few enough."""
+"""Topologies of a Spark session as planners read them, there or here, and plans as its DataFrames."""
 
 from typing import Any
 
@@ -18,14 +18,19 @@ from penstock.engine.library.given_topologies import (
     TopologySource,
     require_topologies,
     require_topology,
-    topologies_of_rows,
     topology_tables_of_frames,
 )
+from penstock.engine.planning.choose_planner import GivenToSpark
+from penstock.engine.planning.plan_in_workers import RowCounts
+from penstock.engine.planning.planning_settings import interpreted
 from penstock.engine.spark.describe_spark_error import exceeds_result_size
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.spark_schemas import column_types, spark_schema
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.tables.plain_columns import require_unique_columns
+from penstock.plans.topology.columnar.lines_batch import TopologyTexts
 from penstock.plans.topology.columnar.normalized_tables import require_given_columns
+from penstock.plans.topology.joins.topologies_of_lines import GivenLines, GivenTables, texts_of_rows
 
 # Convert a caller's topologies to the form that planners on Spark read.
 
@@ -36,8 +41,9 @@ def topologies_on_spark(spark: SparkSession, source: TopologySource) -> Any:
         return source.paths
     if isinstance(source, Objects):
         return source.topologies
-    if not isinstance(source, SparkFrames):
+    if isinstance(source, TablesOfTopologies):
         return tuple(spark.createDataFrame(table) for table in source)
+    assert isinstance(source, SparkFrames)
     frames = _checked_frames(source)
     return frames[0] if len(frames) == 1 else (frames[0], _with_topology_id(frames[1]))
 
@@ -46,6 +52,7 @@ def _checked_frames(source: SparkFrames) -> list[DataFrame]:
     """Return the frames. Raises InputError or SchemaError if one lacks a column, or has an unknown one."""
     if len(source.frames) == 1:
         require_topologies(source.frames[0].columns)
+        require_unique_columns(source.frames[0].columns, "topologies")
         return source.frames
     topologies, transformations = source.frames
     require_topology(transformations.columns)
@@ -62,34 +69,95 @@ def _with_topology_id(rows: DataFrame) -> DataFrame:
     return rows.withColumn(TOPOLOGY, F.xxhash64(OF_TOPOLOGY)).drop(OF_TOPOLOGY)
 
 
-MOST_TOPOLOGIES = 2_000
-MOST_TRANSFORMATIONS = 50_000
-MOST_BYTES = 32 << 20
-"""Larger inputs are planned in Spark: this process would be the bottleneck."""
+PROBED_TOPOLOGIES = 2_000
+PROBED_TRANSFORMATIONS = 50_000
+PROBED_BYTES = 32 << 20
+"""Rows of DataFrames are collected up to these numbers before they are counted: so few are planned in this
+process in less time than Spark takes to count them."""
 
 
-def small_input(source: TopologySource) -> Objects | TablesOfTopologies | None:
-    """Return `source` for planning in this process, collected if it is DataFrames; None if it is not small.
+def few_rows(frames: SparkFrames) -> TopologyTexts | TablesOfTopologies | None:
+    """Return the rows of DataFrames, for planning in this process; None if there are more than are probed.
 
     Raises InputError or SchemaError for frames with wrong columns.
     """
-    match source:
-        case Paths():
-            return None
-        case SparkFrames():
-            return _read(source)
-        case Objects():
-            return source if _is_small(source) else None
-        case TablesOfTopologies():
-            few = len(source.topologies) <= MOST_TOPOLOGIES
-            return source if few and len(source.transformations) <= MOST_TRANSFORMATIONS else None
+    tables = []
+    most_rows = (PROBED_TOPOLOGIES, PROBED_TRANSFORMATIONS)
+    with interpreted(frames.frames[0].sparkSession):
+        for frame, most in zip(_checked_frames(frames), most_rows, strict=False):
+            table = _rows_here(_as_collected(frames, frame.limit(most + 1)))
+            if table is None or len(table) > most or table.nbytes > PROBED_BYTES:
+                return None
+            tables.append(table)
+    return _as_topologies(tables)
 
 
-def _is_small(objects: Objects) -> bool:
-    size = 0
-    for topology in objects.topologies:
-        size += len(topology) // 500 if isinstance(topology, bytes) else _rows(topology)
-    return len(objects.topologies) <= MOST_TOPOLOGIES and size <= MOST_TRANSFORMATIONS
+def read_frames(frames: SparkFrames) -> TopologyTexts | TablesOfTopologies:
+    """Collect all rows of DataFrames, to plan them in this process.
+
+    Same errors as `few_rows`, and NotEnoughMemoryError if Spark refuses to collect that many.
+    """
+    tables = [_rows_here(_as_collected(frames, frame)) for frame in _checked_frames(frames)]
+    known = [table for table in tables if table is not None]
+    if len(known) < len(tables):
+        raise NotEnoughMemoryError(
+            "planning in this process takes all rows of the DataFrames, which are more than "
+            "spark.driver.maxResultSize allows",
+            "raise it where Spark's driver starts, or plan in Spark's workers (planner='workers')",
+        )
+    return _as_topologies(known)
+
+
+def collected(read: GivenLines | GivenTables) -> TopologyTexts | TablesOfTopologies | None:
+    """Collect topologies that plan_topologies.read_topologies returned, to plan them in this process.
+
+    None if Spark refuses to collect that many.
+    """
+    if isinstance(read, GivenTables):
+        topologies, transformations = map(_rows_here, (read.topologies, read.transformations))
+        known = topologies is not None and transformations is not None
+        return TablesOfTopologies(topologies, transformations) if known else None
+    texts = _rows_here(read.lines.select(*_TEXTS))
+    if texts is None:
+        return None
+    for frame in read.persisted:
+        frame.unpersist()
+    return TopologyTexts(texts)
+
+
+def _rows_here(frame: DataFrame) -> pa.Table | None:
+    """Collect rows; None if they are more than spark.driver.maxResultSize allows."""
+    try:
+        return frame.toArrow()
+    except (Py4JError, PySparkException) as error:
+        if not exceeds_result_size(error):
+            raise
+        return None
+
+
+_TEXTS = ("key", "ordinal", "value", "problem")
+
+
+def _as_collected(frames: SparkFrames, frame: DataFrame) -> DataFrame:
+    # As JSON, which Spark's workers read, too: both ways give the same plan.
+    return texts_of_rows(frame).select(*_TEXTS) if len(frames.frames) == 1 else frame
+
+
+def _as_topologies(tables: list[pa.Table]) -> TopologyTexts | TablesOfTopologies:
+    if len(tables) == 1:
+        return TopologyTexts(tables[0])
+    return TablesOfTopologies(*topology_tables_of_frames(*tables))
+
+
+def size_here(source: Objects | TablesOfTopologies) -> GivenToSpark:
+    """Return the size of topologies that this process holds."""
+    if isinstance(source, TablesOfTopologies):
+        return GivenToSpark(len(source.transformations), len(source.topologies))
+    rows = sum(
+        len(topology) // 500 if isinstance(topology, bytes) else _rows(topology)
+        for topology in source.topologies
+    )
+    return GivenToSpark(rows, len(source.topologies))
 
 
 def _rows(topology: Any) -> int:
@@ -97,42 +165,14 @@ def _rows(topology: Any) -> int:
     return len(rows) if isinstance(rows, list | tuple | dict) else 1
 
 
-def _read(frames: SparkFrames) -> Objects | TablesOfTopologies | None:
-    tables = []
-    for frame, most in zip(_checked_frames(frames), (MOST_TOPOLOGIES, MOST_TRANSFORMATIONS), strict=False):
-        try:
-            table = frame.limit(most + 1).toArrow()
-        except (Py4JError, PySparkException) as error:
-            if not exceeds_result_size(error):
-                raise
-            return None
-        if len(table) > most or table.nbytes > MOST_BYTES:
-            return None
-        tables.append(table)
-    return _as_topologies(tables)
+def size_on_spark(read: GivenLines | GivenTables, counts: RowCounts) -> GivenToSpark:
+    """Return the size of topologies in DataFrames that were counted."""
+    bytes_ = read.size_bytes if isinstance(read, GivenLines) else counts.rows * _BYTES_OF_A_ROW
+    return GivenToSpark(counts.rows, counts.inputs or 0, bytes_)
 
 
-def read_frames(frames: SparkFrames) -> Objects | TablesOfTopologies:
-    """Collect all rows of DataFrames, to plan them in this process.
-
-    Same errors as `small_input`, and NotEnoughMemoryError if Spark refuses to collect that many.
-    """
-    try:
-        return _as_topologies([frame.toArrow() for frame in _checked_frames(frames)])
-    except (Py4JError, PySparkException) as error:
-        if not exceeds_result_size(error):
-            raise
-        raise NotEnoughMemoryError(
-            "planning in this process takes all rows of the DataFrames, which are more than "
-            "spark.driver.maxResultSize allows",
-            "raise it where Spark's driver starts, or plan in a session of classic Spark",
-        ) from None
-
-
-def _as_topologies(tables: list[pa.Table]) -> Objects | TablesOfTopologies:
-    if len(tables) == 1:
-        return Objects(topologies_of_rows(tables[0]))
-    return TablesOfTopologies(*topology_tables_of_frames(*tables))
+_BYTES_OF_A_ROW = 300
+"""Of a table of transformations, as Arrow."""
 
 
 def dataframe_of_table(spark: Any, name: str, table: pa.Table) -> Any:

@@ -15,6 +15,7 @@ from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
     FleetSize,
     bytes_of_tasks,
+    parts_at_once,
     require_memory_to_plan,
     spark_fits,
 )
@@ -39,13 +40,20 @@ SMALL_ENOUGH_BYTES = 2**29
 class Planner(StrEnum):
     """The planners of Penstock: `planner` of `plan`. All give the same rows.
 
-    Members: auto, columnar, joins, flink.
+    Members: auto, process, workers, blocks, columnar, joins, flink.
     """
 
-    AUTO = "auto"  #: columnar where each topology fits in memory, else joins
-    JOINS = "joins"  #: on Spark, large topologies in blocks, any size, any file system
-    COLUMNAR = "columnar"  #: arrays, in this process or for whole topologies in Spark's workers
+    AUTO = "auto"  #: where it costs least: process, workers, or blocks
+    PROCESS = "process"  #: in this process, over arrays
+    WORKERS = "workers"  #: the same in Spark's Python workers, each with a part of the topologies
+    BLOCKS = "blocks"  #: on Spark: topologies too large for a worker in blocks, others as workers
+    JOINS = "joins"  #: the former name of blocks
+    COLUMNAR = "columnar"  #: process or workers
     FLINK = "flink"  #: columnar, checked by the real Flink: topologies it plans differently are rejected
+
+
+ON_SPARK = (Planner.WORKERS, Planner.BLOCKS, Planner.JOINS)
+"""Planners that need Spark."""
 
 
 class Choice(NamedTuple):
@@ -56,6 +64,11 @@ class Choice(NamedTuple):
     on_spark: bool = False
     topologies: int = 0  #: an estimate from a sample of the input
 
+    @property
+    def by_blocks(self) -> bool:
+        """Whether giants are planned in blocks."""
+        return self.planner in (Planner.BLOCKS, Planner.JOINS)
+
 
 def choose_planner(requested: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> Choice:
     """Choose the planner of `inputs` before they are read. `wants_spark`: settings for Spark were given.
@@ -65,9 +78,9 @@ def choose_planner(requested: Planner, inputs: Sequence[str], out: str, wants_sp
     and, with AUTO, a local Spark does not fit either.
     """
     obstacle = _obstacle([*inputs, out], wants_spark)
-    if requested is Planner.FLINK and obstacle is not None:
-        raise ConfigurationError(f"--planner {requested}: {obstacle}", "leave --planner out, or say joins")
-    if requested is Planner.JOINS:
+    if requested in (Planner.FLINK, Planner.PROCESS) and obstacle is not None:
+        raise ConfigurationError(f"--planner {requested}: {obstacle}", "leave --planner out, or say workers")
+    if requested in ON_SPARK:
         return Choice(requested, "as asked", on_spark=True)
     if obstacle is not None:
         return Choice(requested, obstacle, on_spark=True)
@@ -101,10 +114,13 @@ def choose_on_spark(
     nothing is chained. `worker_bytes` measures the memory of each Python worker; it is called only if that
     may be too little. Raises ConfigurationError if `requested` is FLINK, which plans without Spark.
     """
-    if requested is Planner.FLINK:
+    if requested in (Planner.FLINK, Planner.PROCESS):
+        if requested is Planner.PROCESS:
+            hint = "call penstock.engine.planning.plan_in_process.plan_in_process"
+            raise ConfigurationError("planner process plans without Spark", hint)
         hint = "call penstock.engine.planning.plan_beside_flink.plan_beside_flink"
         raise ConfigurationError("planner flink plans without Spark", hint)
-    if requested in (Planner.JOINS, Planner.COLUMNAR):
+    if requested in (*ON_SPARK, Planner.COLUMNAR):
         return Choice(requested, "as asked", on_spark=True)
     tasks = TaskRows(most_tasks, most_tasks, most_tasks)
     needed = largest * BYTES_OF_A_PLANNED_ROW + bytes_of_tasks(tasks)
@@ -115,8 +131,67 @@ def choose_on_spark(
                 f"a topology with {largest:,} transformations and up to {most_tasks:,} tasks takes about "
                 f"{shown_bytes(needed)}, and a worker of Spark has {shown_bytes(worker_memory)}"
             )
-            return Choice(Planner.JOINS, why, on_spark=True)
+            return Choice(Planner.BLOCKS, why, on_spark=True)
     return Choice(Planner.COLUMNAR, "whole topologies in Spark's workers", on_spark=True)
+
+
+# Topologies of a Spark session: whether planning them here costs less than in its workers.
+
+
+# Measured on 2 cores, as CPU time, with fleets of 3 and of 19 transformations for each topology
+# (docs/scaling.md). A row below is a transformation, or a share of what a topology takes by itself.
+
+ROWS_OF_A_TOPOLOGY = 4
+"""A topology takes as long as this many transformations, besides its own."""
+
+COLLECT_MICROSECONDS = 2.0
+"""Of one core, for each row of DataFrames on its way from Spark to this process."""
+
+READ_MICROSECONDS = 7.0
+"""Of one core of this process, for each row: topologies are read by one thread."""
+
+PLAN_MICROSECONDS = 4.0
+"""Of one core, for each row: parts are planned on all cores, four at most."""
+
+WORKER_MICROSECONDS = 14.0
+"""Of one of Spark's cores, for each row that is exchanged, read, planned and packed."""
+
+WORKERS_SECONDS = 1.0
+"""What planning in workers takes whatever the size: three jobs."""
+
+HEAP_SHARE = 1 / 8
+"""Of the driver's heap, for rows on their way to this process: Spark loses results that it cannot hold."""
+
+
+class GivenToSpark(NamedTuple):
+    """Topologies of a session: transformations, topologies, and the bytes to collect (0: they are here)."""
+
+    transformations: int
+    topologies: int
+    collected_bytes: int = 0
+
+
+def planned_here(given: GivenToSpark, sparks_cores: int, heap: int | None) -> str | None:
+    """Return the reason to plan topologies of a session in this process, or None if workers do it.
+
+    This process plans if that takes less time, by the figures above, and if everything fits: rows into
+    HEAP_SHARE of the driver's `heap` (None: unknown) on their way, the plan into this process' memory, with
+    the margin of AUTO. `sparks_cores`: tasks that Spark runs at once, here or on a cluster.
+    """
+    transformations, topologies, collected_bytes = given
+    if heap is not None and collected_bytes > heap * HEAP_SHARE:
+        return None
+    rows = transformations + topologies * ROWS_OF_A_TOPOLOGY
+    collecting = COLLECT_MICROSECONDS if collected_bytes else 0.0
+    here = rows * (collecting + READ_MICROSECONDS + PLAN_MICROSECONDS / parts_at_once()) / 1e6
+    in_workers = WORKERS_SECONDS + rows * WORKER_MICROSECONDS / sparks_cores / 1e6
+    if here > in_workers:
+        return None
+    try:
+        require_memory_to_plan(FleetSize(transformations, topologies), MARGIN)
+    except NotEnoughMemoryError:
+        return None
+    return f"takes about {max(here, 0.1):.1f} s in this process, {in_workers:.1f} s in Spark's workers"
 
 
 def _obstacle(paths: Sequence[str], wants_spark: bool) -> str | None:

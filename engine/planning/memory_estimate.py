@@ -105,11 +105,13 @@ def memory_of_workers(spark: "SparkSession") -> Available:
     For a local Spark, the growth of the JVM up to its heap is subtracted. On a cluster, where only memory
     free now counts, all machines count as the smallest.
     """
-    context = spark.sparkContext
-    if is_local(context):
+    from penstock.engine.spark.session import cores_of, is_on_this_machine
+
+    if is_on_this_machine(spark):
         available = available_memory()
-        return Available(max(0, available.size_bytes - _growth_of_the_jvm(context)), available.limited_by)
-    cores = context.defaultParallelism
+        growth = _growth_of_the_jvm(spark.sparkContext)
+        return Available(max(0, available.size_bytes - growth), available.limited_by)
+    cores = cores_of(spark)
     workers = (
         spark.range(cores, numPartitions=cores).mapInArrow(_measure, "host string, bytes long").collect()
     )

@@ -5,28 +5,33 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.engine.planning.find_custom_planners import send_planners
 from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
+from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.planned_on_spark import Planned
 from penstock.engine.planning.require_memory_in_worker import require_memory_in_worker
+from penstock.engine.spark.session import cores_of, is_connect
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_frames import with_null_lists, without_null_lists
-from penstock.plans.frames.spark_schemas import compute, conform, keep_with_lineage
+from penstock.plans.frames.spark_schemas import conform, keep_with_lineage
 from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
 from penstock.plans.planners.plan_packed_tables import (
-    ORPHANS,
+    COUNTS,
     PACKED,
     STAGE_SECONDS,
+    Counts,
     PlanPart,
     divide,
     packed_parts,
     plan_packed_tables,
+    plan_texts,
     planned_by_flinks_rules,
     unpack,
     validate_tables,
@@ -39,7 +44,7 @@ from penstock.plans.topology.joins.local_transformations import (
     local_transformations,
     read_row_groups,
 )
-from penstock.plans.topology.joins.topologies_of_lines import GivenTables, TopologyTables
+from penstock.plans.topology.joins.topologies_of_lines import GivenLines, GivenTables, TopologyTables
 from penstock.plans.vocabulary import Layer
 
 if TYPE_CHECKING:
@@ -68,38 +73,44 @@ class Size(NamedTuple):
 class RowCounts(NamedTuple):
     """Transformations and given stream nodes of all topologies, and of the largest one; tasks of the one that
     has most, if nothing is chained; and the sizes of `giants`. `topologies`: all their rows, where some are
-    giants and counting read them."""
+    giants and counting read them. `inputs`: topologies, where counting found them."""
 
     rows: int
     largest: int
     most_tasks: int
     giants: dict[int, Size]
     topologies: "pl.DataFrame | None" = None
+    inputs: int | None = None
 
 
-def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: Size) -> RowCounts:
+Read = TopologyTables | GivenTables | GivenLines
+"""Topologies on Spark, in the forms that reading gives."""
+
+
+def count_rows(topology_tables: Read, of_giants: Size) -> RowCounts:
     """Counted by a query or two, or in this process where the files are here (see local_transformations).
 
     A giant has more rows or tasks than `of_giants`, and no `details`, which blocks do not read.
     Transformations without a topology_id are none, but count as one topology in `largest`: one worker would
     get them.
     """
-    defaults = topology_tables.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
+    if isinstance(topology_tables, GivenLines):
+        return _count_lines(topology_tables, of_giants)
     here = _sizes_here(topology_tables)
     if here is not None and len(here) <= MOST_TOPOLOGIES_HERE:
         has_giants = bool((here["size"] > of_giants.rows).any())
+        defaults = topology_tables.topologies.select(
+            TOPOLOGY, F.col("parallelism").cast("long").alias("default")
+        )
         rows = from_arrow((topology_tables.topologies if has_giants else defaults).toArrow())
         counted = _counted_here(here, rows, of_giants)
         return counted._replace(topologies=rows) if has_giants else counted
-    tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
-    sizes = _sizes(topology_tables).join(
-        defaults.groupBy(TOPOLOGY).agg(F.max("default").alias("default")), TOPOLOGY, "left"
-    )
-    sizes = sizes.select(TOPOLOGY, "size", tasks.alias("tasks"), "in_blocks")
+    sizes = _sizes(topology_tables)
     sums = sizes.agg(
         F.sum("size").alias("rows"),
         F.max("size").alias("largest"),
         F.max(F.when(F.col(TOPOLOGY).isNotNull(), F.col("tasks"))).alias("most_tasks"),
+        F.sum(F.greatest("topologies", F.lit(1))).alias("inputs"),
     )
     row = sums.collect()[0]
     giants = {}
@@ -107,24 +118,44 @@ def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: Size) -
         is_large = (F.col("size") > of_giants.rows) | (F.col("tasks") > of_giants.tasks)
         large = sizes.filter(F.col(TOPOLOGY).isNotNull() & F.col("in_blocks") & is_large).collect()
         giants = {giant[TOPOLOGY]: Size(giant["size"], giant["tasks"]) for giant in large}
-    return RowCounts(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0, giants)
+    inputs = (row["inputs"] or 0) if isinstance(topology_tables, GivenTables) else None
+    return RowCounts(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0, giants, inputs=inputs)
+
+
+def _count_lines(given: GivenLines, of_giants: Size) -> RowCounts:
+    """The giants' ids are keys of their lines."""
+    giants = {}
+    if given.largest > of_giants.rows or given.most_tasks > of_giants.tasks:
+        is_giant = (F.col("rows") > of_giants.rows) | (F.col("tasks") > of_giants.tasks)
+        large = given.lines.where(is_giant).groupBy("key").agg(F.max("rows"), F.max("tasks")).collect()
+        giants = {key: Size(rows, tasks) for key, rows, tasks in large}
+    return RowCounts(given.rows, given.largest, given.most_tasks, giants, inputs=given.inputs)
 
 
 def _sizes(topology_tables: TopologyTables | GivenTables) -> DataFrame:
-    """Return one row per topology with size (transformations or given stream nodes), tasks, unset, in_blocks.
-
-    `unset` counts rows without a parallelism; `in_blocks`: no row has `details`.
+    """Return one row per topology: size (transformations or given stream nodes), tasks if nothing is chained,
+    its rows in `topologies`, and in_blocks: no row has `details`. Null is the topology of rows without one.
     """
     rows = topology_tables.transformations.select(TOPOLOGY, "parallelism", "details")
     if isinstance(topology_tables, TopologyTables):
         nodes = topology_tables.stream_nodes.select(TOPOLOGY, "parallelism")
         rows = rows.unionByName(nodes, allowMissingColumns=True)
-    return rows.groupBy(TOPOLOGY).agg(
-        F.count(F.lit(1)).alias("size"),
-        F.sum(F.col("parallelism").cast("long")).alias("tasks"),
-        F.count_if(F.col("parallelism").isNull()).alias("unset"),
-        (F.count("details") == 0).alias("in_blocks"),
+    own = F.col("parallelism").cast("long")
+    no, nothing = F.lit(0), F.lit(None).cast("long")
+    of_rows = (own, F.lit(1), own.isNull().cast("int"), F.col("details").isNotNull().cast("int"), nothing, no)
+    of_topologies = (nothing, no, no, no, own, F.lit(1))
+    names = ("tasks", "size", "unset", "detailed", "default", "topologies")
+    # One shuffle, of one row for each topology and task: Spark sums up before it.
+    both = rows.select(TOPOLOGY, *map(Column.alias, of_rows, names)).unionByName(
+        topology_tables.topologies.select(TOPOLOGY, *map(Column.alias, of_topologies, names))
     )
+    sums = both.groupBy(TOPOLOGY).agg(
+        *(F.sum(name).alias(name) for name in ("size", "tasks", "unset", "detailed", "topologies")),
+        F.max("default").alias("default"),
+    )
+    tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
+    in_blocks = (F.col("detailed") == 0).alias("in_blocks")
+    return sums.select(TOPOLOGY, "size", tasks.alias("tasks"), "topologies", in_blocks)
 
 
 def _sizes_here(topology_tables: TopologyTables | GivenTables) -> "pl.DataFrame | None":
@@ -184,28 +215,35 @@ def _counted_here(sizes: "pl.DataFrame", topologies: "pl.DataFrame", of_giants: 
     return RowCounts(rows, largest, most_tasks, giants)
 
 
-ARROW_ROWS_PER_BATCH = 4096
-
 PARTITION = "partition_topologies"
 
 _DIVIDED = ("topologies", "transformations", "job_settings", "stream_nodes", "stream_edges")
 
-_SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS_PER_BATCH)}
+_TEXTS_TO_WORKERS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "4096"}
+
+_ROWS_TO_WORKERS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2048",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+}
+"""With a limit of bytes, Spark sums the bytes of a batch again for each row, which takes longer than adding
+it. So few rows, unlike texts of whole topologies, stay far below Arrow's limit of 2 GiB."""
 
 
 def plan_in_workers(
-    topology_tables: TopologyTables | GivenTables,
+    read: Read,
     until: Layer,
     partitions: int,
     report: Callable[[str], None] = lambda stage: None,
     choices: Choices | None = None,
     custom_planners: CustomPlanners | None = None,
+    inputs: int | None = None,
 ) -> Planned:
-    """Plan whole topologies by one call for each of `partitions` of them.
+    """Plan whole topologies, with the same rows as in one process, by a call for each of `partitions`.
 
-    The same call validates given tables. Every topology must fit in a worker. Tables travel in blocks
-    (PACKED); the plan's tables stay packed until they are read. `custom_planners` decide in place of Flink's
-    rules, one partition at a time; files of costs must be accessible where the workers run.
+    The same call parses lines, or validates given tables. Every topology must fit in a worker. Tables travel
+    in blocks (PACKED); the plan's tables stay packed until they are read. `custom_planners` decide in place
+    of Flink's rules, one partition at a time; files of costs must be accessible where the workers run.
+    `inputs`: the number of topologies in given tables, counted here otherwise.
     """
     report("plan whole topologies")
     started = time.monotonic()
@@ -213,29 +251,69 @@ def plan_in_workers(
     if custom_planners is None:
         plan_part = planned_by_flinks_rules(until, chosen, require_memory_in_worker)
     else:
-        send_planners(topology_tables.topologies.sparkSession, custom_planners.chosen)
+        send_planners(_some_rows(read).sparkSession, custom_planners.chosen)
         plan_part = planned_in_worker(custom_planners, until, chosen)
-    planned = call_in_workers(topology_tables, partitions, plan_part)
+    planned, stages, counts = call_in_workers(read, partitions, plan_part)
     wall = time.monotonic() - started
     tables = {
         table: _unpacked(planned, table) for layer in layers_until(until) for table in LAYER_TABLES[layer]
     }
     tables["rejected"] = _unpacked(planned, "rejected")
-    seconds = _seconds(planned, wall, partitions)
-    inputs = count_inputs(topology_tables, planned)
+    cores = cores_of(planned.sparkSession)
+    seconds = _seconds(stages, wall, min(partitions, cores))
     packed = PackedTables(planned, frozenset(tables), packed_parts)
-    if isinstance(topology_tables, GivenTables):
-        return Planned(tables, inputs, seconds, [planned], (), packed=(packed,))
-    tables["rejected"] = topology_tables.rejected.unionByName(tables["rejected"])
-    packed = packed._replace(tables=packed.tables - {"rejected"})
-    return Planned(tables, inputs, seconds, [planned], topology_tables.persisted, packed=(packed,))
+    rejected = counts.rejected
+    if isinstance(read, TopologyTables):
+        rejected += read.rejected.count()
+        tables["rejected"] = read.rejected.unionByName(tables["rejected"])
+        packed = packed._replace(tables=packed.tables - {"rejected"})
+    if inputs is None:
+        inputs = count_inputs(read, counts)
+    persisted = read.persisted if isinstance(read, TopologyTables) else ()
+    if isinstance(read, GivenLines):
+        for frame in read.persisted:
+            frame.unpersist()
+    kept = [] if is_connect(planned.sparkSession) else [planned]  # the server frees what nothing refers to
+    result = Planned(tables, inputs, seconds, kept, persisted, packed=(packed,))
+    require_nothing_lost(inputs, counts.planned, rejected, counts.ids)
+    result.planned, result.rejected, result.is_counted = counts.planned, rejected, True
+    return result
 
 
-def call_in_workers(
-    topology_tables: TopologyTables | GivenTables, partitions: int, plan_part: PlanPart
-) -> DataFrame:
-    """Apply `plan_part` to topologies divided into `partitions`; return its PACKED rows, cached."""
-    read = validate_tables if isinstance(topology_tables, GivenTables) else validated_tables
+def call_in_workers(read: Read, partitions: int, plan_part: PlanPart) -> tuple[DataFrame, pa.Table, Counts]:
+    """Apply `plan_part` to topologies divided into `partitions`.
+
+    Returns its PACKED rows, computed and kept; the rows of STAGE_SECONDS; and COUNTS of all parts together.
+    """
+    spark = _some_rows(read).sparkSession
+    settings = _ROWS_TO_WORKERS
+    if isinstance(read, GivenLines):
+        settings = _TEXTS_TO_WORKERS
+        texts = read.lines.select("key", "ordinal", "value", "problem")
+        blocks = texts.coalesce(1) if partitions == 1 else texts.repartition(partitions, "key")
+        run = plan_texts(read.job_defaults, plan_part)
+    else:
+        blocks = _blocks(read, partitions)
+        tables = validate_tables if isinstance(read, GivenTables) else validated_tables
+        run = plan_packed_tables(tables, plan_part)
+    with scoped_settings(spark, settings):
+        planned = blocks.mapInArrow(run, PACKED)
+        # A session of Spark Connect has no JVM to express the partitioning in; here nothing needs it.
+        kept = planned.localCheckpoint(eager=False) if is_connect(spark) else keep_with_lineage(planned)
+        return kept, *_counted(kept)
+
+
+def count_inputs(read: Read, counts: Counts) -> int:
+    """Count the topologies of the input; `counts`: see call_in_workers."""
+    return read.topologies.count() + counts.orphans if isinstance(read, GivenTables) else read.inputs
+
+
+def _some_rows(read: Read) -> DataFrame:
+    return read.lines if isinstance(read, GivenLines) else read.topologies
+
+
+def _blocks(topology_tables: TopologyTables | GivenTables, partitions: int) -> DataFrame:
+    """Return PACKED rows of all tables, those of a topology in one of `partitions`."""
     divided = {name: rows for name, rows in topology_tables._asdict().items() if name in _DIVIDED}
     folder = topology_tables.folder if isinstance(topology_tables, GivenTables) else None
     files = None if folder is None else local_transformations(folder)
@@ -248,19 +326,21 @@ def call_in_workers(
     joined = packed[0]
     for table_rows in packed[1:]:
         joined = joined.unionByName(table_rows)
-    blocks = joined.coalesce(1) if partitions == 1 else joined.repartitionById(partitions, F.col("part"))
-    with scoped_settings(topology_tables.topologies.sparkSession, _SETTINGS):
-        planned = blocks.mapInArrow(plan_packed_tables(read, plan_part), PACKED)
-        kept = keep_with_lineage(planned)
-        compute(kept)
-        return kept
+    return joined.coalesce(1) if partitions == 1 else joined.repartitionById(partitions, F.col("part"))
 
 
-def count_inputs(topology_tables: TopologyTables | GivenTables, called: DataFrame) -> int:
-    """Count the topologies of the input, after `call_in_workers`."""
-    if isinstance(topology_tables, GivenTables):
-        return topology_tables.topologies.count() + _orphans(called)
-    return topology_tables.inputs
+def _counted(planned: DataFrame) -> tuple[pa.Table, Counts]:
+    """Compute PACKED rows; return the rows of STAGE_SECONDS, and COUNTS of all parts."""
+    wanted = planned.where(F.col("table").isin(STAGE_SECONDS, COUNTS)).select("table", "block")
+    tables: dict[str, list[pa.Table]] = {STAGE_SECONDS: [], COUNTS: []}
+    for row in wanted.collect():
+        tables[row["table"]].append(pa.ipc.open_stream(row["block"]).read_all())
+    if not tables[COUNTS]:
+        return pa.table({"stage": pa.array([], pa.string()), "seconds": pa.array([], pa.float64())}), Counts()
+    counts = pa.concat_tables(tables[COUNTS])
+    return pa.concat_tables(tables[STAGE_SECONDS]), Counts(
+        *(pc.sum(counts[name]).as_py() for name in Counts._fields)
+    )
 
 
 def planned_in_worker(custom_planners: CustomPlanners, until: Layer, choices: Choices) -> PlanPart:
@@ -299,20 +379,13 @@ def _packed_files(spark: SparkSession, tasks: Sequence[Sequence[RowGroups]], par
     return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, PACKED)
 
 
-def _orphans(planned: DataFrame) -> int:
-    rows = planned.where(F.col("table") == ORPHANS).mapInArrow(unpack, f"{ORPHANS} bigint")
-    return int(rows.agg(F.sum(ORPHANS)).collect()[0][0] or 0)
-
-
 def _unpacked(planned: DataFrame, table: str) -> DataFrame:
     schema = from_arrow_schema(TABLES[table])
     return conform(planned.where(F.col("table") == table).mapInArrow(unpack, schema), table)
 
 
-def _seconds(planned: DataFrame, wall: float, partitions: int) -> dict[str, float]:
+def _seconds(stages: pa.Table, wall: float, parallel_calls: int) -> dict[str, float]:
     """Return each stage's share of the elapsed time with all cores at work; the rest is PARTITION."""
-    rows = planned.where(F.col("table") == STAGE_SECONDS).mapInArrow(unpack, "stage string, seconds double")
-    stage_rows = rows.groupBy("stage").agg(F.sum("seconds").alias("seconds")).collect()
-    parallel_calls = min(partitions, planned.sparkSession.sparkContext.defaultParallelism)
-    stages = {row["stage"]: row["seconds"] / parallel_calls for row in stage_rows}
-    return {PARTITION: max(0.0, wall - sum(stages.values())), **stages}
+    summed = stages.group_by("stage", use_threads=False).aggregate([("seconds", "sum")]).to_pylist()
+    shares = {row["stage"]: row["seconds_sum"] / parallel_calls for row in summed}
+    return {PARTITION: max(0.0, wall - sum(shares.values())), **shares}

@@ -7,6 +7,7 @@ from math import ceil
 from pyspark.sql import SparkSession
 
 from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.spark.session import cores_of
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.frames.packed_blocks import ROWS_PER_BLOCK
 
@@ -39,9 +40,9 @@ _SHORT_RUN_OPTIONS = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=
 def settings_for_planner(planner: Planner) -> dict[str, str]:
     """Return the start settings of the JVM for a process that only plans.
 
-    For the columnar planner Python workers do the work.
+    If topologies are planned whole, Python workers do the work.
     """
-    return dict(_SHORT_RUN_OPTIONS) if planner is Planner.COLUMNAR else {}
+    return dict(_SHORT_RUN_OPTIONS) if planner in (Planner.COLUMNAR, Planner.WORKERS) else {}
 
 
 def partitions_for(spark: SparkSession, rows: int) -> int:
@@ -52,7 +53,7 @@ def partitions_for(spark: SparkSession, rows: int) -> int:
     """
     if rows <= ROWS_OF_ONE_PARTITION:
         return 1
-    cores = spark.sparkContext.defaultParallelism
+    cores = cores_of(spark)
     rounds = max(2, ceil(rows / ROWS_PER_PARTITION / cores))
     return min(MOST_PARTITIONS, rounds * cores)
 
@@ -64,6 +65,11 @@ def reading_settings(spark: SparkSession, partitions: int) -> AbstractContextMan
     400.
     """
     return scoped_settings(spark, _settings_of_tasks(partitions))
+
+
+def interpreted(spark: SparkSession) -> AbstractContextManager[None]:
+    """Make Spark interpret expressions inside the block: to compile them takes longer if rows are few."""
+    return scoped_settings(spark, _INTERPRETED)
 
 
 def _settings_of_tasks(partitions: int) -> dict[str, str]:

@@ -63,6 +63,14 @@ class WriteLayers:
                 os.makedirs(os.path.join(folder, folder_of_write(self._write_id)), exist_ok=True)
         return partial(write_part, folders, folder_of_write(self._write_id))
 
+    def write(self, plans: Sequence[Planned]) -> list[tuple[str, str, int]]:
+        """As plan_topologies.WritesGiants. Raises StoreError, MachineError and SchemaError."""
+        delta = LocalSparkTables(self._store, spark=self._spark)
+        with store_errors(self._store, "writing"):
+            return [
+                file for plan in plans for file in delta.write_files(plan.tables, plan.packed, self._write_id)
+            ]
+
     def take(self, files: Sequence[tuple[str, str, int]]) -> None:
         """As plan_giants.Store. Raises StoreError and MachineError."""
         delta = LocalSparkTables(self._store, spark=self._spark)

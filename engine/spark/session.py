@@ -136,6 +136,22 @@ def is_connect(spark: Any) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+def cores_of(spark: SparkSession) -> int:
+    """Return the default parallelism of a session, classic or Connect: the tasks that run at once."""
+    if not is_connect(spark):
+        return spark.sparkContext.defaultParallelism
+    # A range has as many partitions, unless the setting of leaf nodes says otherwise.
+    return spark.range(_MOST_CORES).selectExpr("spark_partition_id() as part").distinct().count()
+
+
+_MOST_CORES = 1_000_000
+
+
+def is_on_this_machine(spark: SparkSession) -> bool:
+    """Return whether a session's Spark is one JVM on this machine. A Connect server's machine is unknown."""
+    return not is_connect(spark) and str(spark.sparkContext.master).startswith("local")
+
+
 def _running_session() -> SparkSession | None:
     _wait_until_stopped()
     active = SparkSession.getActiveSession() if SparkContext._active_spark_context is not None else None

@@ -13,7 +13,7 @@ from delta.tables import DeltaTable
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -114,6 +114,24 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
             files[row.table][row.path] = row.rows
         for table, of_table in files.items():
             self.commit_written(before[table][0], table, of_table, write_id)
+
+    def write_files(
+        self, tables: Mapping[str, DataFrame], packed: Sequence[PackedTables], write_id: str
+    ) -> list[tuple[str, str, int]]:
+        """Write the rows of `tables`; return (table, path, rows) for each file, for `commit_written`.
+
+        `packed`: what workers make some of the tables of, as in this class. The folders of the write exist.
+        """
+        folders = {table: local_folder(self.store, table) for table in tables}
+        inside = folder_of_write(write_id)
+        written: list[Row] = []
+        for part in packed:
+            wanted = {table: folders.pop(table) for table in part.tables & folders.keys()}
+            written += write_packed(part, wanted, inside).collect()
+        for table, folder in folders.items():
+            rows = write_rows(tables[table], table, folder, inside)
+            written += with_settings(rows, _ROWS_TO_WORKERS).collect()
+        return [(row.table, row.path, row.rows) for row in written]
 
     def commit_written(self, since: int, table: str, files: Mapping[str, int], write_id: str) -> None:
         """Make files in the folder of the write a part of the table, which was at version `since`.

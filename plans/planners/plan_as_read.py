@@ -19,7 +19,11 @@ from penstock.plans.planners.plan_in_parts import (
     plan_columnar,
     without_garbage_collection,
 )
-from penstock.plans.topology.columnar.lines_batch import read_topology_objects
+from penstock.plans.topology.columnar.lines_batch import (
+    TopologyTexts,
+    read_topology_objects,
+    read_topology_texts,
+)
 from penstock.plans.topology.columnar.read_topology_files import read_topology_files
 from penstock.plans.topology.columnar.read_topology_tables import (
     holds_tables,
@@ -176,7 +180,14 @@ class _PartQueue:
             self.give_up(error)
 
 
-Topologies = str | Path | Sequence[str | Path] | tuple[Any, Any] | Iterable[Mapping[str, Any] | str | bytes]
+Topologies = (
+    str
+    | Path
+    | Sequence[str | Path]
+    | tuple[Any, Any]
+    | Iterable[Mapping[str, Any] | str | bytes]
+    | TopologyTexts
+)
 
 
 def read_topologies(
@@ -195,6 +206,8 @@ def read_topologies(
     """
     if isinstance(topologies, str | Path):
         return _read_paths([str(topologies)], max_line_bytes, before_block, job_defaults)
+    if isinstance(topologies, TopologyTexts):
+        return read_topology_texts(topologies, job_defaults)
     items: list[Any] = list(topologies)
     match items:
         case [pa.Table() | pl.DataFrame() as given, pa.Table() | pl.DataFrame() as transformations]:

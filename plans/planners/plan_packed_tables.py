@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.plans.layers import Choices
 from penstock.plans.tables import TABLES
+from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.vocabulary import Layer
 
 ROWS_OF_A_BLOCK = 131_072
@@ -94,9 +95,19 @@ if TYPE_CHECKING:
 STAGE_SECONDS = "stage_seconds"
 """A table besides the plan's: (stage, seconds) of each part."""
 
-ORPHANS = "orphans"
-"""A table besides the plan's: (orphans), the number of a part's topologies with transformations but no row in
-topologies."""
+COUNTS = "counts"
+"""A table besides the plan's: one row of Counts for each part."""
+
+
+class Counts(NamedTuple):
+    """Topologies of a part. `orphans` have transformations but no row in topologies, `ids` are different
+    topology_ids of planned ones."""
+
+    orphans: int = 0
+    planned: int = 0
+    rejected: int = 0
+    ids: int = 0
+
 
 Read = Callable[[Mapping[str, pa.Table]], "TopologyTables"]
 """Rows of a part by table to the tables of the topology layer; tables without rows are absent."""
@@ -109,13 +120,12 @@ PlanPart = Callable[[dict[str, "pl.DataFrame"]], "InParts"]
 def plan_packed_tables(read: Read, plan: PlanPart) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """Return a function for `mapInArrow` from PACKED rows for `read` to PACKED rows of the plan.
 
-    Tables STAGE_SECONDS and ORPHANS are added to the plan's. The rows of a topology are all in one partition,
+    Tables STAGE_SECONDS and COUNTS are added to the plan's. The rows of a topology are all in one partition,
     which `plan` gets as a whole; `rejected` contains refusals of `read` and `plan`.
     """
 
     def planned(batches: Batches) -> Iterator[pa.RecordBatch]:
-        # A worker is one of several on its machine. polars reads this when it is first imported.
-        os.environ.setdefault("POLARS_MAX_THREADS", "1")
+        _use_one_thread()
         blocks: dict[str, list[pa.RecordBatch]] = {}
         part = None
         for batch in batches:
@@ -128,19 +138,58 @@ def plan_packed_tables(read: Read, plan: PlanPart) -> Callable[[Batches], Iterat
         started = time.monotonic()
         rows = {name: pa.Table.from_batches(table_batches) for name, table_batches in blocks.items()}
         del blocks
-        topology_tables = read(rows)._asdict()
-        orphans = topology_tables.pop("inputs") - (len(rows["topologies"]) if "topologies" in rows else 0)
+        topology_tables = read(rows)
+        orphans = topology_tables.inputs - (len(rows["topologies"]) if "topologies" in rows else 0)
         del rows
-        seconds = {"read_and_validate": time.monotonic() - started}
-        result = plan(topology_tables)
-        seconds |= result.seconds
-        stages = {"stage": list(seconds), "seconds": list(seconds.values())}
-        yield from packed_rows(part, STAGE_SECONDS, pa.table(stages))
-        yield from packed_rows(part, ORPHANS, pa.table({ORPHANS: [orphans]}))
-        for name in list(result.tables):
-            yield from packed_rows(part, name, result.tables.pop(name))
+        yield from _planned_part(part, topology_tables, orphans, started, plan)
 
     return planned
+
+
+def plan_texts(job_defaults: JobDefaults, plan: PlanPart) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """As plan_packed_tables, from rows of TEXTS: topologies with equal keys are all in one partition."""
+
+    def planned(batches: Batches) -> Iterator[pa.RecordBatch]:
+        _use_one_thread()
+        filled = [batch for batch in batches if len(batch)]
+        if not filled:
+            return
+        from penstock.plans.topology.columnar.lines_batch import TopologyTexts, read_topology_texts
+
+        started = time.monotonic()
+        texts = pa.Table.from_batches(filled)
+        filled.clear()
+        topology_tables = read_topology_texts(TopologyTexts(texts), job_defaults)
+        del texts
+        yield from _planned_part(0, topology_tables, 0, started, plan)
+
+    return planned
+
+
+def _use_one_thread() -> None:
+    """A worker is one of several on its machine. polars reads this when it is first imported."""
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
+
+def _planned_part(
+    part: int, topology_tables: "TopologyTables", orphans: int, started: float, plan: PlanPart
+) -> Iterator[pa.RecordBatch]:
+    """Yield PACKED rows of a part's plan, STAGE_SECONDS and COUNTS; reading it began at `started`."""
+    frames = topology_tables._asdict()
+    del topology_tables, frames["inputs"]
+    seconds = {"read_and_validate": time.monotonic() - started}
+    result = plan(frames)
+    seconds |= result.seconds
+    stages = {"stage": list(seconds), "seconds": list(seconds.values())}
+    yield from packed_rows(part, STAGE_SECONDS, pa.table(stages))
+    counts = Counts(orphans)
+    if "topologies" in result.tables:  # a measurement has other tables
+        topologies = result.tables["topologies"]
+        ids = pc.count_distinct(topologies["topology_id"]).as_py()
+        counts = Counts(orphans, len(topologies), len(result.tables["rejected"]), ids)
+    yield from packed_rows(part, COUNTS, pa.Table.from_pylist([counts._asdict()]))
+    for name in list(result.tables):
+        yield from packed_rows(part, name, result.tables.pop(name))
 
 
 def planned_by_flinks_rules(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.engine.planning.choose_planner import Planner
+
 COMPLETE = """
 eval "$(_PENSTOCK_COMPLETE=source_bash penstock)"
 [[ $(complete -p penstock) =~ -F\\ ([^ ]+) ]] && function=${BASH_REMATCH[1]}
@@ -24,7 +26,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
         (["pl"], {"plan"}),
         (["r"], {"run", "runs", "recover", "rejected"}),
         (["plan", "--pl"], {"--planner"}),
-        (["plan", "--planner", ""], {"auto", "joins", "columnar", "flink"}),
+        (["plan", "--planner", ""], {*map(str, Planner)}),
         (["bench", "--until", "s"], {"stream_graph", "slots"}),
     ],
 )

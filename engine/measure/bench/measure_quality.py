@@ -344,10 +344,10 @@ def measure_quality_on_spark(
     named = os.path.abspath(costs) if costs is not None and os.path.exists(costs) else costs
     report("plan and measure in workers")
     with planning_settings(spark, partitions):
-        measured = call_in_workers(
+        measured, _, counts = call_in_workers(
             topologies, partitions, _planned_and_measured(planners, named, choices, seconds, constants)
         )
-        inputs = count_inputs(topologies, measured)
+        inputs = count_inputs(topologies, counts)
         before = topologies.rejected.count() if isinstance(topologies, TopologyTables) else 0
         quality = {
             name: _join_parts(measured, number, before, at_once) for number, name in enumerate(planners)

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from penstock.plans.frames.arrays import runs
 from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables, topologies_of_lines
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.parse_lines import parse_lines
@@ -85,3 +87,43 @@ def _batches(topologies: Iterator[Mapping[str, Any] | str | bytes]) -> Iterator[
     while encoded := [encode(topology) for topology in islice(topologies, OBJECTS_A_BATCH)]:
         values, problems = zip(*encoded, strict=True)
         yield lines_batch(values, None, list(islice(ordinals, len(encoded))), problems)
+
+
+# Topologies as texts that came in any order, such as rows of a DataFrame.
+
+
+class TopologyTexts(NamedTuple):
+    """Topologies as JSON, in any order: rows of TEXTS."""
+
+    texts: pa.Table
+
+
+TEXTS = "key long, ordinal long, value binary, problem string"
+"""One topology per row. `key` is equal for topologies of one name or id, `ordinal` its place in the input, or
+a hash of `value`; `problem`: the reason why there is no text, if any."""
+
+
+def read_topology_texts(topologies: TopologyTexts, job_defaults: JobDefaults = NO_DEFAULTS) -> TopologyTables:
+    """Read topologies as read_topology_objects does. Of those with one name, the first by `ordinal` counts.
+
+    Texts with the same hash are in the order of their characters, so that the result does not depend on the
+    order of rows, nor on other keys.
+    """
+    texts = topologies.texts
+    keys, ordinals = texts["key"].to_numpy(), texts["ordinal"].to_numpy()
+    values = texts["value"].cast(pa.large_binary())  # together they may exceed 2 GiB
+    order = np.argsort(ordinals, kind="stable")
+    if len(np.unique(ordinals)) < len(ordinals):
+        columns = pa.table({"ordinal": ordinals, "key": keys, "value": values})
+        by = [(name, "ascending") for name in columns.column_names]
+        order = pc.sort_indices(columns, sort_keys=by).to_numpy()
+        ordinals = ordinals + runs(ordinals[order], keys[order]).numbers()[np.argsort(order)]
+    values, problems = values.take(order), texts["problem"].take(order)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, len(order), OBJECTS_A_BATCH):
+            part = slice(start, start + OBJECTS_A_BATCH)
+            pieces = (column[part].to_pylist() for column in (values, problems))
+            yield lines_batch(next(pieces), None, ordinals[order[part]].tolist(), next(pieces))
+
+    return topologies_of_lines(parse_lines(batches(), job_defaults=job_defaults))

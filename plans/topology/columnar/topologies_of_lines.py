@@ -330,9 +330,14 @@ def _sort_out(batch: pa.RecordBatch, sorted_lines: _TopologyBatches) -> None:
         _add_elements(batch[table], ids, sorted_lines.nested[table])
 
 
+MOST_OBJECTS = 2**40
+"""Rows of a DataFrame have no place: a larger number, a hash of the row's text, stands for it."""
+
+
 def _repeated(name: str, first_name: str, first: LinePlace) -> dict[str, str]:
     """Return the error for a topology whose name or id an earlier one has."""
-    at = f"object {first.number}" if first.file is None else f"line {first.line} of {first.file}"
+    object_ = "another row" if first.number > MOST_OBJECTS else f"object {first.number}"
+    at = object_ if first.file is None else f"line {first.line} of {first.file}"
     same = name == first_name
     shown, first_shown = limited(name, MOST_OF_A_NAME), limited(first_name, MOST_OF_A_NAME)
     return {

@@ -9,6 +9,18 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from penstock.plans.errors import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 from penstock.plans.frames.spark_frames import limited_column
@@ -16,9 +28,12 @@ from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.printable import MOST_OF_A_NAME
 from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES
 from penstock.plans.topology.columnar.lines_batch import encode, lines_batch
+from penstock.plans.topology.columnar.topologies_of_lines import MOST_OBJECTS, topology_id
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.topology.parse_lines import PARSED, parse_lines
-from penstock.plans.topology.validate_topology import LINE
+from penstock.plans.topology.validate_topology import LINE, parse_topology
+from penstock.plans.vocabulary import TopologyForm
 
 # Rows of the `rejected` table out of topologies and their errors.
 
@@ -108,6 +123,23 @@ class GivenTables(NamedTuple):
     topologies: DataFrame
     transformations: DataFrame
     folder: str | None = None
+
+
+class GivenLines(NamedTuple):
+    """Topologies as JSON, not parsed yet: rows of TEXTS, with columns `rows` and `tasks` (see Size).
+
+    `inputs`: how many; `rows` and `size_bytes` of all; `largest` and `most_tasks`: of a topology at most.
+    `job_defaults` apply when they are parsed. `persisted`: as in TopologyTables.
+    """
+
+    lines: DataFrame
+    inputs: int
+    rows: int
+    largest: int
+    most_tasks: int
+    size_bytes: int
+    job_defaults: JobDefaults
+    persisted: tuple[DataFrame, ...] = ()
 
 
 _LINE_KEY = ("source_file", "block_start", "ordinal")
@@ -221,10 +253,13 @@ def _ranked(topologies: DataFrame) -> DataFrame:
 
 def _duplicate_error() -> tuple[Column, Column]:
     """error_stage and errors of a topology whose name or id another one before it has."""
-    at = F.concat(
-        F.when(F.col("first_file").isNull(), "object ").otherwise("line "),
-        F.col("first_line").cast("string"),
-        F.coalesce(F.concat(F.lit(" of "), F.col("first_file")), F.lit("")),
+    is_row = F.col("first_file").isNull() & (F.col("first_line") > MOST_OBJECTS)
+    at = F.when(is_row, F.lit("another row")).otherwise(
+        F.concat(
+            F.when(F.col("first_file").isNull(), "object ").otherwise("line "),
+            F.col("first_line").cast("string"),
+            F.coalesce(F.concat(F.lit(" of "), F.col("first_file")), F.lit("")),
+        )
     )
     same = F.col("name") == F.col("first_name")
     name, first_name = (limited_column(F.col(n), MOST_OF_A_NAME) for n in ("name", "first_name"))
@@ -262,39 +297,139 @@ def _exploded(rows: DataFrame, table: str) -> DataFrame:
 
 _HASH_BITS = 0x7FFFFFFFFFF00000
 """Of a text's hash; the other bits number rows whose hash is the same."""
-_BYTES_OF_A_PARTITION = 4 * 2**20
+_BYTES_OF_A_ROW = 150
+"""About the size of an operator in JSON."""
 
 
-def read_topology_rows(rows: DataFrame, job_defaults: JobDefaults = NO_DEFAULTS) -> TopologyTables:
-    """Columns are the keys of a topology line; null is a key that is not set. As read_topology_objects.
+def texts_of_rows(rows: DataFrame, job_defaults: JobDefaults = NO_DEFAULTS) -> DataFrame:
+    """Return TEXTS, with columns `rows` and `tasks` (see Size), of topologies whose keys are columns.
 
-    Rows have no order of their own: of those with one name, the hash of their text decides which is planned.
-    `rows` are computed once, by the session's own settings. How many partitions they are parsed in follows
-    from their size: the caller's session may have hundreds for a few topologies, each of which calls Python.
+    Null is a key that is not set. Rows have no order of their own: of those with one name, the hash of their
+    text decides which is planned.
     """
-    value = F.to_json(F.struct("*")).cast("binary")
-    texts = rows.select(value.alias("value"), (F.xxhash64(value).bitwiseAND(_HASH_BITS)).alias("hash"))
+    size, tasks = _size_and_tasks(rows.schema, job_defaults)
+    value = F.to_json(F.struct(*map(_without_nan, rows.schema))).cast("binary")
+    has_names = isinstance(rows.schema["name"].dataType, StringType)
+    key = F.xxhash64("name") if has_names else F.lit(0).cast("long")
+    texts = rows.select(key.alias("key"), value.alias("value"), size, tasks)
+    return texts.select(
+        "key",
+        F.xxhash64("value").bitwiseAND(_HASH_BITS).alias("ordinal"),
+        "value",
+        F.lit(None).cast("string").alias("problem"),
+        F.coalesce("rows", F.octet_length("value") / _BYTES_OF_A_ROW).cast("long").alias("rows"),
+        F.coalesce("tasks", "rows", F.lit(0)).cast("long").alias("tasks"),
+    )
+
+
+def _without_nan(column: StructField) -> Column:
+    """NaN stands for null in columns that come from pandas."""
+    value = F.col("`" + column.name.replace("`", "``") + "`")
+    if isinstance(column.dataType, FloatType | DoubleType):
+        value = F.when(~F.isnan(value), value)
+    return value.alias(column.name)
+
+
+def _size_and_tasks(columns: StructType, job_defaults: JobDefaults) -> tuple[Column, Column]:
+    """Return `rows` and `tasks` of each topology; null if a column has another type than such rows have."""
+    unknown = F.lit(None).cast("long")
+    name = str(TopologyForm.TRANSFORMATIONS)
+    kind = columns[name].dataType if name in columns.names else None
+    if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
+        return unknown.alias("rows"), unknown.alias("tasks")
+    asked = job_defaults.asked_parallelism
+    unset = F.lit(job_defaults.parallelism if asked is None else asked)
+    of_topology = columns["parallelism"].dataType if "parallelism" in columns.names else None
+    if asked is None and isinstance(of_topology, _INTEGERS):
+        unset = _whole_column(F.col("parallelism"), unset)
+    tasks = F.size(name) * unset.cast("long")
+    if "parallelism" in kind.elementType.names:
+        of_row = kind.elementType["parallelism"].dataType
+        if isinstance(of_row, _INTEGERS):
+            tasks = F.aggregate(
+                name,
+                F.lit(0).cast("long"),
+                lambda before, row: before + _whole_column(row["parallelism"], unset).cast("long"),
+            )
+    return F.size(name).alias("rows"), tasks.alias("tasks")
+
+
+def _whole_column(value: Column, default: Column) -> Column:
+    return F.when(value.between(1, MAX_PARALLELISM), value).otherwise(default)
+
+
+_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+
+
+def given_lines(texts: DataFrame, job_defaults: JobDefaults) -> GivenLines:
+    """Keep `texts` in Spark's storage, which computes them once, and count them."""
     texts = texts.persist(StorageLevel.MEMORY_AND_DISK)
+    sizes = F.sum("rows"), F.max("rows"), F.max("tasks"), F.sum(F.octet_length("value"))
+    counts = texts.agg(F.count(F.lit(1)), *(F.coalesce(size, F.lit(0)) for size in sizes))
     try:
-        return _read_texts(texts, job_defaults)
-    finally:
+        inputs, all_rows, largest, most_tasks, size_bytes = counts.collect()[0]
+        return GivenLines(texts, inputs, all_rows, largest, most_tasks, size_bytes, job_defaults, (texts,))
+    except BaseException:
         texts.unpersist()
+        raise
 
 
-def _read_texts(texts: DataFrame, job_defaults: JobDefaults) -> TopologyTables:
-    size = texts.agg(F.sum(F.octet_length("value"))).collect()[0][0] or 0
-    partitions = -(-size // _BYTES_OF_A_PARTITION)
-    equals = Window.partitionBy("hash").orderBy("value")
-    lines = texts.repartition(max(partitions, 2), "hash").select(
+def given_objects(
+    spark: SparkSession, topologies: Iterable[Mapping[str, Any] | str | bytes], job_defaults: JobDefaults
+) -> GivenLines:
+    """Dicts as docs/topology-files.md describes them, or JSON strings of them.
+
+    An object that JSON cannot say is rejected as NotJson.
+    """
+    topologies = list(topologies)
+    encoded = [encode(topology) for topology in topologies]
+    sizes = [
+        _key_and_size(topology if isinstance(topology, Mapping) else parse_topology(text), job_defaults)
+        for topology, (text, _) in zip(topologies, encoded, strict=True)
+    ]
+    keys, rows, tasks = zip(*sizes, strict=True) if sizes else ((), (), ())
+    texts, problems = zip(*encoded, strict=True) if encoded else ((), ())
+    columns = {"key": keys, "ordinal": range(len(sizes)), "rows": rows, "tasks": tasks}
+    table = pa.table({name: pa.array(numbers, pa.int64()) for name, numbers in columns.items()})
+    table = table.append_column("value", pa.array(texts, pa.binary()))
+    table = table.append_column("problem", pa.array(problems, pa.string()))
+    largest = max(rows, default=0), max(tasks, default=0)
+    lines = spark.createDataFrame(table)
+    return GivenLines(lines, len(sizes), sum(rows), *largest, sum(map(len, texts)), job_defaults)
+
+
+def _key_and_size(topology: Any, job_defaults: JobDefaults) -> tuple[int, int, int]:
+    """Return a topology's key, rows and tasks (see Size); zeros for what is not valid."""
+    if not isinstance(topology, Mapping):
+        return 0, 0, 0
+    name, topology = topology.get("name"), job_defaults.under(dict(topology))
+    rows = topology.get(TopologyForm.TRANSFORMATIONS)
+    graph = topology.get(TopologyForm.STREAM_GRAPH)
+    if rows is None and isinstance(graph, Mapping):
+        rows = graph.get("nodes")
+    rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list | tuple) else []
+    default = _whole(topology.get("parallelism"), 1)
+    tasks = sum(_whole(row.get("parallelism"), default) for row in rows)
+    return topology_id(name) if type(name) is str else 0, len(rows), tasks
+
+
+def _whole(value: Any, default: int) -> int:
+    return value if type(value) is int and 0 < value <= MAX_PARALLELISM else default
+
+
+def parsed_given_lines(given: GivenLines) -> TopologyTables:
+    """Parse topologies by Spark, such as giants, which `plan_in_workers` does not."""
+    equals = Window.partitionBy("key", "ordinal").orderBy("value")
+    lines = given.lines.select(
         "value",
         F.lit(None).cast("string").alias("source_file"),
         F.lit(0).cast("long").alias("block_start"),
-        (F.col("hash") + F.row_number().over(equals) - 1).alias("ordinal"),
-        F.lit(None).cast("string").alias("problem"),
+        (F.col("ordinal") + F.row_number().over(equals) - 1).alias("ordinal"),
+        "problem",
         F.lit(None).cast("long").alias("line"),
         F.lit(None).cast("long").alias("too_long_bytes"),
     )
-    return topologies_of_lines(parsed_lines(lines, job_defaults=job_defaults), _run)
+    return topologies_of_lines(parsed_lines(lines, job_defaults=given.job_defaults), _run)
 
 
 def _run(job: Callable[[], None]) -> None:

@@ -154,8 +154,6 @@ def test_every_public_name_works_over_spark_connect_or_says_why_not(server: str)
         "penstock.foreach_batch": "foreach_batch needs a classic session, got one of Spark Connect",
         "penstock.bench": "suites must be names of suites or paths of topology files, got DataFrame",
         "penstock.import_graph": "graph must be a graph of networkx or igraph, got DataFrame",
-        "penstock.plan joins": "planner joins needs the JVM of a session of classic Spark, got one of "
-        "Spark Connect",
         "penstock.sweep": "spark must be a session of classic Spark, whose JVM a sweep needs, got one of "
         "Spark Connect",
         "Generated.write": "write() needs Arrow tables, got tables of Spark",

@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import penstock
 from penstock.engine.output.progress import Report
 from penstock.engine.planning import plan_giants, plan_topologies
 from penstock.engine.planning.choose_planner import Choice, Planner
@@ -152,6 +153,42 @@ def test_frames_in_any_order_with_others_and_wrong_rows_beside_them(
     planned.release()
     assert [table for table in expected if found[table] != expected[table]] == []
     assert len(expected["rejected"]) >= 2
+
+
+FLEET_WITH_GIANTS = [GIANT, wide("other", 400), wide("refused", 9_000, uid="u4"), *FLEET[:3]]
+
+
+def test_giants_among_a_fleet_go_into_a_store_with_the_fleet(spark: SparkSession, tmp_path: Path):
+    folder, store = written_as_tables(tmp_path / "given", FLEET_WITH_GIANTS), tmp_path / "store"
+    choice = Choice(Planner.BLOCKS, "as asked", on_spark=True)
+    work = WorkOnSpark((str(folder),), str(store), plan_options(Layer.SLOTS), choice, {}, 1 << 20)
+    stored = [plan_into_store_on_spark(work, lambda: spark, Report())[:4] for _ in range(2)]
+    planned = plan_in_process(str(folder))
+    assert stored == [(1, 6, planned.planned, planned.rejected)] * 2, "the second plan is the same version"
+    assert planned.rejected
+    found = read_plan(DeltaRsTables(str(store)))
+    assert [table for table, rows in planned.tables.items() if rows_of(found[table]) != rows_of(rows)] == []
+    files = list((store / "execution_vertices").glob("write_id=*/*.parquet"))
+    assert len(files) >= 2, "workers write a file for each block of a giant, and one for the others"
+
+
+def test_rows_of_a_frame_with_a_giant_that_another_row_names(spark: SparkSession):
+    """The first by a hash of its text is planned, in blocks or whole, as in one process."""
+    topologies = [GIANT, wide("twin", 300), wide("twin", 40), wide("small", 8)]
+    keys = ("id", "kind", "name", "inputs", "uid", "slot_sharing_group", "partitioner")
+    row = "id int, kind string, name string, inputs array<int>, uid string, slot_sharing_group string"
+    rows = [
+        (topology["name"], 2, [tuple(map(entry.get, keys)) for entry in topology["transformations"]])
+        for topology in topologies
+    ]
+    columns = f"name string, parallelism int, transformations array<struct<{row}, partitioner string>>"
+    given = spark.createDataFrame(rows, columns)
+    here = penstock.plan(given, planner="process")
+    on_spark = plan(given.repartition(3), spark=spark, planner=Planner.BLOCKS)
+    found = found_in(on_spark)
+    on_spark.release()
+    assert [name for name in found if found[name] != rows_of(here.tables[name].toArrow(), _WITHOUT)] == []
+    assert (here.planned, here.rejected) == (3, 1)
 
 
 @pytest.mark.parametrize("blocks", [1, 5])

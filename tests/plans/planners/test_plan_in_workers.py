@@ -3,14 +3,19 @@
 from itertools import chain
 from typing import Any
 
+import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
+from penstock.engine.planning import choose_planner as choosing
 from penstock.engine.planning.choose_planner import (
+    GivenToSpark,
     Planner,
     choose_on_spark,
     choose_planner,
+    planned_here,
 )
 from penstock.engine.planning.chosen_costs import DRAWN
 from penstock.engine.planning.plan_by_custom_planners import named_custom_planners, plan_by_custom_planners
@@ -18,11 +23,13 @@ from penstock.engine.planning.plan_in_process import plan_in_process, read_in_pr
 from penstock.engine.planning.plan_in_workers import plan_in_workers
 from penstock.engine.planning.plan_topologies import plan, read_topologies
 from penstock.engine.planning.planning_settings import planning_settings
-from penstock.plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
 from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.planners import plan_packed_tables as packing
 from penstock.plans.planners.plan_packed_tables import divide, packed_rows, unpack
 from penstock.plans.tables import require_schema
+from penstock.plans.topology.columnar.lines_batch import TopologyTexts, read_topology_texts
+from penstock.plans.topology.columnar.topologies_of_lines import topology_id
 from penstock.plans.vocabulary import Layer
 from tests.plans.planners.table_contents import rows_of
 from tests.plans.planners.test_plan_columnar import GOLDEN, golden_lines
@@ -32,6 +39,7 @@ TOPOLOGIES = [random_topology(seed, 2 + seed * 7 % 40, mode=mode) for mode in MO
 TOPOLOGIES += [line["topology"] for line in golden_lines(GOLDEN[0])[:40]]
 WRONG = {"name": "wrong"}
 GIVEN = ("topologies", "transformations")
+TEXTS = [("key", pa.int64()), ("ordinal", pa.int64()), ("value", pa.binary()), ("problem", pa.string())]
 
 
 def no_rows(schema):
@@ -110,13 +118,13 @@ def test_a_topology_that_no_worker_holds_is_for_joins():
 
     assert chosen(Planner.AUTO, 150_000).planner is Planner.COLUMNAR
     beyond = chosen(Planner.AUTO, 1_000_000)
-    assert (beyond.planner, beyond.on_spark) == (Planner.JOINS, True)
+    assert (beyond.planner, beyond.on_spark) == (Planner.BLOCKS, True)
     assert "1,000,000 transformations" in beyond.why
     assert "a worker of Spark has 1.00 GiB" in beyond.why
     assert chosen(Planner.AUTO, 1_000_000, worker_bytes=2**33).planner is Planner.COLUMNAR
     assert chosen(Planner.COLUMNAR, 1_000_000).planner is Planner.COLUMNAR
     wide = chosen(Planner.AUTO, 1_000, 10_000_000)
-    assert (wide.planner, "10,000,000 tasks" in wide.why) == (Planner.JOINS, True)
+    assert (wide.planner, "10,000,000 tasks" in wide.why) == (Planner.BLOCKS, True)
     assert chosen(Planner.JOINS, 1).planner is Planner.JOINS
     with pytest.raises(ConfigurationError, match="without Spark"):
         chosen(Planner.FLINK, 1)
@@ -127,6 +135,51 @@ def test_small_topologies_need_no_look_at_the_workers():
         raise AssertionError
 
     assert choose_on_spark(Planner.AUTO, 50_000, 0, never).planner is Planner.COLUMNAR
+
+
+def test_topologies_of_a_session_are_planned_where_it_costs_less(monkeypatch):
+    """By rows, cores, the driver's heap, and memory; on a cluster, the cores are its own."""
+    monkeypatch.setattr(choosing, "parts_at_once", lambda: 2)
+    monkeypatch.setattr(choosing, "require_memory_to_plan", lambda *_: None)
+
+    def here(transformations: int, cores: int, heap: int = 2**30, bytes_: int = 1) -> bool:
+        given = GivenToSpark(transformations, transformations // 3, bytes_)
+        return planned_here(given, cores, heap) is not None
+
+    assert all(here(rows, cores) for rows in (0, 6_000) for cores in (1, 2, 100))
+    assert here(10_000_000, 1), "one core of Spark is never faster"
+    assert [here(rows, 4) for rows in (50_000, 3_000_000)] == [True, False]
+    assert [here(60_000, cores) for cores in (2, 64)] == [True, False]
+    assert [here(60_000, 2, bytes_=size) for size in (2**27, 2**27 + 1)] == [True, False]
+    assert here(60_000, 2, heap=2**33, bytes_=2**30)
+    assert planned_here(GivenToSpark(60_000, 20_000), 2, None).startswith("takes about")
+
+    def too_large(*_: Any) -> None:
+        raise NotEnoughMemoryError("none")
+
+    monkeypatch.setattr(choosing, "require_memory_to_plan", too_large)
+    assert not here(6_000, 2)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_texts_in_any_order_are_read_alike(seed):
+    """Of equal names the first by ordinal counts; of equal ordinals of one name, the first by text."""
+    names = ["a", "b", "a", "c", "b", "a", "", "d"]
+    ordinals = [place << 41 for place in (9, 4, 3, 4, 4, 3, 1, 1)]
+    texts = [
+        orjson.dumps(
+            {"name": name, "parallelism": place + 1, "transformations": [{"id": 1, "kind": "source"}]}
+        )
+        for place, name in enumerate(names)
+    ]
+    columns = [list(map(topology_id, names)), ordinals, texts, [None] * len(names)]
+    table = pa.table(columns, schema=pa.schema(TEXTS))
+    read = read_topology_texts(TopologyTexts(table.take(np.random.default_rng(seed).permutation(len(names)))))
+    planned = read.topologies.sort("name").select("name", "parallelism").rows()
+    assert planned == [("a", 3), ("b", 2), ("c", 4), ("d", 8)]
+    found = sorted(error["found"] for row in read.rejected["errors"].to_list() for error in row)
+    assert found[1:3] == ["name a, which another row has"] * 2
+    assert (read.inputs, len(read.rejected)) == (8, 4)
 
 
 def test_spark_is_taken_for_what_this_process_cannot_read(tmp_path):
