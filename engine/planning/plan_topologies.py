@@ -300,7 +300,7 @@ def _plan_lines_with_giants(
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None,
-    finished: Store | None,
+    finished: WritesGiants | None,
 ) -> Planned:
     """Giants, and what has their names, parsed by Spark and planned as tables; others in workers, whole."""
     is_giant = F.col("key").isin(list(counts.giants))

@@ -1,6 +1,7 @@
 """`import penstock` for users of Spark: their frames, their session, with Delta or without."""
 
 import json
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 import penstock
+from penstock.engine.library import small_inputs
 from penstock.engine.library.given_topologies import SparkFrames
-from penstock.engine.library.small_inputs import read_frames, small_input
+from penstock.engine.library.small_inputs import few_rows, read_frames
 from penstock.plans.frames.spark_schemas import spark_schema
 from tests.engine.library.test_penstock import EVERY_KEY, GIVEN, TWO, rows
 from tests.plans.topology.builders import simple
@@ -131,7 +133,7 @@ def test_names_of_columns_and_fields_are_found_as_spark_finds_them(spark):
         spark.conf.unset("spark.sql.caseSensitive")
 
 
-def test_more_rows_than_spark_may_collect_are_not_planned_here():
+def test_more_rows_than_spark_may_collect_are_not_planned_here(monkeypatch):
     """Spark's workers plan them, and over Spark Connect, or with custom planners, nobody does."""
 
     def refused():
@@ -140,12 +142,15 @@ def test_more_rows_than_spark_may_collect_are_not_planned_here():
             "than spark.driver.maxResultSize (64.0 MiB)"
         )
 
+    monkeypatch.setattr(small_inputs, "interpreted", lambda spark: nullcontext())
     frames = [
-        SimpleNamespace(columns=spark_schema(table).names, schema=spark_schema(table), toArrow=refused)
+        SimpleNamespace(
+            columns=spark_schema(table).names, schema=spark_schema(table), toArrow=refused, sparkSession=None
+        )
         for table in ("topologies", "transformations")
     ]
     for frame in frames:
         frame.limit = lambda rows, frame=frame: frame
-    assert small_input(SparkFrames(frames)) is None
+    assert few_rows(SparkFrames(frames)) is None
     with pytest.raises(penstock.NotEnoughMemoryError, match=r"more than spark\.driver\.maxResultSize"):
         read_frames(SparkFrames(frames))

@@ -13,12 +13,12 @@ from penstock.common import Types
 from penstock.engine.library.batches_of_stream import run_stream_batch
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.data_stream import DataStream
-from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
 from penstock.engine.pyflink.datastream.stream_settings import schema_of_type
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import NamedSink, begin_run, commit_run
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from penstock.engine.run.runtime.exchange_on_spark import reads_dataframe
+from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext, use_context
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_on_spark import Rows, committables
 from penstock.engine.run.runtime.run_settings import plan_to_run, task_settings
@@ -120,7 +120,7 @@ class Stream:
             )
 
         batch = Batch(batch_id=number, query=self.query)
-        with use_settings(EnvironmentSettings(config=self.config)):
+        with use_context(RunContext(settings=EnvironmentSettings(config=self.config))):
             return run_stream_batch(batch, source, self.build, self.options, parallelism=self.parallelism)
 
     def batches(self, *batches: Sequence[Any], first: int = 0) -> None:
