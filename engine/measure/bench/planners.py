@@ -46,13 +46,13 @@ PLANNERS: dict[str, MeasuredPlanner] = {
             ("pyspark", "delta"),
             (),
             False,
-            "Penstock in a local Spark session: whole topologies in its Python workers, large ones in blocks. "
-            "Start-up: Python, the JVM and the session. Reading: tables (Parquet; files: JSON lines), validated "
-            "and divided among workers. Planning: the passes of each layer (of blocks all layers together), "
-            "the counts that show nothing is lost, and handing over: every table of the plan read to its end "
-            "into a sink that drops the rows. Nothing is written to disk. Memory: Python, the JVM and all "
-            "Python workers; pages that they share count for each of them. One session for the whole "
-            "benchmark: only the first plan is cold.",
+            "Penstock in a local Spark session: whole topologies in its Python workers, large ones in "
+            "blocks. Start-up: Python, the JVM and the session. Reading: tables (Parquet; files: JSON "
+            "lines), validated and divided among workers. Planning: the passes of each layer (of blocks all "
+            "layers together), the counts that show nothing is lost, and handing over: every table of the "
+            "plan read to its end into a sink that drops the rows. Nothing is written to disk. Memory: "
+            "Python, the JVM and all Python workers; pages that they share count for each of them. One "
+            "session for the whole benchmark: only the first plan is cold.",
             reused=True,
         ),
         MeasuredPlanner(
