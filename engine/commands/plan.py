@@ -293,7 +293,7 @@ def plan_command(
         typer.Option(
             "--checkpoint-dir",
             metavar="DIR",
-            help="On a cluster: a folder that all executors reach, for tables between the passes of joins. "
+            help="On a cluster: a folder that all executors reach, for the checkpoints of giants in blocks. "
             "Without it executors keep two copies. Its contents are removed at the end.",
         ),
     ] = None,

@@ -46,12 +46,13 @@ PLANNERS: dict[str, MeasuredPlanner] = {
             ("pyspark", "delta"),
             (),
             False,
-            "Penstock's passes in a local Spark session. Start-up: Python, the JVM and the session. Reading: "
-            "tables (Parquet; files: JSON lines), validated and partitioned. Planning: the passes of each "
-            "layer, the counts that show nothing is lost, and handing over: every table of the plan read to "
-            "its end into a sink that drops the rows, which also derives tables no pass keeps. Nothing is "
-            "written to disk. Memory: Python, the JVM and all Python workers; pages that they "
-            "share count for each of them. One session for the whole benchmark: only the first plan is cold.",
+            "Penstock in a local Spark session: whole topologies in its Python workers, large ones in "
+            "blocks. Start-up: Python, the JVM and the session. Reading: tables (Parquet; files: JSON "
+            "lines), validated and divided among workers. Planning: the passes of each layer (of blocks all "
+            "layers together), the counts that show nothing is lost, and handing over: every table of the "
+            "plan read to its end into a sink that drops the rows. Nothing is written to disk. Memory: "
+            "Python, the JVM and all Python workers; pages that they share count for each of them. One "
+            "session for the whole benchmark: only the first plan is cold.",
             reused=True,
         ),
         MeasuredPlanner(
@@ -61,8 +62,8 @@ PLANNERS: dict[str, MeasuredPlanner] = {
             (),
             False,
             "Penstock's columnar planner in the Python workers of a local Spark session, a part of the "
-            "topologies a call. As joins; partitioning includes packing tables into blocks, and handing over "
-            "unpacks every table of the plan into Spark's rows.",
+            "topologies a call. As joins, without blocks; handing over unpacks every table of the plan into "
+            "Spark's rows.",
             reused=True,
         ),
         MeasuredPlanner(
