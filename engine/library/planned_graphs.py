@@ -9,7 +9,6 @@ import pyarrow as pa
 from penstock.engine.library.check_arguments import one_of
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.output.pieces import html_table
-from penstock.engine.views.draw.graph import import_networkx
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
@@ -69,6 +68,8 @@ class Graph(NamedTuple, Generic[T]):
         Raises:
             ConfigurationError: networkx is not installed (extra `graphs`).
         """
+        from penstock.engine.views.draw.graph import import_networkx  # imports igraph, and that matplotlib
+
         networkx = import_networkx()
 
         graph = networkx.MultiDiGraph()

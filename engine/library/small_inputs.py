@@ -1,6 +1,6 @@
 """Topologies of a Spark session as planners read them, there or here, and plans as its DataFrames."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -21,7 +21,6 @@ from penstock.engine.library.given_topologies import (
     topology_tables_of_frames,
 )
 from penstock.engine.planning.choose_planner import GivenToSpark
-from penstock.engine.planning.plan_in_workers import RowCounts
 from penstock.engine.planning.planning_settings import interpreted
 from penstock.engine.spark.describe_spark_error import exceeds_result_size
 from penstock.plans.errors import NotEnoughMemoryError
@@ -31,6 +30,9 @@ from penstock.plans.tables.plain_columns import require_unique_columns
 from penstock.plans.topology.columnar.lines_batch import TopologyTexts
 from penstock.plans.topology.columnar.normalized_tables import require_given_columns
 from penstock.plans.topology.joins.topologies_of_lines import GivenLines, GivenTables, texts_of_rows
+
+if TYPE_CHECKING:
+    from penstock.engine.planning.plan_in_workers import RowCounts
 
 # Convert a caller's topologies to the form that planners on Spark read.
 
@@ -165,7 +167,7 @@ def _rows(topology: Any) -> int:
     return len(rows) if isinstance(rows, list | tuple | dict) else 1
 
 
-def size_on_spark(read: GivenLines | GivenTables, counts: RowCounts) -> GivenToSpark:
+def size_on_spark(read: GivenLines | GivenTables, counts: "RowCounts") -> GivenToSpark:
     """Return the size of topologies in DataFrames that were counted."""
     bytes_ = read.size_bytes if isinstance(read, GivenLines) else counts.rows * _BYTES_OF_A_ROW
     return GivenToSpark(counts.rows, counts.inputs or 0, bytes_)
