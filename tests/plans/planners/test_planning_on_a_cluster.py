@@ -184,7 +184,7 @@ def frames(spark: SparkSession, folder: Path) -> list[str]:
     given = plan_in_process([GIANT, *OTHERS], until=Layer.TOPOLOGY).tables
     tables = given["topologies"], given["transformations"]
     topologies, transformations = (spark.createDataFrame(table).repartition(2) for table in tables)
-    planned = penstock.plan((topologies, transformations), planner="joins")
+    planned: Any = penstock.plan((topologies, transformations), planner="joins")
     lose = with_trouble(folder / "trouble", EXECUTOR, "kept")
 
     def lost(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
