@@ -43,6 +43,10 @@ from tests.plans.blocks.test_giants_on_spark import wide, written_as_tables
 from tests.plans.planners.table_contents import rows_of
 from tests.reference.random_topologies import random_topology
 
+BLOCKS: Any = run_blocks
+WORKERS: Any = plan_in_workers
+TOPOLOGIES: Any = plan_topologies
+
 ROOT = Path(__file__).parents[3]
 GIANT = wide("giant", 5_000)  # two blocks
 OTHERS = [wide("refused", 40, uid=""), *(random_topology(seed, 12) for seed in range(30))]
@@ -97,7 +101,8 @@ def with_trouble(folder: Path, how: str, name: str) -> Callable[[], None]:
     """What a task calls when it has done its work: for each name, the first one gets into trouble."""
 
     def trouble() -> None:
-        task = f"{name} {TaskContext.get().partitionId()}"
+        context: Any = TaskContext.get()
+        task = f"{name} {context.partitionId()}"
         (folder / f"{task} {uuid.uuid4().hex}").touch()
         try:
             os.close(os.open(folder / f"{how} {name}", os.O_CREAT | os.O_EXCL))
@@ -120,7 +125,7 @@ def with_trouble(folder: Path, how: str, name: str) -> Callable[[], None]:
 
 def make_trouble(folder: Path, kinds: dict[str, str]) -> None:
     """Planning gets into this trouble from now on, in the stages of these names, and in fleets."""
-    staged, planned = run_blocks._staged, plan_in_workers.planned_by_flinks_rules
+    staged, planned = BLOCKS._staged, WORKERS.planned_by_flinks_rules
 
     def staged_with_trouble(frame: Any, step: Step) -> Any:
         if step.name not in kinds:
@@ -143,9 +148,9 @@ def make_trouble(folder: Path, kinds: dict[str, str]) -> None:
 
         return run
 
-    run_blocks._staged = staged_with_trouble
+    BLOCKS._staged = staged_with_trouble
     if "fleet" in kinds:
-        plan_in_workers.planned_by_flinks_rules = planned_with_trouble
+        WORKERS.planned_by_flinks_rules = planned_with_trouble
 
 
 def unequal(tables: dict[str, Any], expected: Any) -> list[str]:
@@ -179,7 +184,7 @@ def frames(spark: SparkSession, folder: Path) -> list[str]:
     given = plan_in_process([GIANT, *OTHERS], until=Layer.TOPOLOGY).tables
     tables = given["topologies"], given["transformations"]
     topologies, transformations = (spark.createDataFrame(table).repartition(2) for table in tables)
-    planned = penstock.plan((topologies, transformations), planner="joins")
+    planned: Any = penstock.plan((topologies, transformations), planner="joins")
     lose = with_trouble(folder / "trouble", EXECUTOR, "kept")
 
     def lost(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -200,13 +205,13 @@ def main(master: str, session: str, folder: Path) -> None:
     spark = get_session(master=master, conf=SETTINGS | settings)
     spark.sparkContext.setLogLevel("FATAL")
     os.environ["POLARS_MAX_THREADS"] = "none"  # of this process, and no number
-    plan_topologies.OF_GIANTS = Size(60, 2**40)
-    plan_topologies.partitions_for = lambda spark, rows: 2
-    staged, planned = run_blocks._staged, plan_in_workers.planned_by_flinks_rules
+    TOPOLOGIES.OF_GIANTS = Size(60, 2**40)
+    TOPOLOGIES.partitions_for = lambda spark, rows: 2
+    staged, planned = BLOCKS._staged, WORKERS.planned_by_flinks_rules
     for case in (giant_into_store, fleet_into_store, frames):
         own = folder / session / case.__name__
         (own / "trouble").mkdir(parents=True)
-        run_blocks._staged, plan_in_workers.planned_by_flinks_rules = staged, planned
+        BLOCKS._staged, WORKERS.planned_by_flinks_rules = staged, planned
         make_trouble(own / "trouble", kinds)
         began = time.monotonic()
         found = case(spark, own)
