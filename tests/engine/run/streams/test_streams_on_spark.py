@@ -119,7 +119,7 @@ def test_rows_go_into_a_table_and_a_dataframe(spark, tmp_path):
         taken.append((batch_id, sorted(map(tuple, df.collect()))))
 
     function = penstock.foreach_batch(
-        build, state=str(tmp_path / "state"), key="user", into=into, parallelism=2
+        build, state=str(tmp_path / "state"), key="user", event_time="at", into=into, parallelism=2
     )
     for number, rows in enumerate((CLICKS[:3], CLICKS[3:5])):
         function(spark.createDataFrame(rows, SCHEMA), number)
