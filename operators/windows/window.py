@@ -317,5 +317,14 @@ def _count_windows(ids: pa.Array) -> list[Any]:
     return list(map(CountWindow, ids.to_pylist()))
 
 
+def _nothing(windows: Sequence[GlobalWindow]) -> pa.Array:
+    return pa.array([True] * len(windows), pa.bool_())
+
+
+def _global_windows(marks: pa.Array) -> list[Any]:
+    return [GlobalWindow()] * len(marks)
+
+
+register_namespaces(GlobalWindow, NamespaceForm(pa.bool_(), _nothing, _global_windows))
 register_namespaces(TimeWindow, NamespaceForm(_SPAN, _spans, _time_windows))
 register_namespaces(CountWindow, NamespaceForm(pa.int64(), _ids, _count_windows))

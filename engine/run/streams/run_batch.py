@@ -10,6 +10,7 @@ org.apache.flink.streaming.api.functions.sink.TwoPhaseCommitSinkFunction.
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,7 +67,7 @@ from penstock.operators.connectors.state_sink import (
 )
 from penstock.operators.task.report import StreamSettings
 from penstock.operators.task.stream_batch import STATE_EDGE, parsed_report
-from penstock.plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError, StoreError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,9 +237,16 @@ def finish_other_runs(folder: str, run_id: str, options: Options) -> None:
     """Publish the batches of a store that were decided to be published, and undo the others.
 
     A batch that another driver still runs is undone, too: it can no longer be decided, so that of two drivers
-    only one makes a version. Raises CommitError if a batch cannot be published.
+    only one makes a version. Raises CommitError if a batch cannot be published, and StoreError if a journal
+    cannot be read: its batch may be published in part.
     """
-    runs, _ = journal.runs_of(journal.parts_in(folder)[0])
+    parts, unreadable = journal.parts_in(folder)
+    runs, homeless = journal.runs_of(parts)
+    for entry in (*unreadable, *homeless):
+        raise StoreError(
+            f"state {folder}: the journal {entry.path} of a batch cannot be read: {entry.why}",
+            f"`penstock recover {shlex.quote(folder)}` lists what is left of it",
+        )
     for run in runs:
         if run.run_id == run_id or not any(
             sink.recovery and sink.recovery.kind == "state" for sink in run.sinks

@@ -26,6 +26,7 @@ from penstock.datastream.state import StateTtlConfig
 from penstock.datastream.window import (
     CountTrigger,
     EventTimeSessionWindows,
+    GlobalWindows,
     PurgingTrigger,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
@@ -39,7 +40,7 @@ from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.time import TimestampAssigner
 from penstock.operators.connectors.state_sink import segments_of, versions_in
 from penstock.operators.windows.interval_join import ProcessJoinFunction
-from penstock.plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError, StoreError
 from tests.engine.run.streams.batches_in_process import CLICK, Stream, bounded_rows, in_process, lines
 
 __all__ = ["in_process"]
@@ -153,6 +154,19 @@ def test_penstock_recover_finishes_a_batch(tmp_path, monkeypatch):
     assert CliRunner().invoke(app, ["recover", str(tmp_path / "state")]).exit_code == 0
     assert lines(tmp_path / "counts") == [["ann", 1], ["bob", 1]]
     assert stream.batch(CLICKS[:2], 0) is None
+
+
+def test_a_journal_that_cannot_be_read_stops_the_stream(tmp_path):
+    stream = Stream(tmp_path, counts_and_windows(tmp_path))
+    stream.batch(CLICKS[:2], 0)
+    part = tmp_path / "state" / ".penstock-runs" / ("0" * 32)
+    part.mkdir(parents=True)
+    for folder in (part.parent, part):
+        folder.chmod(0o700)
+    (part / "owner").write_text("{")
+    (part / "owner").chmod(0o600)
+    with pytest.raises(StoreError, match=r"the journal .* of a batch cannot be read"):
+        stream.batch(CLICKS[2:3], 1)
 
 
 # Drivers that are killed, at each step of a commit
@@ -287,6 +301,11 @@ def everything(folder: Path) -> Any:
         again = first.key_by(lambda spent: spent[0], Types.STRING())
         again = again.window(TumblingEventTimeWindows.of(Time.seconds(20)))
         written(again.reduce(lambda a, b: (a[0], b[1], a[2] + b[2])), "windows of windows")
+        everything_so_far = clicks.window(GlobalWindows.create()).trigger(CountTrigger.of(3))
+        written(everything_so_far.reduce(added).map(tuple, SPENT), "global")
+        of_all = clicks.map(lambda click: click, CLICK)
+        of_all = of_all.window_all(TumblingEventTimeWindows.of(Time.seconds(9)))
+        written(of_all.aggregate(SumOf(), output_type=Types.LONG()), "of all")
         early = clicks.window(TumblingEventTimeWindows.of(Time.seconds(10)))
         early = early.trigger(PurgingTrigger.of(CountTrigger.of(2)))
         written(early.process(Spent(), SPENT), "early")

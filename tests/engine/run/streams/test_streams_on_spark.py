@@ -119,7 +119,7 @@ def test_rows_go_into_a_table_and_a_dataframe(spark, tmp_path):
         taken.append((batch_id, sorted(map(tuple, df.collect()))))
 
     function = penstock.foreach_batch(
-        build, state=str(tmp_path / "state"), key="user", into=into, parallelism=2
+        build, state=str(tmp_path / "state"), key="user", event_time="at", into=into, parallelism=2
     )
     for number, rows in enumerate((CLICKS[:3], CLICKS[3:5])):
         function(spark.createDataFrame(rows, SCHEMA), number)
@@ -131,3 +131,6 @@ def test_rows_go_into_a_table_and_a_dataframe(spark, tmp_path):
     assert sorted(map(tuple, table.collect())) == sorted(taken[0][1] + taken[1][1])
     function(spark.createDataFrame(CLICKS[3:5], SCHEMA), 1)
     assert len(taken) == 2
+    function(spark.createDataFrame([], SCHEMA), 2)
+    function(spark.createDataFrame(CLICKS[:1], SCHEMA), 3)
+    assert taken[2:] == [(2, []), (3, [("ann", 4)])]
