@@ -384,7 +384,8 @@ def _caches_with_nodes(
     rows = np.flatnonzero(
         caches & ordered[TOPOLOGY].is_in(_batch_topologies(job_settings).implode()).to_numpy()
     )
-    return rows[links.kinds[links.rows[links.bounds[rows]]] == _SIDE_OUTPUT]
+    of_side_outputs: Ints = rows[links.kinds[links.rows[links.bounds[rows]]] == _SIDE_OUTPUT]
+    return of_side_outputs
 
 
 def ids_of_translation(transformations: pl.DataFrame, job_settings: pl.DataFrame) -> int:
