@@ -178,15 +178,15 @@ def _kill(driver: "subprocess.Popen[bytes]", kind: str) -> str:
 
 
 def _descendants(pid: int) -> list[int]:
-    found = []
-    for process in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-        try:
-            parent = int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
-        except (OSError, IndexError):
-            continue
-        if parent == pid or parent in found:
-            found.append(process)
-    return found
+    parents = {}
+    for process in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        with suppress(OSError, IndexError):
+            stat = Path(f"/proc/{process}/stat").read_text()
+            parents[process] = int(stat.rsplit(")", 1)[1].split()[1])
+    found = [pid]
+    for ancestor in found:  # grows meanwhile
+        found += [process for process, parent in parents.items() if parent == ancestor]
+    return found[1:]
 
 
 def _command(pid: int) -> str:

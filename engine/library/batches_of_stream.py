@@ -14,10 +14,10 @@ from penstock.engine.run.runtime.compile_job import CompiledJob
 from penstock.engine.run.runtime.dataframe_of_job import dataframe_of_blocks, ending_in_blocks
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
 from penstock.engine.run.runtime.transformations import Job, Transformation
+from penstock.engine.run.streams.restore_state import Manifest
 from penstock.engine.run.streams.run_batch import (
     Batch,
     Ending,
-    Manifest,
     StateOptions,
     is_done,
     last_manifest,

@@ -25,7 +25,12 @@ from penstock.operators.common.serialized_keys import dictionary_key, dictionary
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.records.key_selection import KEY_SELECTOR, keys_of_records, opened_functions
 from penstock.operators.state.keyed_state_backend import KeyedStateBackend
-from penstock.operators.state.stored_state import EVENT_TIMERS, PROCESSING_TIMERS, OperatorRecord
+from penstock.operators.state.stored_state import (
+    EVENT_TIMERS,
+    PROCESSING_TIMERS,
+    OperatorRecord,
+    StoredState,
+)
 from penstock.operators.state.timer_queue import TimerQueue
 
 #: Number of results of timers, and of keys in BATCH mode, that are emitted together.
@@ -157,7 +162,7 @@ class KeyedOperator(Operator):
 
     def written_state(self) -> OperatorRecord:
         """Write the state and the timers that last from batch to batch; call it after `finish`."""
-        stored = self.context.stored_state
+        stored: StoredState = self.context.stored_state
         timers = [
             stored.written_timers(name, self.timers_have_namespaces, queue.all_timers())
             for name, queue in (

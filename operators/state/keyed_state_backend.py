@@ -480,7 +480,7 @@ class KeyedStateBackend:
             for (name, namespaced), table in self._tables.items()
             if table.stored is not None
         ]
-        return records + self._stored.unread_tables(self._tables.keys())
+        return [*records, *self._stored.unread_tables(self._tables.keys())]
 
     def state(self, descriptor: StateDescriptor, namespaced: bool = False) -> Any:
         """Return the state of a descriptor, for the current key, or for key and namespace.

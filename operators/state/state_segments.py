@@ -110,7 +110,9 @@ def type_text(type_info: Any) -> str:
     if hasattr(type_info, "get_field_types"):
         types = map(type_text, type_info.get_field_types())
         return f"{kind}({', '.join(map(': '.join, zip(field_names(type_info), types, strict=True)))})"
-    parts = [getattr(type_info, name) for name in _PARTS if getattr(type_info, name, None) is not None]
+    parts: list[Any] = [
+        getattr(type_info, name) for name in _PARTS if getattr(type_info, name, None) is not None
+    ]
     return f"{kind}({', '.join(map(type_text, parts))})" if parts else str(type_info)
 
 
@@ -137,7 +139,8 @@ def entry_form(
         map_type: Any = type_info
         item = Types.TUPLE([map_type._value_type_info, Types.LONG()])
         return EntryForm(kind, Types.MAP(map_type._key_type_info, item), lifetime_milliseconds)
-    stored = Types.TUPLE([type_info, Types.LONG()]) if expires else type_info
+    value_type: Any = type_info
+    stored = Types.TUPLE([value_type, Types.LONG()]) if expires else value_type
     return EntryForm(kind, stored, lifetime_milliseconds)
 
 
@@ -440,7 +443,7 @@ def equal_rows(left: pa.Array, right: pa.Array) -> Numbers:
     left_nulls = left.is_null().to_numpy(zero_copy_only=False)
     right_nulls = right.is_null().to_numpy(zero_copy_only=False)
     present = ~left_nulls & ~right_nulls
-    equal = left_nulls & right_nulls
+    equal: Numbers = left_nulls & right_nulls
     if present.any():
         rows = np.flatnonzero(present)
         equal[rows] = _equal_present(left.take(pa.array(rows)), right.take(pa.array(rows)))

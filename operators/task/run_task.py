@@ -462,7 +462,7 @@ def _run(
             stream.begin(chain)
         with suppress(EnoughResults):  # a limit is reached; if Spark has enough, the next row raises
             for step in (
-                read_sources(spec, chain, context, batches, stream and stream.source_read),
+                read_sources(spec, chain, context, batches, None if stream is None else stream.source_read),
                 gates.read(chain, metrics or stream, stream),
             ):
                 for _ in step:

@@ -47,7 +47,7 @@ class ChannelEnd(NamedTuple):
 
 def is_channel_end(payload: pa.Buffer) -> bool:
     """Whether an exchange row holds a ChannelEnd instead of a block of records."""
-    return payload.size == _MARK.size and payload[0] == _FIRST_BYTE[0]
+    return bool(payload.size == _MARK.size and payload[0] == _FIRST_BYTE[0])
 
 
 def channel_end(payload: pa.Buffer) -> ChannelEnd:

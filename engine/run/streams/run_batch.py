@@ -263,7 +263,7 @@ def finish_other_runs(folder: str, run_id: str, options: Options) -> None:
 
 
 def _storage_options(compiled: CompiledJob) -> Options:
-    found = {}
+    found: dict[str, Any] = {}
     for terminal in compiled.terminals:
         storage_options = getattr(terminal.sink, "storage_options", None)
         recovery = recovery_of(terminal.sink) if storage_options else None

@@ -27,7 +27,8 @@ class Store:
         self.folder, self.key_type = str(folder), key_type
         make_store(self.folder)
         self.tables: Any = {}
-        self.version, self.text = 0, None
+        self.version = 0
+        self.text: str | None = None
         self.now = 1_000_000
 
     def batch(self, run: Any) -> Any:

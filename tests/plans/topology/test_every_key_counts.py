@@ -212,9 +212,7 @@ def test_a_key_of_a_stream_graph_counts_or_is_listed(name: str, plans: dict[str,
     assert (before == after) == (name in WITHOUT_EFFECT)
 
 
-@pytest.mark.parametrize(
-    "key", sorted(TRANSFORMATION_RULES.keys() - {"slot_resources"})
-)  # exported
+@pytest.mark.parametrize("key", sorted(TRANSFORMATION_RULES.keys() - {"slot_resources"}))  # exported
 def test_a_key_of_a_transformation_counts(key: str, plans: dict[str, list[Any]]):
     before = plans[f"without {key}" if key in OF_SINKS else "written"]
     after = plans[f"transformation {key}"]

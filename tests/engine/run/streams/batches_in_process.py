@@ -12,22 +12,30 @@ import pytest
 from penstock.common import Types
 from penstock.engine.library.batches_of_stream import run_stream_batch
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
+<<<<<<< HEAD
 from penstock.engine.pyflink.datastream.data_stream import DataStream
+=======
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
+>>>>>>> stream
 from penstock.engine.pyflink.datastream.stream_settings import schema_of_type
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import NamedSink, begin_run, commit_run
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
+<<<<<<< HEAD
 from penstock.engine.run.runtime.exchange_on_spark import reads_dataframe
 from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext, use_context
+=======
+>>>>>>> stream
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_on_spark import Rows, committables
 from penstock.engine.run.runtime.run_settings import plan_to_run, task_settings
 from penstock.engine.run.runtime.transformations import Call, Job
 from penstock.engine.run.streams import run_batch as runner
-from penstock.engine.run.streams.run_batch import Batch, Manifest, StateOptions
+from penstock.engine.run.streams.restore_state import Manifest
+from penstock.engine.run.streams.run_batch import Batch, StateOptions
 from penstock.operators.connectors.dataframe_source import DataFrameSource, EventTime
 from penstock.operators.task.report import TaskSettings
-from penstock.operators.task.run_task import run_task
+from penstock.operators.task.run_task import reads_dataframe, run_task
 from tests.engine.run.runtime.run_in_process import inputs, sent
 
 CLICK = Types.ROW_NAMED(["user", "amount", "at"], [Types.STRING(), Types.LONG(), Types.LONG()])
@@ -36,7 +44,7 @@ CLICK = Types.ROW_NAMED(["user", "amount", "at"], [Types.STRING(), Types.LONG(),
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have batches run here."""
-    monkeypatch.setattr(runner, "run_session", lambda slots, dataframes: None)
+    monkeypatch.setattr(runner, "run_session", lambda slots, context, dataframes: None)
     monkeypatch.setattr(runner, "source_dataframes", lambda name, compiled: [])
     monkeypatch.setattr(runner, "driver_host", lambda spark: "127.0.0.1")
     monkeypatch.setattr(runner, "run_on_spark", _run)
@@ -110,7 +118,7 @@ class Stream:
         table = pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
         time = EventTime(2, "at", self.lag) if self.event_time else None
 
-        def source(env: Any) -> DataStream:
+        def source(env: Any) -> Any:
             reader = DataFrameSource(table, self.type_info, schema, time)
             stream: Any = env._source("source", "DataFrame", reader, self.type_info, Call.SOURCE)
             return (

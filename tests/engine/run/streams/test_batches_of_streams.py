@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import penstock
 from penstock.common import Duration, Row, Time, Types, WatermarkStrategy
 from penstock.connectors import JsonLinesSink
 from penstock.datastream import (
@@ -213,7 +214,9 @@ def test_a_function_that_fails_leaves_nothing_and_the_batch_runs_again(tmp_path)
         stream.batch([("ann", 1, 1500), ("bob", None, 1600), ("dan", 1, 50_000)], 1)
     stream.batch([("bob", 2, 1600)], 1)
     assert lines(tmp_path / "counts") == [["ann", 1], ["bob", 1], ["bob", 2]]
-    assert last_manifest(str(tmp_path / "state"))["version"] == 2
+    manifest = last_manifest(str(tmp_path / "state"))
+    assert manifest is not None
+    assert manifest["version"] == 2
 
 
 # The same rows as from one bounded run, whatever the batches
@@ -460,6 +463,29 @@ def test_parts_that_end_with_the_input_only_are_refused_by_name(tmp_path):
         Stream(tmp_path, build).batch(CLICKS[:1], 0)
     assert "is a source of its own" in str(refused.value)
     assert "has results at the end of the input" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"build": 1}, "build must be a function of a stream, got int"),
+        ({"into": "table"}, "into must be a function of a DataFrame, got str"),
+        ({"keep": 0}, "keep must be"),
+        ({"parallelism": 0}, "parallelism must be"),
+        ({"state": ""}, "state must be a path"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, problem):
+    given: dict[str, Any] = {"build": lambda stream: None, "state": "state", **arguments}
+    with pytest.raises(ConfigurationError, match=problem):
+        penstock.foreach_batch(given.pop("build"), **given)
+
+
+def test_a_topology_without_a_reader_of_its_rows_is_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match="build must end in sinks, got a stream"):
+        Stream(tmp_path, lambda clicks: clicks.process(Count(), COUNT)).batch(CLICKS[:1], 0)
+    with pytest.raises(ConfigurationError, match="got a topology without one"):
+        Stream(tmp_path, lambda clicks: None).batch(CLICKS[:1], 0)
 
 
 # Processing time, lifetimes, much state, many versions
