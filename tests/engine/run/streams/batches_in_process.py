@@ -12,20 +12,11 @@ import pytest
 from penstock.common import Types
 from penstock.engine.library.batches_of_stream import run_stream_batch
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-<<<<<<< HEAD
-from penstock.engine.pyflink.datastream.data_stream import DataStream
-=======
-from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
->>>>>>> stream
 from penstock.engine.pyflink.datastream.stream_settings import schema_of_type
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import NamedSink, begin_run, commit_run
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
-<<<<<<< HEAD
-from penstock.engine.run.runtime.exchange_on_spark import reads_dataframe
 from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext, use_context
-=======
->>>>>>> stream
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_on_spark import Rows, committables
 from penstock.engine.run.runtime.run_settings import plan_to_run, task_settings
