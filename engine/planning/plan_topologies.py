@@ -430,8 +430,11 @@ def _plan_by_joins(
         return run_passes(valid, until, partitions, report, choices, finished)
 
 
-def validated(spark: SparkSession, read: TopologyTables | GivenTables) -> TopologyTables:
-    """Return the tables of read_topologies, validated by Spark unless they already are."""
+def validated(spark: SparkSession, read: Read) -> TopologyTables:
+    """Return the tables of read_topologies, parsed and validated by Spark unless they already are."""
+    if isinstance(read, GivenLines):
+        tables = parsed_given_lines(read)
+        return tables._replace(persisted=(*tables.persisted, *read.persisted))
     if isinstance(read, GivenTables):
         return read_topology_tables(spark, read.topologies, read.transformations)
     return read
