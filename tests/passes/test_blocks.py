@@ -7,7 +7,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from penstock.engine.planning.plan_topologies import only_topologies, read_topologies, without_topologies
+from penstock.engine.planning.plan_topologies import (
+    only_topologies,
+    read_topologies,
+    validated,
+    without_topologies,
+)
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.engine.planning.write_layers import checkpoints_in
 from penstock.plans.errors import ConfigurationError
@@ -106,8 +111,8 @@ TOPOLOGIES_BY_NAME = [
 
 @pytest.fixture(scope="module")
 def read(spark: SparkSession) -> Iterator[TopologyTables]:
-    found = read_topologies(spark, [*TOPOLOGIES_BY_NAME, {"name": "wrong", "transformations": [{}]}])
-    assert isinstance(found, TopologyTables)
+    given = [*TOPOLOGIES_BY_NAME, {"name": "wrong", "transformations": [{}]}]
+    found = validated(spark, read_topologies(spark, given))
     yield found
     for kept in found.persisted:
         kept.unpersist()
