@@ -83,8 +83,8 @@ TOPOLOGIES_BY_NAME = [
 
 @pytest.fixture(scope="module")
 def read(spark: SparkSession) -> Iterator[TopologyTables]:
-    found = read_topologies(spark, [*TOPOLOGIES_BY_NAME, {"name": "wrong", "transformations": [{}]}])
-    assert isinstance(found, TopologyTables)
+    given = [*TOPOLOGIES_BY_NAME, {"name": "wrong", "transformations": [{}]}]
+    found = validated(spark, read_topologies(spark, given))
     yield found
     for kept in found.persisted:
         kept.unpersist()

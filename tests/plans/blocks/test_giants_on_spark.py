@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import penstock
+from penstock.engine.library.planned_tables import by_text
 from penstock.engine.output.progress import Report
 from penstock.engine.planning import plan_giants, plan_topologies
 from penstock.engine.planning.choose_planner import Choice, Planner
@@ -187,7 +188,9 @@ def test_rows_of_a_frame_with_a_giant_that_another_row_names(spark: SparkSession
     on_spark = plan(given.repartition(3), spark=spark, planner=Planner.BLOCKS)
     found = found_in(on_spark)
     on_spark.release()
-    assert [name for name in found if found[name] != rows_of(here.tables[name].toArrow(), _WITHOUT)] == []
+    assert [
+        name for name in found if found[name] != rows_of(by_text(here.tables)[name].toArrow(), _WITHOUT)
+    ] == []
     assert (here.planned, here.rejected) == (3, 1)
 
 

@@ -152,7 +152,7 @@ def test_topologies_of_a_session_are_planned_where_it_costs_less(monkeypatch):
     assert [here(60_000, cores) for cores in (2, 64)] == [True, False]
     assert [here(60_000, 2, bytes_=size) for size in (2**27, 2**27 + 1)] == [True, False]
     assert here(60_000, 2, heap=2**33, bytes_=2**30)
-    assert planned_here(GivenToSpark(60_000, 20_000), 2, None).startswith("takes about")
+    assert str(planned_here(GivenToSpark(60_000, 20_000), 2, None)).startswith("takes about")
 
     def too_large(*_: Any) -> None:
         raise NotEnoughMemoryError("none")
