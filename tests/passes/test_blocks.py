@@ -21,7 +21,7 @@ from penstock.plans.frames.packed_blocks import (
 )
 from penstock.plans.frames.spark_schemas import compute, cut_lineage, free, keep
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
+from penstock.plans.topology.joins.topologies_of_lines import GivenLines, TopologyTables, parsed_given_lines
 from tests.plans.planners.table_contents import exchanges_of
 
 SCHEMA = pa.schema([(TOPOLOGY, pa.int64()), ("id", pa.int32()), ("name", pa.string()), ("tag", pa.string())])
@@ -84,7 +84,9 @@ TOPOLOGIES_BY_NAME = [
 @pytest.fixture(scope="module")
 def read(spark: SparkSession) -> Iterator[TopologyTables]:
     given = [*TOPOLOGIES_BY_NAME, {"name": "wrong", "transformations": [{}]}]
-    found = validated(spark, read_topologies(spark, given))
+    lines = read_topologies(spark, given)
+    assert isinstance(lines, GivenLines)
+    found = parsed_given_lines(lines)
     yield found
     for kept in found.persisted:
         kept.unpersist()
