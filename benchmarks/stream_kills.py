@@ -170,7 +170,12 @@ def _kill(driver: "subprocess.Popen[bytes]", kind: str) -> str:
         driver.kill()
         return "driver"
     wanted = "java" if kind == "jvm" else "python"
-    own = [pid for pid in _descendants(driver.pid) if wanted in _command(pid)]
+    own: list[int] = []
+    for _ in range(200):  # workers start with the first batch
+        own = [pid for pid in _descendants(driver.pid) if wanted in _command(pid)]
+        if own or driver.poll() is not None:
+            break
+        time.sleep(0.1)
     if not own:
         return f"no {wanted} process"
     os.kill(own[-1], signal.SIGKILL)

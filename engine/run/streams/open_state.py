@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.engine.store.is_local import is_local, local_folder
 from penstock.operators.connectors.state_sink import FORMAT, read_manifest, versions_in
 from penstock.operators.state.read_state import read_table, tables_in
 from penstock.plans.errors import ConfigurationError, StoreError
@@ -68,8 +69,8 @@ def list_versions(folder: str) -> list[dict[str, Any]]:
 
 
 def is_state(folder: str) -> bool:
-    """Whether a folder is the state of a stream."""
-    return bool(versions_in(folder))
+    """Whether a local folder is the state of a stream."""
+    return is_local(folder) and bool(versions_in(local_folder(folder)))
 
 
 def views_of(manifest: Manifest) -> dict[str, tuple[str, str]]:
