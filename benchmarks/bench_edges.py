@@ -19,7 +19,7 @@ from rich.table import Table
 
 from penstock.engine.measure.bench.measure_planner import peak_memory
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
+from penstock.plans.execution_graph.create_intermediate_results import expand_execution_edges
 from penstock.plans.frames.polars_frames import from_arrow
 
 SUBTASKS_AT_A_TIME = 100

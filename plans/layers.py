@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.plans.resources.columnar import FLINK_2_3, NetworkOptions
 from penstock.plans.resources.divide_memory import TaskManager
+from penstock.plans.resources.memory_and_buffers import FLINK_2_3, NetworkOptions
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy
 
 

@@ -1,6 +1,6 @@
 """All passes from the topology to slots, in order.
 
-A pass is a pure function from tables to one table, over columns (plans/planners/columnar_passes.py). Blocks
+A pass is a pure function from tables to one table, over columns (plans/planners/run_passes.py). Blocks
 of giants call the same functions, or the parts of them that a block can compute (plans/blocks). The
 positional parameters of a pass are named after the tables that it reads; the runner looks the tables up by
 these names.

@@ -19,7 +19,7 @@ from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.topology.fingerprint import BLOCK
-from penstock.plans.topology.joins.topologies_of_lines import read_topology_objects
+from penstock.plans.topology.on_spark.topologies_of_lines import read_topology_objects
 from tests.planned_lines import differs
 from tests.plans.planners.table_contents import rows_of
 from tests.reference.deep_topologies import SHAPES, deep_topologies

@@ -13,7 +13,7 @@ from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import StoredPlan
 from penstock.plans.errors import ConfigurationError, StoreError
-from penstock.plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
+from penstock.plans.execution_graph.create_intermediate_results import expand_execution_edges
 from penstock.plans.plan_json.to_topology_lines import json_object, values
 
 EDGES_AT_A_TIME = 250_000

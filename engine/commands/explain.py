@@ -25,16 +25,16 @@ from penstock.engine.store.open_plan import StoredPlan, open_plan
 from penstock.engine.views.explain_plan import ExplainedPlan, explain_plan, print_explanation
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.job_graph.columnar.choose_result_partition_types import IS_CHAINED
+from penstock.plans.job_graph.choose_result_partition_types import IS_CHAINED
 from penstock.plans.layers import Choices
-from penstock.plans.stream_graph.columnar.expand_sinks import expand_transformations
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
+from penstock.plans.stream_graph.expand_sinks import expand_transformations
 from penstock.plans.stream_graph.not_chainable_reasons import (
     ChainAlways,
     FollowProducer,
     NotChainableReason,
     SwitchOn,
 )
+from penstock.plans.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
 

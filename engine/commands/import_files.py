@@ -50,11 +50,11 @@ from penstock.plans.importing.read_graphs import (
 )
 from penstock.plans.importing.recognise_content import NoJob
 from penstock.plans.printable import first_and_count
-from penstock.plans.topology.columnar.find_topology_files import STANDARD_INPUT, find_topology_files, is_pipe
-from penstock.plans.topology.columnar.parse_block import LineBlock
-from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
+from penstock.plans.topology.find_topology_files import STANDARD_INPUT, find_topology_files, is_pipe
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, line_too_long, nothing_to_import
+from penstock.plans.topology.parse_block import LineBlock
 from penstock.plans.topology.parse_lines import lines_of
+from penstock.plans.topology.read_topology_files import blocks_of_files
 from penstock.plans.topology.unpacked_texts import texts_of_file
 from penstock.plans.topology.validate_topology import parse_topology, validate_topology
 from penstock.plans.vocabulary import Partitioner

@@ -23,7 +23,7 @@ from penstock.plans.metrics.operator_costs import read_costs
 from penstock.plans.metrics.plan_metrics import NEEDED, Metrics, plan_metrics
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants, read_constants
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.topologies_of_lines import topology_id
+from penstock.plans.topology.topologies_of_lines import topology_id
 
 
 def metrics_command(

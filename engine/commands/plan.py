@@ -47,7 +47,7 @@ from penstock.engine.store.store_errors import store_errors
 from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError, RefusedTopologiesError
 from penstock.plans.planners.plan_in_parts import stages as columnar_stages
 from penstock.plans.printable import limited, printable, printable_lines
-from penstock.plans.topology.columnar.find_topology_files import is_pipe
+from penstock.plans.topology.find_topology_files import is_pipe
 from penstock.plans.topology.flink_options import parse_memory_size
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy

@@ -15,7 +15,7 @@ from penstock.engine.output.pieces import Piece, StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import StoredPlan, open_plan
-from penstock.plans.job_graph.columnar.choose_result_partition_types import IS_CHAINED
+from penstock.plans.job_graph.choose_result_partition_types import IS_CHAINED
 from penstock.plans.plan_json.to_topology_lines import json_lists, json_object, values
 from penstock.plans.tables.column_types import TOPOLOGY
 

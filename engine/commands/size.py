@@ -26,12 +26,12 @@ from penstock.engine.views.size_cluster import (
 )
 from penstock.plans.errors import StoreError
 from penstock.plans.frames.polars_frames import join_topology
-from penstock.plans.resources.columnar import (
+from penstock.plans.resources.divide_memory import TaskManager
+from penstock.plans.resources.memory_and_buffers import (
     FIGURES,
     slot_network_buffers,
     task_network_buffers,
 )
-from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
 
 # The resources that plans need of a cluster, and the largest consumers of each.

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from penstock.operators.common.configuration import parse_float
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.resources.columnar import FLINK_2_3, PROFILES, NetworkOptions
 from penstock.plans.resources.divide_memory import FLINK_MEMORY, MemoryOptions, TaskManager
+from penstock.plans.resources.memory_and_buffers import FLINK_2_3, PROFILES, NetworkOptions
 from penstock.plans.topology.flink_options import (
     OPTIONS,
     FlinkOption,

@@ -44,8 +44,8 @@ from penstock.engine.output.redaction import redact_value, remember_secrets
 from penstock.operators.common.flink_yaml import as_option_text, core_schema_loader
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.importing.bounds import BoundError, require_bounded_yaml
-from penstock.plans.resources.columnar import FLINK_2_3
 from penstock.plans.resources.divide_memory import TaskManager
+from penstock.plans.resources.memory_and_buffers import FLINK_2_3
 from penstock.plans.topology.flink_options import PARALLELISM_OVERRIDES, parse_map
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.topology.job_settings import refusals_of_config

@@ -26,11 +26,11 @@ from penstock.plans.printable import first_and_count, limited
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.tables.plain_columns import plain_columns, require_unique_columns
-from penstock.plans.topology.columnar.lines_batch import TopologyTexts
-from penstock.plans.topology.columnar.topologies_of_lines import topology_id
 from penstock.plans.topology.json_documents import elements
+from penstock.plans.topology.lines_batch import TopologyTexts
 from penstock.plans.topology.operator_rules import TRANSFORMATION_KEYS
 from penstock.plans.topology.rules import shorten
+from penstock.plans.topology.topologies_of_lines import topology_id
 from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
 from penstock.plans.vocabulary import Partitioner, PartitionerName, SeveralInputsName, TopologyForm
 

@@ -47,8 +47,8 @@ from penstock.engine.store.version_notes import VersionNumber
 from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
 from penstock.plans.installation import own_version
 from penstock.plans.printable import first_and_count
-from penstock.plans.resources.columnar import PROFILES
-from penstock.plans.topology.columnar.find_topology_files import is_pipe
+from penstock.plans.resources.memory_and_buffers import PROFILES
+from penstock.plans.topology.find_topology_files import is_pipe
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
 from penstock.plans.vocabulary import Layer, LayerName, NetworkName, SlotSharingName, SlotSharingStrategy
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
     from penstock.engine.planning.plan_in_process import PlannedTables
     from penstock.engine.planning.plan_in_workers import RowCounts
-    from penstock.plans.topology.joins.topologies_of_lines import GivenLines, GivenTables
+    from penstock.plans.topology.on_spark.topologies_of_lines import GivenLines, GivenTables
 
 
 # Plan in this process, into Arrow tables, or into DataFrames of a session.

@@ -54,9 +54,9 @@ from penstock.engine.views.diff.side_of_store import (
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.find_topology_files import find_topology_files
-from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
+from penstock.plans.topology.find_topology_files import find_topology_files
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import RestoreFromName, VerdictName
 
 _NOT_UNLOADED = ("penstock", "pyflink")

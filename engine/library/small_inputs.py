@@ -27,9 +27,9 @@ from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.spark_schemas import column_types, spark_schema
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.tables.plain_columns import require_unique_columns
-from penstock.plans.topology.columnar.lines_batch import TopologyTexts
-from penstock.plans.topology.columnar.normalized_tables import require_given_columns
-from penstock.plans.topology.joins.topologies_of_lines import GivenLines, GivenTables, texts_of_rows
+from penstock.plans.topology.lines_batch import TopologyTexts
+from penstock.plans.topology.normalized_tables import require_given_columns
+from penstock.plans.topology.on_spark.topologies_of_lines import GivenLines, GivenTables, texts_of_rows
 
 if TYPE_CHECKING:
     from penstock.engine.planning.plan_in_workers import RowCounts

@@ -39,10 +39,10 @@ from penstock.plans.layers import Choices
 from penstock.plans.plan_json.to_topology_lines import TOPOLOGY_COLUMNS, to_topology_lines
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.read_topology_tables import holds_tables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
+from penstock.plans.topology.read_topology_tables import holds_tables
 from penstock.plans.vocabulary import Layer, TopologyForm
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from penstock.engine.planning.memory_estimate import (
 )
 from penstock.engine.store.is_local import is_local
 from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
-from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
-from penstock.plans.topology.columnar.find_topology_files import find_topology_files, is_pipe, local_path
-from penstock.plans.topology.columnar.open_given_table import is_delta
-from penstock.plans.topology.columnar.read_topology_tables import holds_tables
+from penstock.plans.execution_graph.job_graph_arrays import TaskRows
+from penstock.plans.topology.find_topology_files import find_topology_files, is_pipe, local_path
 from penstock.plans.topology.json_documents import is_document
+from penstock.plans.topology.open_given_table import is_delta
+from penstock.plans.topology.read_topology_tables import holds_tables
 from penstock.plans.topology.unpacked_texts import CODECS, unpacked_texts
 from penstock.plans.vocabulary import TopologyForm
 

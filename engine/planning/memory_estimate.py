@@ -32,7 +32,7 @@ from penstock.engine.spark.spark_memory_estimate import (
 )
 from penstock.engine.spark.spark_memory_estimate import HINT as SPARK_HINT
 from penstock.plans.errors import NotEnoughMemoryError
-from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from penstock.plans.execution_graph.job_graph_arrays import TaskRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,8 +18,8 @@ from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.metrics.operator_costs import COSTS, LEVEL, PREFIX
 from penstock.plans.metrics.plan_metrics_on_spark import Metrics, plan_metrics
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants
-from penstock.plans.resources.columnar import NetworkOptions
 from penstock.plans.resources.divide_memory import TaskManager
+from penstock.plans.resources.memory_and_buffers import NetworkOptions
 from penstock.plans.tables.column_types import TOPOLOGY
 
 

@@ -23,10 +23,10 @@ from penstock.plans.planners.plan_as_read import Topologies, read_topologies
 from penstock.plans.printable import limited
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.lines_of_tables import lines_of_tables
-from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.lines_of_tables import lines_of_tables
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, TopologyForm
 
 # Digests of plans, one per topology and layer, to compare the plans of planners.

@@ -24,15 +24,15 @@ from penstock.engine.planning.planning_settings import ROWS_OF_A_BLOCK, ROWS_PER
 from penstock.plans.blocks.giant import Giant, RowGroups, Write
 from penstock.plans.blocks.run_blocks import Given, PlannedInBlocks, run_blocks
 from penstock.plans.blocks.stages import jobs_of_giant, starts_of_blocks
-from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from penstock.plans.execution_graph.job_graph_arrays import TaskRows
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.spark_frames import no_rows
 from penstock.plans.frames.spark_schemas import conform, spark_schema
 from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.joins.local_transformations import local_transformations
-from penstock.plans.topology.joins.topologies_of_lines import GivenTables, TopologyTables
+from penstock.plans.topology.on_spark.local_transformations import local_transformations
+from penstock.plans.topology.on_spark.topologies_of_lines import GivenTables, TopologyTables
 from penstock.plans.vocabulary import Layer, TopologyForm
 
 OF_GIANTS = Size(65_536, 2**29 // bytes_of_tasks(TaskRows(1, 1, 1)))

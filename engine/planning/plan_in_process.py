@@ -19,7 +19,7 @@ from penstock.engine.planning.memory_estimate import (
 from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from penstock.plans.execution_graph.job_graph_arrays import TaskRows
 from penstock.plans.layers import Choices
 from penstock.plans.planners.plan_as_read import ROWS_AT_A_TIME, Topologies, plan_as_read, read_topologies
 from penstock.plans.planners.plan_in_parts import (
@@ -29,11 +29,11 @@ from penstock.plans.planners.plan_in_parts import (
     without_garbage_collection,
 )
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.read_topology_files import read_topology_files_in_parts
-from penstock.plans.topology.columnar.read_topology_tables import holds_tables, read_topology_folder_in_parts
-from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.read_topology_files import read_topology_files_in_parts
+from penstock.plans.topology.read_topology_tables import holds_tables, read_topology_folder_in_parts
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import Layer
 
 # Detect processes forked from one that planned: they lack its threads.

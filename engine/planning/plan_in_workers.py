@@ -39,12 +39,12 @@ from penstock.plans.planners.plan_packed_tables import (
 )
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.joins.local_transformations import (
+from penstock.plans.topology.on_spark.local_transformations import (
     RowGroups,
     local_transformations,
     read_row_groups,
 )
-from penstock.plans.topology.joins.topologies_of_lines import GivenLines, GivenTables, TopologyTables
+from penstock.plans.topology.on_spark.topologies_of_lines import GivenLines, GivenTables, TopologyTables
 from penstock.plans.vocabulary import Layer
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
     from penstock.engine.planning.plan_in_process import PlannedTables
-    from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
+    from penstock.plans.topology.topologies_of_lines import TopologyTables
 
 
 class PlanResult(NamedTuple):

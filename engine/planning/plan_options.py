@@ -6,8 +6,8 @@ from typing import NamedTuple
 from penstock.engine.configuration.cluster_options import NO_CLUSTER_SETTINGS, ClusterSettings, size_text
 from penstock.plans.errors import ConfigurationError, LostTopologiesError
 from penstock.plans.layers import Choices
-from penstock.plans.resources.columnar import PROFILES
 from penstock.plans.resources.divide_memory import TaskManager
+from penstock.plans.resources.memory_and_buffers import PROFILES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy

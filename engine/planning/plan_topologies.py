@@ -33,13 +33,12 @@ from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.read_topology_files import lines_of_pipes
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, tables_beside_others
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.local_transformations import is_delta_table
-from penstock.plans.topology.joins.normalized_tables import load_topology_folder, normalized_tables
-from penstock.plans.topology.joins.read_topology_files import read_topology_files
-from penstock.plans.topology.joins.topologies_of_lines import (
+from penstock.plans.topology.on_spark.local_transformations import is_delta_table
+from penstock.plans.topology.on_spark.normalized_tables import load_topology_folder, normalized_tables
+from penstock.plans.topology.on_spark.read_topology_files import read_topology_files
+from penstock.plans.topology.on_spark.topologies_of_lines import (
     GivenLines,
     GivenTables,
     TopologyTables,
@@ -48,6 +47,7 @@ from penstock.plans.topology.joins.topologies_of_lines import (
     parsed_given_lines,
     texts_of_rows,
 )
+from penstock.plans.topology.read_topology_files import lines_of_pipes
 from penstock.plans.vocabulary import Layer
 
 # Topologies that a worker holds apart from giants, and one plan of the plans of both.

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+    from penstock.plans.execution_graph.job_graph_arrays import TaskRows
 
 
 def require_memory_in_worker(rows: "TaskRows") -> None:

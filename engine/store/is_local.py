@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from penstock.plans.errors import InputError, StoreError
-from penstock.plans.topology.columnar.find_topology_files import local_path
+from penstock.plans.topology.find_topology_files import local_path
 
 
 def is_local(store: str) -> bool:

@@ -12,8 +12,8 @@ from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.importing.read_graphs import form_of_graph
 from penstock.plans.importing.recognise_content import NoJob, content_of
 from penstock.plans.tables import TABLES
-from penstock.plans.topology.columnar.find_topology_files import find_topology_files, is_pipe, local_path
-from penstock.plans.topology.columnar.read_topology_tables import holds_tables
+from penstock.plans.topology.find_topology_files import find_topology_files, is_pipe, local_path
+from penstock.plans.topology.read_topology_tables import holds_tables
 from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
 FOLDERS_OF_STATE = ("versions", "segments")

@@ -10,7 +10,7 @@ from penstock.engine.store.is_local import local_folder
 from penstock.plans.frames.polars_frames import empty
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.topologies_of_lines import topology_id
+from penstock.plans.topology.topologies_of_lines import topology_id
 
 BY_NAME = ("topologies", "rejected")
 """Tables in which topologies are found by name; in `rejected` the key may be null."""

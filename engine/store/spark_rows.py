@@ -14,7 +14,7 @@ from penstock.engine.store.scan_stored_table import BY_NAME
 from penstock.engine.store.store_tables import Result
 from penstock.plans.frames.polars_frames import empty, from_arrow
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.topologies_of_lines import topology_id
+from penstock.plans.topology.topologies_of_lines import topology_id
 
 
 class SparkRows:

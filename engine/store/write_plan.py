@@ -261,7 +261,7 @@ _TABLES_AT_A_TIME = 2
 class WriteWhilePlanning:
     """Writes a fleet part by part, or a giant table by table, to a local store.
 
-    A planner passes tables to it (see plans.columnar.plan_columnar.Finished). None of it can be read before
+    A planner passes tables to it (see plans.planners.plan_in_parts.Finished). None of it can be read before
     `publish`; every other end is `discard`.
     """
 

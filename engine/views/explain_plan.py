@@ -17,7 +17,7 @@ from penstock.engine.run.runtime.transformations import LostSetting, LoweredJob
 from penstock.engine.views.draw.drawn_plan import DrawnPlan, Row, is_chained, stream_edges_with_reasons
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.job_graph.columnar.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
+from penstock.plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
 from penstock.plans.stream_graph.choose_partitioners import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.stream_graph.not_chainable_reasons import SET_BY_AUTHOR, EdgeFacts, NotChainableReason
 from penstock.plans.topology.rules import INT32_MAX
@@ -103,7 +103,7 @@ class ExplainedPlan:
 
     @cached_property
     def _expanded(self) -> "pl.DataFrame | None":
-        from penstock.plans.stream_graph.columnar.expand_sinks import expand_transformations
+        from penstock.plans.stream_graph.expand_sinks import expand_transformations
 
         frame, settings = (self.plan.table(name) for name in ("transformations", "job_settings"))
         if frame is None or settings is None:
@@ -176,7 +176,7 @@ class ExplainedPlan:
         """
         if not self.is_translated:
             return {}
-        from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
+        from penstock.plans.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
 
         frame = self._expanded
         if frame is None:

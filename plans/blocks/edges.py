@@ -11,9 +11,10 @@ from penstock.plans.blocks.giant import Giant, reasons
 from penstock.plans.blocks.messages import WALK, Inbox, Message
 from penstock.plans.blocks.nodes import ATTRIBUTES
 from penstock.plans.frames.arrays import Halves, Ints
-from penstock.plans.job_graph.columnar.choose_result_partition_types import OF_EDGES
-from penstock.plans.job_graph.columnar.create_vertices import NODE_COLUMNS
-from penstock.plans.job_graph.columnar.mark_chainable_edges import (
+from penstock.plans.job_graph.choose_result_partition_types import OF_EDGES
+from penstock.plans.job_graph.create_vertices import NODE_COLUMNS
+from penstock.plans.job_graph.java_hashes import java_string_hashes
+from penstock.plans.job_graph.mark_chainable_edges import (
     StreamGraphRows,
     chain_pointers,
     edges_to_yielding,
@@ -21,21 +22,20 @@ from penstock.plans.job_graph.columnar.mark_chainable_edges import (
     settle_edges,
     walk_nodes,
 )
-from penstock.plans.job_graph.columnar.refuse_job_graphs import (
+from penstock.plans.job_graph.order_depth_first import find_heads
+from penstock.plans.job_graph.refuse_job_graphs import (
     chained_sources,
     refuse_job_settings,
     unaligned_custom_partitioners,
 )
-from penstock.plans.job_graph.java_hashes import java_string_hashes
-from penstock.plans.job_graph.order_depth_first import find_heads
 from penstock.plans.job_graph.stream_graph_arrays import GraphEdges
 from penstock.plans.job_graph.uid_hashes import UidHashes, uid_hashes
 from penstock.plans.stream_graph.choose_partitioners import SOURCE_ATTRIBUTES
-from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
+from penstock.plans.stream_graph.refuse_stream_graphs import (
     forward_changes,
     refuse_settings_of_edges,
 )
-from penstock.plans.stream_graph.columnar.translate_transformations import (
+from penstock.plans.stream_graph.translate_transformations import (
     choose_partitioners,
     given_edges_with_ends,
 )

@@ -13,7 +13,7 @@ from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.frames.compiled import run_loop
 from penstock.plans.frames.polars_frames import count_in_groups
 from penstock.plans.frames.polars_refusals import refused_settings
-from penstock.plans.job_graph.columnar.create_vertices import NODE_COLUMNS
+from penstock.plans.job_graph.create_vertices import NODE_COLUMNS
 from penstock.plans.stream_graph.choose_partitioners import (
     DEFAULT_SLOT_SHARING_GROUP,
     NO_GROUP,
@@ -21,13 +21,13 @@ from penstock.plans.stream_graph.choose_partitioners import (
     TARGET_ATTRIBUTES,
     inherited_groups,
 )
-from penstock.plans.stream_graph.columnar.expand_sinks import expand_numbered_sinks, expand_sinks
-from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
+from penstock.plans.stream_graph.expand_sinks import expand_numbered_sinks, expand_sinks
+from penstock.plans.stream_graph.refuse_stream_graphs import (
     missing_uids,
     refuse_operator_settings,
     refuse_transformations,
 )
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
+from penstock.plans.stream_graph.resolve_virtual_nodes import (
     FIRST_VIRTUAL,
     KINDS,
     LABELLED,
@@ -37,7 +37,7 @@ from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
     offsets,
     resolve_inputs,
 )
-from penstock.plans.stream_graph.columnar.translate_transformations import translate_nodes
+from penstock.plans.stream_graph.translate_transformations import translate_nodes
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import SOURCE_KINDS, Kind
 

@@ -11,9 +11,9 @@ from penstock.plans.blocks.giant import EXCESS, EXPLAINED, SUMMARY, UNBOUNDED, G
 from penstock.plans.blocks.messages import DRIVER, WALK, Inbox, Message
 from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.polars_frames import empty, from_arrow
-from penstock.plans.stream_graph.columnar.expand_sinks import EXPANDED, number_sinks, sizes_of_sinks
-from penstock.plans.stream_graph.columnar.refuse_stream_graphs import refuse_transformations
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
+from penstock.plans.stream_graph.expand_sinks import EXPANDED, number_sinks, sizes_of_sinks
+from penstock.plans.stream_graph.refuse_stream_graphs import refuse_transformations
+from penstock.plans.stream_graph.resolve_virtual_nodes import (
     FIRST_VIRTUAL,
     KINDS,
     LABELLED,
@@ -23,7 +23,7 @@ from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
     resolve_virtual_nodes,
 )
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.lines_of_tables import (
+from penstock.plans.topology.lines_of_tables import (
     Numbers,
     cycle_of,
     numbers_in_order,
@@ -32,8 +32,8 @@ from penstock.plans.topology.columnar.lines_of_tables import (
     validate_wrong_rows,
     wrong_by_number,
 )
-from penstock.plans.topology.columnar.normalized_tables import given_columns, normalized_transformations
-from penstock.plans.topology.columnar.read_topology_tables import digest_checked_blocks
+from penstock.plans.topology.normalized_tables import given_columns, normalized_transformations
+from penstock.plans.topology.read_topology_tables import digest_checked_blocks
 from penstock.plans.topology.validate_transformations import reads_unbounded_source
 from penstock.plans.vocabulary import Kind
 

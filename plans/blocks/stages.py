@@ -48,27 +48,27 @@ from penstock.plans.errors import INPUT_STAGE
 from penstock.plans.frames.polars_frames import empty
 from penstock.plans.frames.polars_refusals import first_refusals, first_refused, reject_refused
 from penstock.plans.layers import layers_until
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
+from penstock.plans.stream_graph.resolve_virtual_nodes import (
     FIRST_VIRTUAL,
     KINDS,
     most_edges,
     too_many_edges,
 )
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.canonical_texts import canonical_headers
-from penstock.plans.topology.columnar.lines_of_tables import topologies_without_rows
-from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow
-from penstock.plans.topology.columnar.read_topology_tables import settings_of_topologies
-from penstock.plans.topology.columnar.topologies_of_lines import (
+from penstock.plans.topology.canonical_texts import canonical_headers
+from penstock.plans.topology.fingerprint import BLOCK, fingerprint
+from penstock.plans.topology.job_settings import may_run_as_batch
+from penstock.plans.topology.lines_of_tables import topologies_without_rows
+from penstock.plans.topology.normalized_tables import to_nullable_arrow
+from penstock.plans.topology.parse_lines import shown
+from penstock.plans.topology.read_topology_tables import settings_of_topologies
+from penstock.plans.topology.topologies_of_lines import (
     RejectedTopology,
     no_topology,
     rejected_rows,
     row_errors,
     topology_holds,
 )
-from penstock.plans.topology.fingerprint import BLOCK, fingerprint
-from penstock.plans.topology.job_settings import may_run_as_batch
-from penstock.plans.topology.parse_lines import shown
 from penstock.plans.vocabulary import Kind, Layer
 
 Function = Callable[[Giant, int, Inbox], Iterator[Message]]

@@ -8,18 +8,18 @@ import polars as pl
 
 from penstock.plans.blocks.giant import Giant, reasons
 from penstock.plans.blocks.messages import WALK, Inbox, Message
-from penstock.plans.execution_graph.columnar.create_intermediate_results import (
+from penstock.plans.execution_graph.create_intermediate_results import (
     execution_edges,
     execution_vertices,
     intermediate_result_partitions,
     intermediate_results,
 )
-from penstock.plans.execution_graph.columnar.find_pipelined_regions import (
+from penstock.plans.execution_graph.find_pipelined_regions import (
     create_execution_job_vertices,
     find_pipelined_regions,
 )
-from penstock.plans.execution_graph.columnar.job_graph_arrays import order_job_vertices
-from penstock.plans.execution_graph.columnar.refuse_execution_graphs import (
+from penstock.plans.execution_graph.job_graph_arrays import order_job_vertices
+from penstock.plans.execution_graph.refuse_execution_graphs import (
     above_max_parallelism,
     largest_vertices,
     out_of_bounds,
@@ -28,12 +28,12 @@ from penstock.plans.execution_graph.columnar.refuse_execution_graphs import (
 )
 from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.frames.polars_frames import count_in_groups
-from penstock.plans.job_graph.columnar.choose_result_partition_types import (
+from penstock.plans.job_graph.choose_result_partition_types import (
     global_modes,
     reuse_data_sets,
     types_of_edges,
 )
-from penstock.plans.job_graph.columnar.create_vertices import (
+from penstock.plans.job_graph.create_vertices import (
     CONNECTED,
     assign_operators_to_vertices,
     connect_vertices,
@@ -43,7 +43,8 @@ from penstock.plans.job_graph.columnar.create_vertices import (
     override_parallelism,
     set_dynamic_parallelism,
 )
-from penstock.plans.job_graph.columnar.number_slot_sharing_groups import (
+from penstock.plans.job_graph.job_graph_checks import MAX_INT, MEMORY_FRACTION
+from penstock.plans.job_graph.number_slot_sharing_groups import (
     MemoryUses,
     chained_operators,
     co_location_groups,
@@ -56,7 +57,7 @@ from penstock.plans.job_graph.columnar.number_slot_sharing_groups import (
     uses_together,
     with_index_prefix,
 )
-from penstock.plans.job_graph.columnar.refuse_job_graphs import (
+from penstock.plans.job_graph.refuse_job_graphs import (
     co_locations,
     empty_names,
     forward_groups_refused,
@@ -69,10 +70,9 @@ from penstock.plans.job_graph.columnar.refuse_job_graphs import (
     uid_collisions,
     with_end_name,
 )
-from penstock.plans.job_graph.refuse_job_graphs import MAX_INT, MEMORY_FRACTION
 from penstock.plans.job_graph.walk_stream_graph import data_set_ids
-from penstock.plans.resources.columnar import count_network_buffers, size_managed_memory
-from penstock.plans.slots.columnar import (
+from penstock.plans.resources.memory_and_buffers import count_network_buffers, size_managed_memory
+from penstock.plans.slots.assign_slots import (
     required_slots,
     share_slots,
     slots_of_tasks,

@@ -7,8 +7,8 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.plans.frames.polars_frames import empty, from_arrow
-from penstock.plans.job_graph.columnar.choose_result_partition_types import IS_CHAINED
-from penstock.plans.job_graph.columnar.create_vertices import parallelism_overrides
+from penstock.plans.job_graph.choose_result_partition_types import IS_CHAINED
+from penstock.plans.job_graph.create_vertices import parallelism_overrides
 from penstock.plans.printable import limited
 from penstock.plans.tables import REJECTED
 from penstock.plans.tables.column_types import TOPOLOGY

@@ -23,7 +23,7 @@ from penstock.plans.frames.compiled import run_loop
 from penstock.plans.generate.fleet import draws, hexadecimal
 from penstock.plans.tables import TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.topologies_of_lines import topology_id
+from penstock.plans.topology.topologies_of_lines import topology_id
 from penstock.plans.vocabulary import (
     CONSECUTIVE_HASH_CLASS,
     PARTITIONER_CLASSES,

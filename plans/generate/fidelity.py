@@ -8,7 +8,7 @@ import numpy.typing as npt
 import polars as pl
 
 from penstock.plans.frames.compiled import run_loop
-from penstock.plans.job_graph.columnar.choose_result_partition_types import IS_CHAINED
+from penstock.plans.job_graph.choose_result_partition_types import IS_CHAINED
 from penstock.plans.tables.column_types import TOPOLOGY
 
 TOTAL_VARIATION = "total variation"

@@ -13,8 +13,8 @@ import pyarrow as pa
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.plan_json.to_topology_lines import in_list, json_object, quoted
 from penstock.plans.tables import TABLES, TRANSFORMATIONS
-from penstock.plans.topology.columnar.topologies_of_lines import XXHASH64_SEED, topology_id
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
+from penstock.plans.topology.topologies_of_lines import XXHASH64_SEED, topology_id
 from penstock.plans.vocabulary import (
     VIRTUAL_KINDS,
     WRITTEN_KINDS,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.errors import ErrorKind, InputError, TopologyError
 from penstock.plans.printable import unprintable
-from penstock.plans.stream_graph.columnar.refuse_stream_graphs import MAX_INPUTS
+from penstock.plans.stream_graph.refuse_stream_graphs import MAX_INPUTS
 from penstock.plans.topology.rules import Rules, explain_keys, shorten
 from penstock.plans.topology.validate_transformations import find_cycle
 from penstock.plans.vocabulary import Kind, Partitioner

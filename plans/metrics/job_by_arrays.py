@@ -11,8 +11,8 @@ from penstock.plans.custom_planners.check_answer import NEVER_CHAINED
 from penstock.plans.custom_planners.find_violations import Invariant
 from penstock.plans.errors import BrokenInvariantError
 from penstock.plans.frames.arrays import Ints
-from penstock.plans.job_graph.columnar.choose_result_partition_types import IS_CHAINED, REUSABLE
-from penstock.plans.job_graph.refuse_job_graphs import MAX_INT
+from penstock.plans.job_graph.choose_result_partition_types import IS_CHAINED, REUSABLE
+from penstock.plans.job_graph.job_graph_checks import MAX_INT
 from penstock.plans.layers import Choices
 from penstock.plans.metrics.evaluate_arrays import (
     NUMBERS,
@@ -40,13 +40,13 @@ from penstock.plans.metrics.rates_and_loads import (
     shares_of_outputs,
     sort_by_input,
 )
-from penstock.plans.resources.columnar import (
+from penstock.plans.resources.divide_memory import TaskManager
+from penstock.plans.resources.memory_and_buffers import (
     USE_CASES,
     NetworkOptions,
     fractions_of_slot,
     state_backend_uses_managed_memory,
 )
-from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.topology.operator_rules import SLOT_SCOPE
 from penstock.plans.vocabulary import BufferSide, ManagedMemoryUseCase, SlotSharingStrategy
 

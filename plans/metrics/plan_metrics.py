@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from penstock.plans.frames.polars_frames import look_up
-from penstock.plans.job_graph.columnar.choose_result_partition_types import IS_CHAINED
+from penstock.plans.job_graph.choose_result_partition_types import IS_CHAINED
 from penstock.plans.metrics.operator_costs import ASSUMED, LEVEL
 from penstock.plans.metrics.plan_arrays import (
     NO_VERTEX,
@@ -23,8 +23,8 @@ from penstock.plans.metrics.plan_arrays import (
 )
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants, ModelCluster, rates_and_loads
 from penstock.plans.planners.plan_in_parts import side_by_side
-from penstock.plans.resources.columnar import NetworkOptions
 from penstock.plans.resources.divide_memory import TaskManager
+from penstock.plans.resources.memory_and_buffers import NetworkOptions
 from penstock.plans.tables.column_types import TOPOLOGY
 
 Tables = Mapping[str, pl.DataFrame]

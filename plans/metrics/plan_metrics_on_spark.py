@@ -22,8 +22,8 @@ from penstock.plans.metrics.operator_costs import ASSUMED, LEVEL
 from penstock.plans.metrics.plan_arrays import NO_VERTEX, edges_of, kinds_of_slots, operators_of
 from penstock.plans.metrics.plan_metrics import MAY_LACK, METRICS, OBJECT_REUSE, SUSTAINED
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants, ModelCluster, rates_and_loads
-from penstock.plans.resources.columnar import NetworkOptions
 from penstock.plans.resources.divide_memory import TaskManager
+from penstock.plans.resources.memory_and_buffers import NetworkOptions
 from penstock.plans.tables.column_types import DOUBLE, INT, LONG, TOPOLOGY
 
 # Rates and loads of plans whose tables are in Spark: one walk over compact columns of whole topologies.

@@ -10,7 +10,7 @@ import polars as pl
 from penstock.plans.frames.polars_frames import join_topology
 from penstock.plans.tables import STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.canonical_texts import JSON_COLUMNS
+from penstock.plans.topology.canonical_texts import JSON_COLUMNS
 from penstock.plans.topology.job_settings import SETTINGS_OF_GRAPHS
 from penstock.plans.topology.operator_rules import (
     EDGE_RULES,

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.operators.common.without_pandas import without_pandas
-from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from penstock.plans.execution_graph.job_graph_arrays import TaskRows
 from penstock.plans.layers import Choices
 from penstock.plans.planners.plan_in_parts import (
     Tables,
@@ -19,20 +19,20 @@ from penstock.plans.planners.plan_in_parts import (
     plan_columnar,
     without_garbage_collection,
 )
-from penstock.plans.topology.columnar.lines_batch import (
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES, tables_beside_others
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.lines_batch import (
     TopologyTexts,
     read_topology_objects,
     read_topology_texts,
 )
-from penstock.plans.topology.columnar.read_topology_files import read_topology_files
-from penstock.plans.topology.columnar.read_topology_tables import (
+from penstock.plans.topology.read_topology_files import read_topology_files
+from penstock.plans.topology.read_topology_tables import (
     holds_tables,
     read_topology_folder,
     read_topology_tables,
 )
-from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
-from penstock.plans.topology.input_errors import MAX_LINE_BYTES, tables_beside_others
-from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import Layer
 
 ROWS_AT_A_TIME = 100_000

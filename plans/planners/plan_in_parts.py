@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import NotEnoughMemoryError
-from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows, count_task_rows
-from penstock.plans.execution_graph.columnar.refuse_execution_graphs import name_most_tasks
+from penstock.plans.execution_graph.job_graph_arrays import TaskRows, count_task_rows
+from penstock.plans.execution_graph.refuse_execution_graphs import name_most_tasks
 from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.polars_frames import arrow_parts, look_up, to_arrow
 from penstock.plans.frames.polars_refusals import (
@@ -31,8 +31,8 @@ from penstock.plans.frames.polars_refusals import (
     without_topologies,
 )
 from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
-from penstock.plans.planners.columnar_passes import inputs_of, steps
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import limit_expansion
+from penstock.plans.planners.run_passes import inputs_of, steps
+from penstock.plans.stream_graph.resolve_virtual_nodes import limit_expansion
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 

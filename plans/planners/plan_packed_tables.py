@@ -88,9 +88,9 @@ def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
 if TYPE_CHECKING:
     import polars as pl
 
-    from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+    from penstock.plans.execution_graph.job_graph_arrays import TaskRows
     from penstock.plans.planners.plan_in_parts import InParts
-    from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
+    from penstock.plans.topology.topologies_of_lines import TopologyTables
 
 STAGE_SECONDS = "stage_seconds"
 """A table besides the plan's: (stage, seconds) of each part."""
@@ -154,7 +154,7 @@ def plan_texts(job_defaults: JobDefaults, plan: PlanPart) -> Callable[[Batches],
         filled = [batch for batch in batches if len(batch)]
         if not filled:
             return
-        from penstock.plans.topology.columnar.lines_batch import TopologyTexts, read_topology_texts
+        from penstock.plans.topology.lines_batch import TopologyTexts, read_topology_texts
 
         started = time.monotonic()
         texts = pa.Table.from_batches(filled)
@@ -208,7 +208,7 @@ def planned_by_flinks_rules(
 def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
     """Return tables of the topology layer that have been validated before."""
     from penstock.plans.frames.polars_frames import empty, from_arrow
-    from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
+    from penstock.plans.topology.topologies_of_lines import TopologyTables
 
     tables = {
         name: from_arrow(rows[name]) if name in rows else empty(name)
@@ -222,7 +222,7 @@ def validate_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
     """Return the valid topologies of the tables `topologies` and `transformations`. As
     read_topology_tables.
     """
-    from penstock.plans.topology.columnar.read_topology_tables import read_topology_tables
+    from penstock.plans.topology.read_topology_tables import read_topology_tables
 
     names = ("topologies", "transformations")
     return read_topology_tables(*(rows.get(name, TABLES[name].empty_table()) for name in names))

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.plans.execution_graph.columnar.create_intermediate_results import partitions_of_subtask
-from penstock.plans.execution_graph.columnar.job_graph_arrays import JobGraphArrays
+from penstock.plans.execution_graph.create_intermediate_results import partitions_of_subtask
+from penstock.plans.execution_graph.job_graph_arrays import JobGraphArrays
 from penstock.plans.frames.arrays import Flags, Ints, bounds_of, counts_from, counts_up, sums_before
 from penstock.plans.frames.compiled import run_loop
 from penstock.plans.vocabulary import SlotSharingStrategy

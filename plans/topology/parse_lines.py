@@ -26,7 +26,7 @@ from penstock.plans.importing.known_forms import as_topology
 from penstock.plans.printable import MOST_ERRORS, limited
 from penstock.plans.tables import JOB_SETTINGS, REJECTED, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
 from penstock.plans.tables.column_types import BOOL, CONFIG, INT, LONG, STR
-from penstock.plans.topology.columnar.canonical_texts import (
+from penstock.plans.topology.canonical_texts import (
     canonical_rows,
     nodes_with_sources,
     offsets,

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.plans.errors import InputError
-from penstock.plans.topology.columnar.find_topology_files import STANDARD_INPUT, is_pipe
+from penstock.plans.topology.find_topology_files import STANDARD_INPUT, is_pipe
 from penstock.plans.topology.input_errors import incomplete_gzip, unreadable_file
 
 CODECS = {

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.plans.layers import Choices
-from penstock.plans.planners import columnar_passes as columnar
+from penstock.plans.planners import run_passes as columnar
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField, StructType
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_schemas import spark_type
 from penstock.plans.layers import Choices
-from penstock.plans.planners import columnar_passes as columnar
+from penstock.plans.planners import run_passes as columnar
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 

@@ -21,7 +21,11 @@ from penstock.plans.frames.packed_blocks import (
 )
 from penstock.plans.frames.spark_schemas import compute, cut_lineage, free, keep
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.joins.topologies_of_lines import GivenLines, TopologyTables, parsed_given_lines
+from penstock.plans.topology.on_spark.topologies_of_lines import (
+    GivenLines,
+    TopologyTables,
+    parsed_given_lines,
+)
 from tests.plans.planners.table_contents import exchanges_of
 
 SCHEMA = pa.schema([(TOPOLOGY, pa.int64()), ("id", pa.int32()), ("name", pa.string()), ("tag", pa.string())])

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.plans.layers import LAYER_TABLES, Choices
 from penstock.plans.passes import GIVEN, PASSES, produced_by_layer
-from penstock.plans.planners.columnar_passes import OF_ITS_OWN, implementations, inputs_of, steps
+from penstock.plans.planners.run_passes import OF_ITS_OWN, implementations, inputs_of, steps
 from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 from tests.passes.fixtures import read_cases, shown_instead
 from tests.passes.topologies import choices_of

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from penstock.plans.layers import Choices
 from penstock.plans.passes import PASSES
-from penstock.plans.resources.columnar import PROFILES
 from penstock.plans.resources.divide_memory import TaskManager
+from penstock.plans.resources.memory_and_buffers import PROFILES
 from penstock.plans.tables import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
-from penstock.plans.topology.columnar.canonical_texts import JSON_COLUMNS
+from penstock.plans.topology.canonical_texts import JSON_COLUMNS
 from penstock.plans.topology.operator_rules import DETAILS
 from penstock.plans.vocabulary import Kind, SlotSharingStrategy
 from tests.passes.fixtures import Case, Shown, read_cases

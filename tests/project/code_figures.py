@@ -1,8 +1,7 @@
 """Figures of the packages that say how much there is to search: `python -m tests.project.code_figures`.
 
 Files, lines, lines of imports, modules with one importer, modules that only hand names on, constants that
-several modules define with the same value, twins (columnar/joins) of which one only forwards, and, with
-`--unused`, names that nothing in the product uses.
+several modules define with the same value, and, with `--unused`, names that nothing in the product uses.
 """
 
 import ast
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("plans", "operators", "engine", "penstock")
-SMALL, FORWARDING = 60, 15  # lines
+SMALL = 60  # lines
 IS_LOOKED_UP = (
     "penstock.engine.pyflink_names",
     "penstock.engine.commands",
@@ -105,26 +104,6 @@ def _is_telling(value: ast.expr) -> bool:
     return isinstance(value, ast.Tuple | ast.List | ast.Set) and len(value.elts) > 1
 
 
-def forwarding_twins(known: dict[str, Module]) -> list[str]:
-    """Modules of `joins` with a twin in `columnar` and few lines beside docstrings and imports."""
-    return [
-        name
-        for name, module in known.items()
-        if ".joins." in name and name.replace(".joins.", ".columnar.") in known
-        if _code_lines(module) <= FORWARDING
-    ]
-
-
-def _code_lines(module: Module) -> int:
-    lines: set[int] = set()
-    for node in ast.walk(module.tree):
-        if not isinstance(node, ast.stmt) or _is_docstring(node):
-            continue
-        if not isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef):
-            lines |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return len(lines)
-
-
 def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
@@ -190,8 +169,8 @@ def _defines(module: Module) -> list[str]:
 def main() -> None:
     """Print a row of figures for each package, and what `--unused` or `--constants` ask for."""
     known = modules(Path(sys.argv[1]) if sys.argv[1:] and not sys.argv[1].startswith("-") else ROOT)
-    by, forwarding = importers(known), forwarding_twins(known)
-    print("package    files   lines  imports  one importer (small)  re-export  forwarding twins  over 800")
+    by = importers(known)
+    print("package    files   lines  imports  one importer (small)  re-export  over 800")
     for package in PACKAGES:
         own = [module for module in known.values() if package_of(module.name) == package]
         single = [module for module in own if len(by[module.name]) == 1]
@@ -199,8 +178,7 @@ def main() -> None:
             f"{package:9} {len(own):6,} {sum(module.lines for module in own):7,} "
             f"{sum(map(import_lines, own)):8,} {len(single):8,} "
             f"({sum(module.lines <= SMALL for module in single):,})"
-            f"{sum(map(only_hands_on, own)):16,} "
-            f"{sum(package_of(name) == package for name in forwarding):17,} "
+            f"{sum(map(only_hands_on, own)):11,} "
             f"{sum(module.lines > 800 for module in own):9,}"
         )
     constants = repeated_constants(known)

@@ -113,7 +113,7 @@ def test_workers_write_files_of_a_store_with_little_besides_arrow():
         run(
             "import sys\n"
             "import penstock.engine.store.write_rows_in_workers\n"
-            "import penstock.plans.topology.joins.local_transformations\n"
+            "import penstock.plans.topology.on_spark.local_transformations\n"
             "print({'deltalake', 'polars', 'pandas', 'pydantic'} & set(sys.modules))"
         )
         == "set()"

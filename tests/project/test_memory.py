@@ -20,8 +20,8 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_into_store import PlanResult, WorkOnSpark
 from penstock.engine.store.version_notes import VersionNumber
 from penstock.plans.errors import NotEnoughMemoryError
-from penstock.plans.execution_graph.columnar import job_graph_arrays as counting
-from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from penstock.plans.execution_graph import job_graph_arrays as counting
+from penstock.plans.execution_graph.job_graph_arrays import TaskRows
 from penstock.plans.vocabulary import Layer
 from tests.plans.topology.builders import simple, transformation
 

@@ -64,7 +64,7 @@ from penstock.plans.planners.plan_in_parts import split_into
 from penstock.plans.planners.plan_packed_tables import PlanPart
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
+from penstock.plans.topology.on_spark.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import Layer
 
 if TYPE_CHECKING:

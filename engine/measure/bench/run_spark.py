@@ -22,7 +22,7 @@ from penstock.engine.store.write_plan import write_plan
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.plan_json.to_plan_lines import SECTIONS, to_plan_lines
-from penstock.plans.planners import columnar_passes as columnar
+from penstock.plans.planners import run_passes as columnar
 from penstock.plans.planners.plan_in_parts import TO_ARROW
 from penstock.plans.vocabulary import Layer
 

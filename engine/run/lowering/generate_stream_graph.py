@@ -25,8 +25,8 @@ from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.errors import ILLEGAL_ARGUMENT
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.to_topology_lines import stream_graph_of_tables
-from penstock.plans.stream_graph.columnar.expand_sinks import CACHE_READ, CACHE_WRITE, ids_of_translation
-from penstock.plans.stream_graph.columnar.refuse_stream_graphs import TWO_RESOURCES
+from penstock.plans.stream_graph.expand_sinks import CACHE_READ, CACHE_WRITE, ids_of_translation
+from penstock.plans.stream_graph.refuse_stream_graphs import TWO_RESOURCES
 from penstock.plans.vocabulary import SOURCE_KINDS, Kind, Layer, Partitioner, StreamExchangeMode
 
 # The Java classes that run a transformation, if PyFlink's API alone decides them.

@@ -25,12 +25,12 @@ from penstock.plans.restore_savepoint import (
     take_savepoint,
 )
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.find_topology_files import find_topology_files
-from penstock.plans.topology.columnar.parse_block import LineBlock
-from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
+from penstock.plans.topology.find_topology_files import find_topology_files
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.parse_block import LineBlock
 from penstock.plans.topology.parse_lines import lines_of
+from penstock.plans.topology.read_topology_files import blocks_of_files
 from penstock.plans.vocabulary import Layer
 
 # Files of pairs: an old and a new topology, and the operators that have state.

@@ -28,15 +28,15 @@ from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.planners.plan_as_read import ROWS_AT_A_TIME
 from penstock.plans.planners.plan_in_parts import without_garbage_collection
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.parse_block import LineBlock
-from penstock.plans.topology.columnar.read_topology_files import blocks_of_files, parsed_blocks
-from penstock.plans.topology.columnar.topologies_of_lines import (
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES, no_topologies
+from penstock.plans.topology.job_defaults import JobDefaults
+from penstock.plans.topology.parse_block import LineBlock
+from penstock.plans.topology.read_topology_files import blocks_of_files, parsed_blocks
+from penstock.plans.topology.topologies_of_lines import (
     TopologyTables,
     topologies_in_parts,
     topology_id,
 )
-from penstock.plans.topology.input_errors import MAX_LINE_BYTES, no_topologies
-from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.vocabulary import Layer, TopologyForm
 
 # Topology lines in the files of both sides: their topologies are equal, so they are not read.

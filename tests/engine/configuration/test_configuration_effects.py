@@ -18,7 +18,7 @@ from penstock.engine.output import redaction
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.plan_versions import list_versions
 from penstock.plans.planners.plan_as_read import read_topologies
-from penstock.plans.topology.columnar import parse_block
+from penstock.plans.topology import parse_block
 from penstock.plans.topology.flink_options import parse_memory_size
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from tests.plans.topology.builders import golden_lines, simple

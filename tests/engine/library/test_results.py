@@ -18,7 +18,7 @@ from penstock.plans.custom_planners.decisions import Decision
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.generate.layered import SHAPES
 from penstock.plans.importing.given_graph import SeveralInputs
-from penstock.plans.resources.columnar import PROFILES
+from penstock.plans.resources.memory_and_buffers import PROFILES
 from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import Layer, Partitioner, SlotSharingStrategy
 from tests.plans.topology.builders import simple

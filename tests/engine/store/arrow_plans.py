@@ -12,7 +12,7 @@ from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.write_plan import write_plan
 from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.tables import TABLES
-from penstock.plans.topology.columnar.topologies_of_lines import topology_id
+from penstock.plans.topology.topologies_of_lines import topology_id
 
 
 def schema_of(table: str) -> pa.Schema:

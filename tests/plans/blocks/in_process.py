@@ -31,7 +31,7 @@ from penstock.plans.blocks.stages import (
 from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.layers import Choices
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import Layer, TopologyForm
 
 Batches = list[pa.RecordBatch]

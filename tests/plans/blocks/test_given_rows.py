@@ -13,13 +13,13 @@ from penstock.plans.layers import Choices
 from penstock.plans.planners.plan_in_parts import plan_columnar
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology import fingerprint
-from penstock.plans.topology.columnar import read_topology_tables as columnar
-from penstock.plans.topology.columnar.normalized_tables import (
+from penstock.plans.topology import read_topology_tables as columnar
+from penstock.plans.topology.normalized_tables import (
     given_columns,
     normalized_topologies,
     normalized_transformations,
 )
-from penstock.plans.topology.columnar.topologies_of_lines import topology_id
+from penstock.plans.topology.topologies_of_lines import topology_id
 from penstock.plans.vocabulary import Layer
 from tests.plans.blocks.in_process import plan_given_in_blocks
 from tests.plans.blocks.test_stages import BLOCKS, SINKS, chain, operators

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
+from penstock.plans.execution_graph.create_intermediate_results import expand_execution_edges
 from tests.passes.frames import OF_DATA_SETS, derive_in_process, make_polars
 from tests.reference.execution_graph import consumed_partitions, consumed_subpartitions
 

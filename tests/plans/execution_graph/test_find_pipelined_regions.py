@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from penstock.plans.execution_graph.columnar.find_pipelined_regions import find_pipelined_regions
+from penstock.plans.execution_graph.find_pipelined_regions import find_pipelined_regions
 from tests.plans.execution_graph.job_graph_tables import (
     flink_tasks,
     job_graph_tables,

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from penstock.plans.execution_graph.columnar.refuse_execution_graphs import name_most_tasks
+from penstock.plans.execution_graph.refuse_execution_graphs import name_most_tasks
 from penstock.plans.tables.column_types import TOPOLOGY
 
 VERTICES = pl.DataFrame({TOPOLOGY: [7, 7, 8], "vertex": [1, 2, 1], "parallelism": [2, 5, 6]})

@@ -9,10 +9,10 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from penstock.plans.topology.columnar import canonical_texts, parse_block
-from penstock.plans.topology.columnar import parse_block as lines_as_arrow
-from penstock.plans.topology.columnar.lines_batch import lines_batch
-from penstock.plans.topology.columnar.parse_block import LineBlock, find_plain_lines
+from penstock.plans.topology import canonical_texts, parse_block
+from penstock.plans.topology import parse_block as lines_as_arrow
+from penstock.plans.topology.lines_batch import lines_batch
+from penstock.plans.topology.parse_block import LineBlock, find_plain_lines
 from penstock.plans.topology.parse_lines import parse_lines
 from tests.reference.random_topologies import MODES, random_topology
 

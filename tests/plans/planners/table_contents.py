@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from penstock.plans.frames.polars_frames import empty, to_arrow
-from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 
 _ENCODER = json.JSONEncoder(sort_keys=True)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.plans.topology.columnar.parse_block import find_plain_lines
+from penstock.plans.topology.parse_block import find_plain_lines
 
 KEYS = ("names", "min_resources")
 

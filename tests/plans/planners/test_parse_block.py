@@ -5,11 +5,11 @@ from typing import Any
 import orjson
 import pytest
 
-from penstock.plans.topology.columnar import parse_block
-from penstock.plans.topology.columnar import parse_block as lines_as_arrow
-from penstock.plans.topology.columnar.lines_batch import lines_batch
-from penstock.plans.topology.columnar.parse_block import LineBlock
+from penstock.plans.topology import parse_block
+from penstock.plans.topology import parse_block as lines_as_arrow
 from penstock.plans.topology.fingerprint import BLOCK
+from penstock.plans.topology.lines_batch import lines_batch
+from penstock.plans.topology.parse_block import LineBlock
 from penstock.plans.topology.parse_lines import ROWS_A_BATCH, parse_lines
 from tests.plans.planners.lines_both_ways import (
     FILE,

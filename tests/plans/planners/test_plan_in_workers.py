@@ -28,8 +28,8 @@ from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.planners import plan_packed_tables as packing
 from penstock.plans.planners.plan_packed_tables import divide, packed_rows, unpack
 from penstock.plans.tables import require_schema
-from penstock.plans.topology.columnar.lines_batch import TopologyTexts, read_topology_texts
-from penstock.plans.topology.columnar.topologies_of_lines import topology_id
+from penstock.plans.topology.lines_batch import TopologyTexts, read_topology_texts
+from penstock.plans.topology.topologies_of_lines import topology_id
 from penstock.plans.vocabulary import Layer
 from tests.plans.planners.table_contents import rows_of
 from tests.plans.planners.test_plan_columnar import GOLDEN, golden_lines

@@ -12,8 +12,8 @@ from penstock.engine.planning.plan_topologies import read_topologies as read_wit
 from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology import unpacked_texts
-from penstock.plans.topology.columnar.topologies_of_lines import topology_id
-from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
+from penstock.plans.topology.on_spark.topologies_of_lines import TopologyTables
+from penstock.plans.topology.topologies_of_lines import topology_id
 from tests.plans.planners.table_contents import frame_contents
 from tests.plans.topology.builders import golden_lines, simple, stream_edge, stream_graph, transformation
 from tests.plans.topology.test_read_topology_files import contents, fleet, reading

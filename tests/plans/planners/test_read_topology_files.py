@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from penstock.engine.planning.plan_topologies import read_topologies as read_with_spark
 from penstock.plans.errors import InputError
 from penstock.plans.planners.plan_as_read import read_topologies
-from penstock.plans.topology.columnar.find_topology_files import find_topology_files
-from penstock.plans.topology.columnar.read_topology_files import read_topology_files
-from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
+from penstock.plans.topology.find_topology_files import find_topology_files
+from penstock.plans.topology.on_spark.topologies_of_lines import TopologyTables
+from penstock.plans.topology.read_topology_files import read_topology_files
 from tests.plans.planners.test_read_topologies import assert_same
 from tests.plans.topology.builders import simple
 from tests.plans.topology.packed_blocks import packed_blocks
@@ -186,5 +186,5 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def refuse(file: str) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), file)
 
-    monkeypatch.setattr("penstock.plans.topology.columnar.read_topology_files.pa.OSFile", refuse)
+    monkeypatch.setattr("penstock.plans.topology.read_topology_files.pa.OSFile", refuse)
     assert f"cannot read {path}: Permission denied" in _error(lambda: read_topologies(path))

@@ -16,10 +16,10 @@ from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.frames.spark_schemas import spark_type
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.tables.column_types import RESOURCES, TOPOLOGY
-from penstock.plans.topology.columnar.read_topology_tables import read_topology_tables
-from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables, topology_id
 from penstock.plans.topology.fingerprint import BLOCK
 from penstock.plans.topology.job_defaults import JobDefaults
+from penstock.plans.topology.read_topology_tables import read_topology_tables
+from penstock.plans.topology.topologies_of_lines import TopologyTables, topology_id
 from tests.plans.planners.table_contents import frame_contents
 from tests.plans.planners.test_read_topologies import COLLIDING
 from tests.plans.topology.builders import every_setting, golden_lines, simple, transformation

@@ -5,7 +5,7 @@ import pytest
 
 from penstock.plans.frames import compiled
 from penstock.plans.planners.plan_as_read import read_topologies
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
+from penstock.plans.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
 from tests.reference.random_topologies import MODES, random_topology
 
 VIRTUAL = ("union", "partition", "side_output", "select")

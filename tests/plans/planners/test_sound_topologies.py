@@ -10,10 +10,10 @@ import pytest
 from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar import read_topology_tables as reading
-from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow
-from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
+from penstock.plans.topology import read_topology_tables as reading
 from penstock.plans.topology.fingerprint import BLOCK
+from penstock.plans.topology.normalized_tables import to_nullable_arrow
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 from tests.plans.planners.table_contents import frame_contents
 from tests.plans.topology.builders import every_setting, simple, transformation
 from tests.reference.random_topologies import MODES, random_topology

@@ -21,14 +21,14 @@ from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.plans.errors import InputError, NotEnoughMemoryError
 from penstock.plans.planners.plan_as_read import read_topologies
-from penstock.plans.topology.columnar import read_topology_tables as parts
-from penstock.plans.topology.columnar.read_topology_tables import (
+from penstock.plans.topology import read_topology_tables as parts
+from penstock.plans.topology.job_defaults import NO_DEFAULTS
+from penstock.plans.topology.read_topology_tables import (
     divide_by_topology,
     read_topology_folder_in_parts,
     rows_in_parts,
 )
-from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
-from penstock.plans.topology.job_defaults import NO_DEFAULTS
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import Layer
 from tests.plans.planners.table_contents import frame_contents, rows_of
 from tests.plans.topology.builders import simple
@@ -164,7 +164,7 @@ def test_rows_in_order_are_read_as_they_come_and_others_in_the_order_of_topologi
 
 
 def test_more_rows_without_a_topology_than_one_part_holds(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.plans.topology.columnar.read_topology_tables._MOST_REFUSED_OF_A_PART", 10)
+    monkeypatch.setattr("penstock.plans.topology.read_topology_tables._MOST_REFUSED_OF_A_PART", 10)
     folder = write_folder(tmp_path, "as given")
     for file in (folder / "topologies").iterdir():
         pq.write_table(pq.read_table(file).slice(0, 0), file)

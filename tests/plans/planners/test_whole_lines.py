@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.plans.planners.plan_as_read import read_topologies
-from penstock.plans.topology.columnar.read_topology_files import LongLine, whole_lines
+from penstock.plans.topology.read_topology_files import LongLine, whole_lines
 from tests.plans.planners.test_read_topologies import assert_same
 from tests.plans.topology.builders import simple
 

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.layers import Choices
-from penstock.plans.resources.columnar import (
+from penstock.plans.resources.memory_and_buffers import (
     FLINK_1_20,
     FLINK_2_3,
     PROFILES,

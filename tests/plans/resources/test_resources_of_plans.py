@@ -6,7 +6,7 @@ import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.resources.columnar import slot_network_buffers, task_network_buffers
+from penstock.plans.resources.memory_and_buffers import slot_network_buffers, task_network_buffers
 from penstock.plans.vocabulary import BufferSide
 from tests.plans.resources.flink_resources import rows
 

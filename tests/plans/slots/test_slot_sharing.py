@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.plans.slots.columnar import share_slots
+from penstock.plans.slots.assign_slots import share_slots
 from penstock.plans.slots.strategies import deal_in_turn, prefer_producers_slots
 from tests.plans.execution_graph.job_graph_tables import (
     flink_tasks,

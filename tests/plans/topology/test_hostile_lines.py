@@ -224,7 +224,7 @@ def test_a_refusal_that_quotes_a_long_uid_is_cut(tmp_path):
 
 
 def test_objects_that_no_json_says_stop_nothing():
-    from penstock.plans.topology.columnar.lines_batch import read_topology_objects
+    from penstock.plans.topology.lines_batch import read_topology_objects
 
     class Broken(dict[str, Any]):
         def keys(self) -> Any:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.plans.topology.columnar.find_topology_files import STANDARD_INPUT
-from penstock.plans.topology.columnar.read_topology_files import read_topology_files
-from penstock.plans.topology.joins.read_topology_files import read_topology_files as read_on_spark
+from penstock.plans.topology.find_topology_files import STANDARD_INPUT
 from penstock.plans.topology.json_documents import Element, elements, is_document
+from penstock.plans.topology.on_spark.read_topology_files import read_topology_files as read_on_spark
+from penstock.plans.topology.read_topology_files import read_topology_files
 from tests.plans.planners.table_contents import frame_contents
 from tests.plans.topology.builders import simple
 from tests.plans.topology.test_read_topology_files import contents, reading

@@ -11,8 +11,8 @@ import pytest
 
 import penstock
 from penstock.plans.frames import compiled
-from penstock.plans.stream_graph.columnar import resolve_virtual_nodes as limit_expansion
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import MOST_EDGES, beyond_limit, most_edges
+from penstock.plans.stream_graph import resolve_virtual_nodes as limit_expansion
+from penstock.plans.stream_graph.resolve_virtual_nodes import MOST_EDGES, beyond_limit, most_edges
 
 Transformations = list[dict[str, Any]]
 SOURCE = {"id": 1, "kind": "source", "name": "s"}

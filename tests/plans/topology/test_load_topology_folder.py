@@ -8,8 +8,8 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from penstock.plans.errors import InputError
-from penstock.plans.topology.joins.normalized_tables import load_topology_folder
-from penstock.plans.topology.joins.topologies_of_lines import GivenTables
+from penstock.plans.topology.on_spark.normalized_tables import load_topology_folder
+from penstock.plans.topology.on_spark.topologies_of_lines import GivenTables
 
 TOPOLOGIES = pa.table({"name": ["a", "b"], "topology_id": pa.array([1, 2], pa.int64())})
 TRANSFORMATIONS = pa.table(

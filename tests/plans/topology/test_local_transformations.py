@@ -8,8 +8,8 @@ import pytest
 from deltalake import write_deltalake
 
 from penstock.plans.tables import TRANSFORMATIONS
-from penstock.plans.topology.joins import local_transformations as files
-from penstock.plans.topology.joins.local_transformations import local_transformations, read_row_groups
+from penstock.plans.topology.on_spark import local_transformations as files
+from penstock.plans.topology.on_spark.local_transformations import local_transformations, read_row_groups
 
 ROWS = pa.table(
     {

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.plans.errors import InputError
-from penstock.plans.topology.joins.read_topology_files import read_topology_files
+from penstock.plans.topology.on_spark.read_topology_files import read_topology_files
 from tests.plans.topology.builders import simple
 from tests.plans.topology.packed_blocks import packed_blocks
 from tests.plans.topology.test_read_topology_files import reading

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.plans.errors import InputError
 from penstock.plans.topology import unpacked_texts
-from penstock.plans.topology.joins.read_topology_files import _END, _lines, can_be_split, parse_splits
+from penstock.plans.topology.on_spark.read_topology_files import _END, _lines, can_be_split, parse_splits
 from tests.plans.topology.builders import simple
 
 

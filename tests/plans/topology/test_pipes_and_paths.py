@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import penstock.plans.topology.joins.read_topology_files as on_spark
+import penstock.plans.topology.on_spark.read_topology_files as on_spark
 from penstock.plans.errors import InputError
-from penstock.plans.topology.columnar.read_topology_files import lines_of_pipes, read_topology_files
+from penstock.plans.topology.read_topology_files import lines_of_pipes, read_topology_files
 from tests.plans.topology.builders import simple
 
 NAMES = [f"t{i}" for i in range(50)]

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from penstock.plans.errors import InputError
 from penstock.plans.frames.spark_schemas import spark_schema
-from penstock.plans.topology.joins.read_topology_files import read_topology_files
-from penstock.plans.topology.joins.topologies_of_lines import TopologyTables, read_topology_objects
+from penstock.plans.topology.on_spark.read_topology_files import read_topology_files
+from penstock.plans.topology.on_spark.topologies_of_lines import TopologyTables, read_topology_objects
 from tests.plans.topology.builders import golden_lines, simple, stream_graph, transformation
 
 TABLE_NAMES = ("topologies", "transformations", "stream_nodes", "stream_edges", "job_settings", "rejected")

@@ -13,8 +13,8 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.views.diff.savepoint_verdicts import Pair, savepoint_verdicts
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.to_topology_lines import to_topology_lines
-from penstock.plans.topology.columnar.lines_batch import lines_batch
-from penstock.plans.topology.columnar.lines_of_tables import lines_of_tables
+from penstock.plans.topology.lines_batch import lines_batch
+from penstock.plans.topology.lines_of_tables import lines_of_tables
 from penstock.plans.topology.parse_lines import parse_lines
 from penstock.plans.topology.validate_topology import validate_topology
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from penstock.plans.frames.compiled import WORTH_COMPILING
 from penstock.plans.tables import TOPOLOGIES, TRANSFORMATIONS
+from penstock.plans.topology import read_topology_tables as columnar
 from penstock.plans.topology import validate_transformations as validation
-from penstock.plans.topology.columnar import read_topology_tables as columnar
-from penstock.plans.topology.columnar.topologies_of_lines import topology_id
+from penstock.plans.topology.topologies_of_lines import topology_id
 from penstock.plans.topology.validate_transformations import find_cycle, find_cycle_in_rows
 from tests.plans.planners.table_contents import frame_contents
 

@@ -27,7 +27,7 @@ from penstock.plans.generate.giant import giant
 from penstock.plans.generate.layered import SHAPES, Shape, diamond, layered
 from penstock.plans.generate.random import random
 from penstock.plans.tables import TABLES
-from penstock.plans.topology.columnar.topologies_of_lines import topology_id
+from penstock.plans.topology.topologies_of_lines import topology_id
 from penstock.plans.topology.validate_topology import validate_topology
 from penstock.plans.vocabulary import EXPANDED_KINDS, VIRTUAL_KINDS, Kind, Layer
 

@@ -20,7 +20,7 @@ from penstock.engine.views.diff.savepoint_verdicts import (
     savepoint_verdicts,
 )
 from penstock.engine.views.diff.side_of_store import Side, side_of_topologies
-from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 
 PAIRS = Path(__file__).parents[3] / "plans" / "savepoint" / "pairs.jsonl.gz"
 

@@ -17,15 +17,19 @@ from penstock.plans.frames.polars_frames import empty, from_arrow, ints
 from penstock.plans.planners.plan_in_parts import side_by_side
 from penstock.plans.tables import JOB_SETTINGS
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.canonical_texts import (
+from penstock.plans.topology.canonical_texts import (
     canonical_headers,
     canonical_rows,
     canonical_texts,
     config_text,
     transformation_columns,
 )
-from penstock.plans.topology.columnar.find_topology_files import local_path
-from penstock.plans.topology.columnar.lines_of_tables import (
+from penstock.plans.topology.find_topology_files import local_path
+from penstock.plans.topology.fingerprint import BLOCK, block_bounds, fingerprint, text_digests
+from penstock.plans.topology.input_errors import tables_beside_others, unusable_path
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.job_settings import may_run_as_batch, settings_or_errors
+from penstock.plans.topology.lines_of_tables import (
     LARGE,
     errors_of_rows,
     lines_of_tables,
@@ -33,7 +37,7 @@ from penstock.plans.topology.columnar.lines_of_tables import (
     topologies_without_rows,
     wrong_rows_of_large,
 )
-from penstock.plans.topology.columnar.normalized_tables import (
+from penstock.plans.topology.normalized_tables import (
     GivenColumns,
     given_columns,
     normalized_topologies,
@@ -41,9 +45,10 @@ from penstock.plans.topology.columnar.normalized_tables import (
     require_given_columns,
     to_nullable_arrow,
 )
-from penstock.plans.topology.columnar.open_given_table import GivenTable, is_delta, open_given_table
-from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation
-from penstock.plans.topology.columnar.topologies_of_lines import (
+from penstock.plans.topology.open_given_table import GivenTable, is_delta, open_given_table
+from penstock.plans.topology.parse_lines import SETTINGS, as_arrow, parse_lines, shown
+from penstock.plans.topology.suspicious_transformation import suspicious_transformation
+from penstock.plans.topology.topologies_of_lines import (
     RejectedTopology,
     TopologyTables,
     no_topology,
@@ -51,11 +56,6 @@ from penstock.plans.topology.columnar.topologies_of_lines import (
     row_errors,
     topology_holds,
 )
-from penstock.plans.topology.fingerprint import BLOCK, block_bounds, fingerprint, text_digests
-from penstock.plans.topology.input_errors import tables_beside_others, unusable_path
-from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.job_settings import may_run_as_batch, settings_or_errors
-from penstock.plans.topology.parse_lines import SETTINGS, as_arrow, parse_lines, shown
 from penstock.plans.topology.validate_transformations import reads_unbounded_source
 from penstock.plans.vocabulary import Kind, TopologyForm
 

@@ -13,9 +13,9 @@ from penstock.plans.printable import first_and_count, limited
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY, type_name
 from penstock.plans.tables.plain_columns import plain_column, plain_type, require_unique_columns
-from penstock.plans.topology.columnar.canonical_texts import RESOURCES_OF_ZERO
-from penstock.plans.topology.columnar.topologies_of_lines import XXHASH64_SEED, topology_id
+from penstock.plans.topology.canonical_texts import RESOURCES_OF_ZERO
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.topologies_of_lines import XXHASH64_SEED, topology_id
 from penstock.plans.vocabulary import TopologyForm
 
 # The allowed and the required columns of given tables of topologies and transformations.

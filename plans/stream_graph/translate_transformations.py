@@ -20,8 +20,8 @@ from penstock.plans.stream_graph.choose_partitioners import (
     UNSPECIFIED_FORWARD,
     inherited_groups,
 )
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import OF_DETAILS, is_kind, node_rows
-from penstock.plans.stream_graph.columnar.transformation_details import DETAILS_TYPE, details_of, has_details
+from penstock.plans.stream_graph.resolve_virtual_nodes import OF_DETAILS, is_kind, node_rows
+from penstock.plans.stream_graph.transformation_details import DETAILS_TYPE, details_of, has_details
 from penstock.plans.tables import STREAM_NODES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import (

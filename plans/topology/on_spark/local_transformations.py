@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.tables.column_types import type_name
-from penstock.plans.topology.columnar.open_given_table import is_delta, plain_files
 from penstock.plans.topology.input_errors import no_such_path
+from penstock.plans.topology.open_given_table import is_delta, plain_files
 
 # The files of a local Delta table that needs nothing of Delta to be read.
 
@@ -84,7 +84,7 @@ MOST_FILES = 1_000
 _ROWS_OF_A_BATCH = 2**15
 _PLAIN = pa.schema([field.remove_metadata().with_nullable(True) for field in TRANSFORMATIONS])
 _DEFAULTS = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
-"""As plans.topology.joins.normalized_tables has them."""
+"""As normalized_tables has them."""
 
 
 class RowGroups(NamedTuple):

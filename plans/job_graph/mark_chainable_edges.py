@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.frames.polars_frames import ints, look_up, walk
-from penstock.plans.job_graph.columnar.create_vertices import CHAINED_SOURCE, HEAD
+from penstock.plans.job_graph.create_vertices import CHAINED_SOURCE, HEAD
 from penstock.plans.job_graph.generate_operator_ids import generate_operator_ids
 from penstock.plans.job_graph.order_depth_first import HEADS, find_heads, order_depth_first
 from penstock.plans.job_graph.stream_graph_arrays import GraphEdges, stream_graph_arrays

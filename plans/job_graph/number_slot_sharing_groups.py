@@ -10,9 +10,9 @@ import pyarrow as pa
 from penstock.plans.frames.arrays import Flags, Ints, Runs, runs
 from penstock.plans.frames.polars_frames import first_rows, groups, number_in_turn, places
 from penstock.plans.frames.polars_refusals import ILLEGAL_ARGUMENT, NO_REASON, refusals
-from penstock.plans.job_graph.columnar.create_vertices import HEAD, override_parallelism
+from penstock.plans.job_graph.create_vertices import HEAD, override_parallelism
 from penstock.plans.job_graph.java_hashes import java_double
-from penstock.plans.job_graph.refuse_job_graphs import (
+from penstock.plans.job_graph.job_graph_checks import (
     ARITHMETIC,
     BIG_INTEGER_BY_ZERO,
     LOAD_FACTOR,

@@ -11,9 +11,9 @@ from penstock.plans.frames.arrays import Ints, runs
 from penstock.plans.frames.compiled import run_loop
 from penstock.plans.frames.polars_frames import places
 from penstock.plans.frames.polars_refusals import without_topologies
-from penstock.plans.stream_graph.columnar.transformation_details import details_of, has_details
+from penstock.plans.stream_graph.transformation_details import details_of, has_details
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.topologies_of_lines import RejectedTopology, rejected_rows
+from penstock.plans.topology.topologies_of_lines import RejectedTopology, rejected_rows
 from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind, Partitioner, StreamExchangeMode
 
 # Rows of the inputs of transformations, and their kinds.

@@ -7,7 +7,7 @@ import polars as pl
 
 from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.polars_frames import groups, places
-from penstock.plans.job_graph.columnar.create_vertices import HEAD
+from penstock.plans.job_graph.create_vertices import HEAD
 from penstock.plans.job_graph.java_hashes import java_string_hashes
 from penstock.plans.job_graph.walk_stream_graph import data_set_ids
 from penstock.plans.stream_graph.choose_partitioners import (

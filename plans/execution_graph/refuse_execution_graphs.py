@@ -6,7 +6,7 @@ import polars as pl
 
 from penstock.operators.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
-from penstock.plans.execution_graph.columnar.create_intermediate_results import explode_subtasks
+from penstock.plans.execution_graph.create_intermediate_results import explode_subtasks
 from penstock.plans.frames.arrays import INPUTS_EACH, MOST_TASKS, OF_ALL, TASKS_OF_A_VERTEX, TOO_MANY_TASKS
 from penstock.plans.frames.polars_frames import join_topology, look_up, rename
 from penstock.plans.frames.polars_refusals import NO_REASON, first_refusals, refusals

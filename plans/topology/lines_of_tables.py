@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 
 from penstock.plans.errors import TopologyError
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.canonical_texts import JSON_COLUMNS
-from penstock.plans.topology.columnar.lines_batch import lines_batch
-from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow
-from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation
+from penstock.plans.topology.canonical_texts import JSON_COLUMNS
 from penstock.plans.topology.json_documents import duplicate_keys, duplicate_keys_of_transformation
+from penstock.plans.topology.lines_batch import lines_batch
+from penstock.plans.topology.normalized_tables import to_nullable_arrow
 from penstock.plans.topology.operator_rules import UID_HASH
 from penstock.plans.topology.parse_lines import shown_errors, with_stage
+from penstock.plans.topology.suspicious_transformation import suspicious_transformation
 from penstock.plans.topology.validate_topology import validate_topology
 from penstock.plans.topology.validate_transformations import (
     KEPT,

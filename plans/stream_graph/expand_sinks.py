@@ -11,16 +11,16 @@ import pyarrow as pa
 from penstock.plans.frames.arrays import Ints, runs
 from penstock.plans.frames.compiled import run_loop
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import (
+from penstock.plans.stream_graph.resolve_virtual_nodes import (
     FIRST_VIRTUAL,
     KINDS,
     InputRows,
     input_rows,
 )
-from penstock.plans.stream_graph.columnar.transformation_details import details_of, has_details, with_node_ids
+from penstock.plans.stream_graph.transformation_details import details_of, has_details, with_node_ids
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.tables.column_types import BOOL, INT, STR, TOPOLOGY
-from penstock.plans.topology.columnar.canonical_texts import RESOURCES_OF_ZERO, json_of_keys
+from penstock.plans.topology.canonical_texts import RESOURCES_OF_ZERO, json_of_keys
 from penstock.plans.topology.operator_rules import DETAILS
 from penstock.plans.vocabulary import (
     SOURCE_KINDS,

@@ -9,7 +9,7 @@ from itertools import compress, product
 import polars as pl
 
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.execution_graph.columnar.create_intermediate_results import most_subtasks_of_partition
+from penstock.plans.execution_graph.create_intermediate_results import most_subtasks_of_partition
 from penstock.plans.frames.polars_frames import empty, join_topology
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY

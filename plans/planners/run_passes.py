@@ -9,25 +9,25 @@ import numpy as np
 import polars as pl
 
 from penstock.plans.custom_planners.decisions import ANSWERS, Decision
-from penstock.plans.execution_graph.columnar.create_intermediate_results import (
+from penstock.plans.execution_graph.create_intermediate_results import (
     execution_edges,
     execution_vertices,
     intermediate_result_partitions,
     intermediate_results,
 )
-from penstock.plans.execution_graph.columnar.find_pipelined_regions import (
+from penstock.plans.execution_graph.find_pipelined_regions import (
     create_execution_job_vertices,
     find_pipelined_regions,
 )
-from penstock.plans.execution_graph.columnar.job_graph_arrays import order_job_vertices, place_job_edges
-from penstock.plans.execution_graph.columnar.refuse_execution_graphs import refuse_execution_graphs
+from penstock.plans.execution_graph.job_graph_arrays import order_job_vertices, place_job_edges
+from penstock.plans.execution_graph.refuse_execution_graphs import refuse_execution_graphs
 from penstock.plans.frames.arrays import runs
 from penstock.plans.frames.polars_frames import groups, number_in_turn
-from penstock.plans.job_graph.columnar.choose_result_partition_types import (
+from penstock.plans.job_graph.choose_result_partition_types import (
     choose_result_partition_types,
     reuse_data_sets,
 )
-from penstock.plans.job_graph.columnar.create_vertices import (
+from penstock.plans.job_graph.create_vertices import (
     assign_operators_to_vertices,
     connect_vertices,
     create_data_sets,
@@ -35,13 +35,13 @@ from penstock.plans.job_graph.columnar.create_vertices import (
     find_forward_groups,
     set_dynamic_parallelism,
 )
-from penstock.plans.job_graph.columnar.mark_chainable_edges import (
+from penstock.plans.job_graph.mark_chainable_edges import (
     find_chain_heads,
     mark_chainable_edges,
     mark_local_reasons,
     walk_stream_graph,
 )
-from penstock.plans.job_graph.columnar.number_slot_sharing_groups import (
+from penstock.plans.job_graph.number_slot_sharing_groups import (
     co_location_groups,
     number_co_location_groups,
     number_slot_sharing_groups,
@@ -49,29 +49,29 @@ from penstock.plans.job_graph.columnar.number_slot_sharing_groups import (
     slot_sharing_groups,
     sort_vertices_topologically,
 )
-from penstock.plans.job_graph.columnar.refuse_job_graphs import refuse_job_graphs, refuse_stream_graphs_walked
+from penstock.plans.job_graph.refuse_job_graphs import refuse_job_graphs, refuse_stream_graphs_walked
 from penstock.plans.layers import Choices
 from penstock.plans.passes import in_order, produced_by_layer
-from penstock.plans.resources.columnar import count_network_buffers, size_managed_memory
-from penstock.plans.slots.columnar import (
+from penstock.plans.resources.memory_and_buffers import count_network_buffers, size_managed_memory
+from penstock.plans.slots.assign_slots import (
     execution_slot_sharing_groups,
     required_slots,
     share_slots,
 )
 from penstock.plans.slots.strategies import STRATEGIES
 from penstock.plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, POINTWISE
-from penstock.plans.stream_graph.columnar.expand_sinks import expand_transformations
-from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
+from penstock.plans.stream_graph.expand_sinks import expand_transformations
+from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
+from penstock.plans.stream_graph.refuse_stream_graphs import (
     refuse_stream_graphs,
     refuse_transformations,
 )
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import find_edge_ends, resolve_virtual_nodes
-from penstock.plans.stream_graph.columnar.translate_transformations import (
+from penstock.plans.stream_graph.resolve_virtual_nodes import find_edge_ends, resolve_virtual_nodes
+from penstock.plans.stream_graph.translate_transformations import (
     choose_partitioners,
     inherit_slot_sharing_groups,
     translate_nodes,
 )
-from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import FORWARD_CLASSES, Layer, Partitioner
 

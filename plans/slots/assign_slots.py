@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 
-from penstock.plans.execution_graph.columnar.create_intermediate_results import explode_subtasks
-from penstock.plans.execution_graph.columnar.job_graph_arrays import job_graph_arrays, with_task_numbers
+from penstock.plans.execution_graph.create_intermediate_results import explode_subtasks
+from penstock.plans.execution_graph.job_graph_arrays import job_graph_arrays, with_task_numbers
 from penstock.plans.frames.arrays import runs
 from penstock.plans.frames.polars_frames import ints
 from penstock.plans.slots.strategies import Strategy, numbered_groups

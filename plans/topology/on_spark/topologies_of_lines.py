@@ -27,11 +27,11 @@ from penstock.plans.frames.spark_frames import limited_column
 from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.printable import MOST_OF_A_NAME
 from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES
-from penstock.plans.topology.columnar.lines_batch import encode, lines_batch
-from penstock.plans.topology.columnar.topologies_of_lines import MOST_OBJECTS, topology_id
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.lines_batch import encode, lines_batch
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.topology.parse_lines import PARSED, parse_lines
+from penstock.plans.topology.topologies_of_lines import MOST_OBJECTS, topology_id
 from penstock.plans.topology.validate_topology import LINE, parse_topology
 from penstock.plans.vocabulary import TopologyForm
 

@@ -16,20 +16,18 @@ from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.frames.compiled import compiled, is_worth_compiling
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.tables import TRANSFORMATIONS
-from penstock.plans.topology.columnar.canonical_texts import (
+from penstock.plans.topology.canonical_texts import (
     COLUMNS,
     JSON_COLUMNS,
     RESOURCES_TYPE,
     canonical_texts,
     json_of_keys,
 )
-from penstock.plans.topology.columnar.lines_batch import lines_batch
-from penstock.plans.topology.columnar.suspicious_transformation import PHYSICAL, suspicious_transformation
-from penstock.plans.topology.columnar.topologies_of_lines import topology_holds
 from penstock.plans.topology.fingerprint import config_text, header_text, transformations_fingerprints
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.job_settings import FlinkRefusal, may_run_as_batch, read_job_settings
 from penstock.plans.topology.json_documents import may_have_duplicate_keys
+from penstock.plans.topology.lines_batch import lines_batch
 from penstock.plans.topology.operator_rules import (
     NOT_BESIDE_WRITER,
     OPERATOR_SCOPE,
@@ -37,6 +35,8 @@ from penstock.plans.topology.operator_rules import (
     sink_errors,
 )
 from penstock.plans.topology.parse_lines import NESTED_COLUMNS, ROW_TYPES, SETTINGS, as_arrow, parse_lines
+from penstock.plans.topology.suspicious_transformation import PHYSICAL, suspicious_transformation
+from penstock.plans.topology.topologies_of_lines import topology_holds
 from penstock.plans.topology.validate_topology import CONFIG
 from penstock.plans.topology.validate_transformations import reads_unbounded_source
 from penstock.plans.vocabulary import Kind, TopologyForm

@@ -9,18 +9,18 @@ import pyarrow as pa
 
 from penstock.plans.frames.compiled import expect_rows
 from penstock.plans.planners.plan_in_parts import one_after_the_other
-from penstock.plans.topology.columnar.find_topology_files import find_topology_files, is_pipe
-from penstock.plans.topology.columnar.lines_batch import lines_batch
-from penstock.plans.topology.columnar.parse_block import BYTES_PER_ROW, LineBlock, parse_block
-from penstock.plans.topology.columnar.topologies_of_lines import (
+from penstock.plans.topology.find_topology_files import find_topology_files, is_pipe
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES, no_files_given, no_topologies
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, Element, elements, is_document
+from penstock.plans.topology.lines_batch import lines_batch
+from penstock.plans.topology.parse_block import BYTES_PER_ROW, LineBlock, parse_block
+from penstock.plans.topology.parse_lines import parse_lines
+from penstock.plans.topology.topologies_of_lines import (
     TopologyTables,
     topologies_in_parts,
     topologies_of_lines,
 )
-from penstock.plans.topology.input_errors import MAX_LINE_BYTES, no_files_given, no_topologies
-from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, Element, elements, is_document
-from penstock.plans.topology.parse_lines import parse_lines
 from penstock.plans.topology.unpacked_texts import BLOCK_BYTES, texts_of_file
 
 _ELEMENTS_AT_ONCE = 1_000

@@ -12,8 +12,8 @@ from penstock.plans.frames.polars_refusals import (
     refused_settings,
     settings_refused_at,
 )
-from penstock.plans.stream_graph.columnar.transformation_details import has_details
 from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
+from penstock.plans.stream_graph.transformation_details import has_details
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.job_settings import SettingStep
 from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase

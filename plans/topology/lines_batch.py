@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.plans.frames.arrays import runs
-from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables, topologies_of_lines
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.parse_lines import parse_lines
+from penstock.plans.topology.topologies_of_lines import TopologyTables, topologies_of_lines
 
 # Topologies that a program passes as objects, as lines.
 

@@ -19,12 +19,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.plans.errors import InputError
 from penstock.plans.tables.column_types import BOOL, INT, LONG, STR
-from penstock.plans.topology.columnar.read_topology_files import (
-    LongLine,
-    elements_as_lines,
-    head_of,
-    whole_lines,
-)
 from penstock.plans.topology.input_errors import (
     MAX_LINE_BYTES,
     incomplete_gzip,
@@ -35,13 +29,13 @@ from penstock.plans.topology.input_errors import (
     unusable_path,
 )
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.local_transformations import AS_THEY_ARE, paths_of_glob
-from penstock.plans.topology.joins.topologies_of_lines import (
+from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
+from penstock.plans.topology.on_spark.local_transformations import AS_THEY_ARE, paths_of_glob
+from penstock.plans.topology.on_spark.topologies_of_lines import (
     TopologyTables,
     parsed_lines,
     topologies_of_lines,
 )
-from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
 from penstock.plans.topology.parse_lines import (
     LINES,
     PARSED,
@@ -49,6 +43,12 @@ from penstock.plans.topology.parse_lines import (
     lines_of,
     parse_each,
     readable_path,
+)
+from penstock.plans.topology.read_topology_files import (
+    LongLine,
+    elements_as_lines,
+    head_of,
+    whole_lines,
 )
 from penstock.plans.topology.unpacked_texts import (
     BLOCK_BYTES,

@@ -12,22 +12,22 @@ from penstock.plans.errors import SchemaError
 from penstock.plans.frames.spark_schemas import column_types
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import RESOURCES, type_name
-from penstock.plans.topology.columnar.canonical_texts import RESOURCES_OF_ZERO
-from penstock.plans.topology.columnar.normalized_tables import (
+from penstock.plans.topology.canonical_texts import RESOURCES_OF_ZERO
+from penstock.plans.topology.input_errors import missing_table, unusable_path
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.normalized_tables import (
     integers_too_large,
     is_other_integer,
     require_given_columns,
 )
-from penstock.plans.topology.columnar.open_given_table import is_delta
-from penstock.plans.topology.input_errors import missing_table, unusable_path
-from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.local_transformations import (
+from penstock.plans.topology.on_spark.local_transformations import (
     AS_THEY_ARE,
     MOST_FILES,
     files_of_delta_table,
     is_delta_table,
 )
-from penstock.plans.topology.joins.topologies_of_lines import GivenTables
+from penstock.plans.topology.on_spark.topologies_of_lines import GivenTables
+from penstock.plans.topology.open_given_table import is_delta
 from penstock.plans.vocabulary import TopologyForm
 
 # Given tables with exactly the columns of TOPOLOGIES and TRANSFORMATIONS, defaults filled in.
