@@ -145,7 +145,7 @@ def test_rows_of_the_table_topologies(blocks):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=12)
 @given(transformations(), st.sampled_from([1, 2, 3, 64]))
 def test_random_rows(rows, blocks):
     with pytest.MonkeyPatch.context() as patched:

@@ -19,6 +19,7 @@ from penstock.plans.layers import Choices
 from penstock.plans.passes import PASSES
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.planners.plan_in_parts import plan_columnar
+from penstock.plans.stream_graph.transformation_details import has_details
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 from tests.passes.fixtures import read_cases
@@ -34,7 +35,7 @@ BLOCKS = (1, 2, 3, 64)
 def differences(topology: dict[str, Any], blocks: int, until: Layer = Layer.SLOTS) -> list[str]:
     """The tables that blocks and the columnar planner do not make alike."""
     tables = read_topologies([topology])
-    if len(tables.topologies) != 1:
+    if len(tables.topologies) != 1 or has_details(tables.transformations):  # workers plan these whole
         return []
     found = plan_in_blocks(tables, blocks, until)
     frames = tables._asdict()
@@ -77,7 +78,7 @@ def test_topologies_of_the_fixtures_of_all_passes():
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**20), st.sampled_from(MODES), st.integers(2, 60), st.sampled_from(BLOCKS))
 def test_random_topologies(seed, mode, size, blocks):
     assert differences(random_topology(seed, size, mode=mode), blocks) == []

@@ -12,7 +12,11 @@ from penstock.engine.planning.plan_topologies import read_topologies as read_wit
 from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology import unpacked_texts
-from penstock.plans.topology.on_spark.topologies_of_lines import TopologyTables
+from penstock.plans.topology.on_spark.topologies_of_lines import (
+    GivenLines,
+    TopologyTables,
+    parsed_given_lines,
+)
 from penstock.plans.topology.topologies_of_lines import topology_id
 from tests.plans.planners.table_contents import frame_contents
 from tests.plans.topology.builders import golden_lines, simple, stream_edge, stream_graph, transformation
@@ -27,6 +31,7 @@ def assert_same(spark: SparkSession, given: Any, **options: Any) -> None:
     """Both read the same out of `given`."""
     found = read_topologies(given, **options)
     read = read_with_spark(spark, given, **options)
+    read = parsed_given_lines(read) if isinstance(read, GivenLines) else read
     assert isinstance(read, TopologyTables)
     with reading(read) as expected:
         assert found.inputs == expected.inputs
