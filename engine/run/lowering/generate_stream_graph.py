@@ -103,7 +103,6 @@ def _java_classes(operator: LoweredTransformation, *, batch: bool) -> JavaClasse
 
 
 _COMPACTOR = "org.apache.flink.connector.file.sink.compactor.operator."
-_SCHEDULER = "jobmanager.scheduler"
 
 
 def refused(job: str, error: str, message: str) -> JobCompileError:
