@@ -311,6 +311,9 @@ PASSES: tuple[Pass, ...] = (
 )
 """Every pass, in planning order."""
 
+GIVEN = ("topologies", "transformations", "job_settings", "given_stream_nodes", "given_stream_edges")
+"""The tables of the topology layer, under the names that passes use."""
+
 
 # Steps of a planner in the order of PASSES, and the tables of each layer.
 
