@@ -13,13 +13,7 @@ from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.process.keyed_operator import KeyedOperator
 from penstock.operators.state.interfaces import ListStateDescriptor, ReducingStateDescriptor
-from penstock.operators.windows.assigners import (
-    CountSlidingWindowAssigner,
-    CountTrigger,
-    CountTumblingWindowAssigner,
-    EventTimeTrigger,
-    ProcessingTimeTrigger,
-)
+from penstock.operators.windows.assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from penstock.operators.windows.trigger import (
     MergingWindowAssigner,
     Trigger,
@@ -27,6 +21,7 @@ from penstock.operators.windows.trigger import (
     WindowAssigner,
     require_trigger_result,
 )
+from penstock.operators.windows.triggers import CountTrigger, EventTimeTrigger, ProcessingTimeTrigger
 from penstock.operators.windows.window import CountWindow, TimeWindow
 from penstock.operators.windows.window_contexts import AssignerContext, TriggerContext, WindowContext
 from penstock.operators.windows.window_functions import WindowedFunction

@@ -16,7 +16,6 @@ from penstock.operators.state.interfaces import ListStateDescriptor
 from penstock.operators.windows.assigners import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
-    EventTimeTrigger,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
@@ -27,6 +26,7 @@ from penstock.operators.windows.triggered_windows import (
     WindowFunctionOperator,
     WindowProcessor,
 )
+from penstock.operators.windows.triggers import EventTimeTrigger
 from penstock.operators.windows.window import TimeWindow, in_set_order
 from penstock.operators.windows.window_functions import WindowedFunction
 

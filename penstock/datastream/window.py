@@ -2,26 +2,16 @@
 
 from penstock.operators.windows.assigners import (
     CountSlidingWindowAssigner,
-    CountTrigger,
     CountTumblingWindowAssigner,
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
-    EventTimeTrigger,
     GlobalWindows,
-    NeverTrigger,
     ProcessingTimeSessionWindows,
-    ProcessingTimeTrigger,
-    PurgingTrigger,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
-)
-from penstock.operators.windows.continuous_triggers import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    Min,
 )
 from penstock.operators.windows.trigger import (
     MergingWindowAssigner,
@@ -29,6 +19,16 @@ from penstock.operators.windows.trigger import (
     Trigger,
     TriggerResult,
     WindowAssigner,
+)
+from penstock.operators.windows.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    EventTimeTrigger,
+    Min,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
 )
 from penstock.operators.windows.window import (
     CountWindow,

@@ -15,8 +15,8 @@ from penstock.engine.commands.main import app
 from penstock.engine.machine.folders import hold_folder
 from penstock.engine.planning.plan_by_custom_planners import FailedPolicyError, call_custom_planner
 from penstock.operators.chain.errors import UserFunctionError
-from penstock.operators.windows.assigners import PurgingTrigger
 from penstock.operators.windows.trigger import Trigger, TriggerResult
+from penstock.operators.windows.triggers import PurgingTrigger
 from penstock.plans.errors import ConfigurationError
 from tests.operator_harness import run
 from tests.operators.windows.windows_of_ten import TEN, at, processing

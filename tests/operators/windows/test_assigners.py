@@ -9,22 +9,24 @@ from hypothesis import strategies as st
 from penstock.operators.common.time import Time
 from penstock.operators.windows.assigners import (
     CountSlidingWindowAssigner,
-    CountTrigger,
     CountTumblingWindowAssigner,
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
-    EventTimeTrigger,
     GlobalWindows,
-    NeverTrigger,
     ProcessingTimeSessionWindows,
-    ProcessingTimeTrigger,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
 from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor
+from penstock.operators.windows.triggers import (
+    CountTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+)
 from penstock.operators.windows.window import (
     CountWindow,
     CountWindowSerializer,

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from penstock.operators.windows.assigners import (
     EventTimeSessionWindows,
-    EventTimeTrigger,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
@@ -21,6 +20,7 @@ from penstock.operators.windows.interval_join import (
     WindowJoinOperator,
 )
 from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor
+from penstock.operators.windows.triggers import EventTimeTrigger
 from tests.operator_harness import Record, Watermark, run
 from tests.operators.windows.two_inputs import MODES, STEPS, Numbers, key_of, records, sides
 

@@ -10,16 +10,18 @@ from penstock.operators.functions.functions import (
 )
 from penstock.operators.windows.assigners import (
     CountSlidingWindowAssigner,
-    CountTrigger,
     CountTumblingWindowAssigner,
     EventTimeSessionWindows,
-    EventTimeTrigger,
     GlobalWindows,
-    PurgingTrigger,
     TumblingEventTimeWindows,
 )
-from penstock.operators.windows.continuous_triggers import ContinuousEventTimeTrigger
 from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor
+from penstock.operators.windows.triggers import (
+    ContinuousEventTimeTrigger,
+    CountTrigger,
+    EventTimeTrigger,
+    PurgingTrigger,
+)
 from penstock.operators.windows.window_functions import buffered, reduced
 from tests.operator_harness import Record, run
 from tests.operators.windows.clicks import TIMED, UNTIMED, NameOfThird, OnBig, Show, Span, add_up, windowed

@@ -6,23 +6,23 @@ import pytest
 
 from penstock.operators.common.time import Time
 from penstock.operators.windows.assigners import (
-    CountTrigger,
     EventTimeSessionWindows,
-    EventTimeTrigger,
     GlobalWindows,
-    NeverTrigger,
     ProcessingTimeSessionWindows,
-    ProcessingTimeTrigger,
-    PurgingTrigger,
     SlidingProcessingTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from penstock.operators.windows.continuous_triggers import (
+from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor, Trigger, TriggerResult
+from penstock.operators.windows.triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
+    CountTrigger,
+    EventTimeTrigger,
     Min,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
 )
-from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor, Trigger, TriggerResult
 from penstock.operators.windows.window import GlobalWindow, TimeWindow
 from penstock.operators.windows.window_contexts import WindowOperationDescriptor
 from tests.operator_harness import Clock, Tick, Watermark, run

@@ -4,8 +4,8 @@
 
 import pytest
 
-from penstock.operators.windows.assigners import EventTimeTrigger
 from penstock.operators.windows.trigger import MergingWindowAssigner, WindowAssigner
+from penstock.operators.windows.triggers import EventTimeTrigger
 from penstock.operators.windows.window import TimeWindow, TimeWindowSerializer
 from tests.operator_harness import run
 from tests.operators.windows.window_jobs import KINDS, counted, operator, stamped

@@ -7,13 +7,9 @@ import pytest
 from penstock.engine.pyflink.datastream import OutputTag
 from penstock.operators.common.time import Duration, Time
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.windows.assigners import (
-    CountTrigger,
-    EventTimeSessionWindows,
-    EventTimeTrigger,
-    TumblingEventTimeWindows,
-)
+from penstock.operators.windows.assigners import EventTimeSessionWindows, TumblingEventTimeWindows
 from penstock.operators.windows.interval_join import CoGroupOperator, IntervalJoinOperator, WindowJoinOperator
+from penstock.operators.windows.triggers import CountTrigger, EventTimeTrigger
 from tests.engine.pyflink.datastream.helpers import PAIR, Plan, environment, first, pairs
 from tests.engine.pyflink.datastream.test_windowed_streams import CannotMerge
 

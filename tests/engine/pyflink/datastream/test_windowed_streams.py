@@ -14,13 +14,8 @@ from penstock.operators.chain.operator import MAX_WATERMARK
 from penstock.operators.common.time import Time
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import AllWindowFunction, ProcessAllWindowFunction
-from penstock.operators.windows.assigners import (
-    CountTrigger,
-    EventTimeSessionWindows,
-    NeverTrigger,
-    PurgingTrigger,
-    TumblingEventTimeWindows,
-)
+from penstock.operators.windows.assigners import EventTimeSessionWindows, TumblingEventTimeWindows
+from penstock.operators.windows.triggers import CountTrigger, NeverTrigger, PurgingTrigger
 from tests.engine.pyflink.datastream.helpers import PAIR, environment, first, pairs
 
 
