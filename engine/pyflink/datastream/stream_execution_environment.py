@@ -24,7 +24,7 @@ from penstock.engine.pyflink.datastream.environment_sources import (
     job_plan,
 )
 from penstock.engine.pyflink.datastream.operator_settings import SideOutputTypes, as_output_type
-from penstock.engine.pyflink.datastream.record_operations import collected_values
+from penstock.engine.pyflink.datastream.stream_outputs import collected_values
 from penstock.engine.run.lowering.lower_job import lower_job
 from penstock.engine.run.runtime.run_context import RunContext, current_context
 from penstock.engine.run.runtime.run_settings import print_ignored_options, print_left_out

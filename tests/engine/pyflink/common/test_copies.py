@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.engine.pyflink.datastream.record_operations import collected_values
+from penstock.engine.pyflink.datastream.stream_outputs import collected_values
 from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.chain.operator import copies, is_plain, never_change, own
 from penstock.operators.common.row import Row
