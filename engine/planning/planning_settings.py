@@ -6,9 +6,11 @@ from math import ceil
 
 from pyspark.sql import SparkSession
 
+from penstock.engine.machine.available_memory import memory_bytes
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.spark.session import cores_of
 from penstock.engine.spark.shared_settings import scoped_settings
+from penstock.engine.spark.spark_memory_estimate import heap_mebibytes
 from penstock.plans.frames.packed_blocks import ROWS_PER_BLOCK
 
 ROWS_PER_PARTITION = 250_000
@@ -37,12 +39,22 @@ _SHORT_RUN_OPTIONS = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=
 """Java's second compiler takes longer than it saves."""
 
 
+_SHARE_OF_THE_HEAP = 1 / 6
+"""Of this machine's memory, for a JVM that only moves rows of giants: sorted rows go to disk, and the worker
+that walks over a giant needs what the JVM does not have."""
+
+_LEAST_HEAP_MEBIBYTES = 2_048
+
+
 def settings_for_planner(planner: Planner) -> dict[str, str]:
-    """Return the start settings of the JVM for a process that only plans.
+    """Return the start settings of the JVM of a local Spark for a process that only plans.
 
     If topologies are planned whole, Python workers do the work.
     """
-    return dict(_SHORT_RUN_OPTIONS) if planner in (Planner.COLUMNAR, Planner.WORKERS) else {}
+    if planner in (Planner.COLUMNAR, Planner.WORKERS):
+        return dict(_SHORT_RUN_OPTIONS)
+    heap = max(_LEAST_HEAP_MEBIBYTES, int(memory_bytes() * _SHARE_OF_THE_HEAP) // 2**20)
+    return {"spark.driver.memory": f"{min(heap, heap_mebibytes())}m"}
 
 
 def partitions_for(spark: SparkSession, rows: int) -> int:

@@ -72,7 +72,7 @@ def any_session(
     If the process has a running session, that one: `conf` is set on it, and it is the caller's to stop. Else
     a new one on `master` (a Spark master URL; default spark.master of the settings, else local[*]) with the
     settings of SPARK_CONF_DIR, or Penstock's own `spark-conf/` if that is not set, below `conf`. `of_jvm` are
-    settings below `conf` for a JVM that is started now; a running one is not changed.
+    settings below `conf` for a JVM that is started now (see _defaults_of_jvm); a running one is not changed.
 
     Raises ConfigurationError: no Java or one too old, the Delta jar cannot be fetched, a value Spark refuses,
     a master or a static setting that differs from the running session's.
@@ -83,7 +83,21 @@ def any_session(
     if running is not None:
         apply_settings(running, master, settings)
         return use_this_python(running)
-    return _start(master, {**(of_jvm or {}), **settings}, app_name)
+    return _start(master, {**_defaults_of_jvm(of_jvm or {}, master, settings), **settings}, app_name)
+
+
+def _defaults_of_jvm(
+    of_jvm: Mapping[str, str], master: str | None, settings: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return `of_jvm`; its heap is only for a local Spark, and if no file sets one."""
+    files = spark_settings(spark_conf_dir_in_use())
+    chosen = master or settings.get("spark.master") or files.get("spark.master", "local")
+    if chosen.startswith("local") and _HEAP not in files and _GATEWAY not in os.environ:
+        return of_jvm
+    return {key: value for key, value in of_jvm.items() if key != _HEAP}
+
+
+_HEAP = "spark.driver.memory"
 
 
 def require_delta(spark: SparkSession) -> SparkSession:
