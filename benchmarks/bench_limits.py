@@ -24,8 +24,8 @@ from rich.table import Column, Table
 from benchmarks.limits_of_steps import Limit, limits_of_steps, together
 from penstock.engine.planning.plan_in_process import PlannedTables, plan_in_process
 from penstock.plans.layers import LAYER_TABLES
+from penstock.plans.passes import produced
 from penstock.plans.planners.plan_in_parts import side_by_side
-from penstock.plans.planners.run_passes import produced
 from penstock.plans.vocabulary import Layer
 
 ROWS_AT_ONCE = 150_000

@@ -30,7 +30,7 @@ from penstock.plans.generate.fleet import Spec
 from penstock.plans.generate.generate_on_spark import generate_on_spark
 from penstock.plans.generate.layered import SHAPES
 from penstock.plans.layers import LAYER_TABLES, layers_until
-from penstock.plans.planners.run_passes import produced
+from penstock.plans.passes import produced
 from penstock.plans.topology.on_spark.normalized_tables import load_topology_folder
 from penstock.plans.vocabulary import Layer
 

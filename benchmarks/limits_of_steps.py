@@ -9,9 +9,10 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.plans.layers import Choices
+from penstock.plans.passes import Derive
 from penstock.plans.planners.plan_as_read import Topologies, read_topologies
 from penstock.plans.planners.plan_in_parts import Tables, plan_columnar, side_by_side, split_by_topology
-from penstock.plans.planners.run_passes import Derive, inputs_of, steps
+from penstock.plans.planners.run_passes import inputs_of, steps
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 

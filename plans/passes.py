@@ -1,45 +1,138 @@
 """All passes from the topology to slots, in order.
 
-A pass is a pure function from tables to one table, over columns (plans/planners/run_passes.py). Blocks
-of giants call the same functions, or the parts of them that a block can compute (plans/blocks). The
-positional parameters of a pass are named after the tables that it reads; the runner looks the tables up by
-these names.
+A pass is a pure function from tables to one table, over columns. Its positional parameters are named after
+the tables that it reads, and the runner looks them up by these names (plans/planners/run_passes.py). Blocks
+of giants call the same functions, or the parts of them that a block can compute (plans/blocks).
 """
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeVar
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, NamedTuple
 
-from penstock.plans.layers import layers_until
+import polars as pl
+
+from penstock.plans.execution_graph.create_intermediate_results import (
+    execution_edges,
+    execution_vertices,
+    intermediate_result_partitions,
+    intermediate_results,
+)
+from penstock.plans.execution_graph.find_pipelined_regions import (
+    create_execution_job_vertices,
+    find_pipelined_regions,
+)
+from penstock.plans.execution_graph.job_graph_arrays import order_job_vertices, place_job_edges
+from penstock.plans.execution_graph.refuse_execution_graphs import refuse_execution_graphs
+from penstock.plans.job_graph.choose_result_partition_types import (
+    choose_result_partition_types,
+    reuse_data_sets,
+)
+from penstock.plans.job_graph.create_vertices import (
+    assign_operators_to_vertices,
+    connect_vertices,
+    create_data_sets,
+    create_vertices,
+    find_forward_groups,
+    set_dynamic_parallelism,
+)
+from penstock.plans.job_graph.mark_chainable_edges import (
+    find_chain_heads,
+    mark_chainable_edges,
+    mark_local_reasons,
+    walk_stream_graph,
+)
+from penstock.plans.job_graph.number_slot_sharing_groups import (
+    co_location_groups,
+    number_co_location_groups,
+    number_slot_sharing_groups,
+    set_managed_memory_fractions,
+    slot_sharing_groups,
+    sort_vertices_topologically,
+)
+from penstock.plans.job_graph.refuse_job_graphs import refuse_job_graphs, refuse_stream_graphs_walked
+from penstock.plans.layers import Choices, layers_until
+from penstock.plans.resources.memory_and_buffers import count_network_buffers, size_managed_memory
+from penstock.plans.slots.assign_slots import (
+    execution_slot_sharing_groups,
+    required_slots,
+    share_slots,
+)
+from penstock.plans.slots.strategies import STRATEGIES
+from penstock.plans.stream_graph.expand_sinks import expand_transformations
+from penstock.plans.stream_graph.refuse_stream_graphs import (
+    refuse_stream_graphs,
+    refuse_transformations,
+)
+from penstock.plans.stream_graph.resolve_virtual_nodes import find_edge_ends, resolve_virtual_nodes
+from penstock.plans.stream_graph.translate_transformations import (
+    choose_partitioners,
+    inherit_slot_sharing_groups,
+    translate_nodes,
+)
 from penstock.plans.vocabulary import Layer
+
+Derive = Callable[..., pl.DataFrame]
+"""Creates one table from the tables named by its positional parameters; bound arguments of a partial are
+options."""
+
+
+@cache
+def parameters(derive: Derive) -> tuple[str, ...]:
+    """Return the tables that a function reads: its positional parameters."""
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return tuple(p.name for p in inspect.signature(derive).parameters.values() if p.kind is positional)
 
 
 class Pass(NamedTuple):
     """One step of planning.
 
-    `produces`: the table. `reads`: the tables that determine the result; the implementation may read fewer of
-    them, and tables that only the planner has (OF_ITS_OWN). `flink`: the classes and methods of Flink that
-    define the rule.
+    `produces`: the table. `derive`: the function. `flink`: the classes and methods of Flink that define the
+    rule; none for a table that only serves later passes. `options`: the keyword arguments of the function, by
+    the cluster's configuration.
     """
 
     layer: Layer
     produces: str
-    reads: tuple[str, ...]
+    derive: Derive
     guarantees: str
-    flink: str
+    flink: str = ""
+    options: Callable[[Choices], Mapping[str, Any]] | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tables that the function reads."""
+        return parameters(self.derive)
+
+    def configured(self, choices: Choices) -> Derive:
+        """Return the function with its options."""
+        return self.derive if self.options is None else partial(self.derive, **self.options(choices))
+
+
+def _strategy(choices: Choices) -> Mapping[str, Any]:
+    return {"strategy": STRATEGIES[choices.slot_sharing_strategy]}
+
+
+def _network(choices: Choices) -> Mapping[str, Any]:
+    return {"options": choices.network}
+
+
+def _task_manager(choices: Choices) -> Mapping[str, Any]:
+    return {"task_manager": choices.task_manager}
 
 
 PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.STREAM_GRAPH,
         "expanded_transformations",
-        ("transformations", "job_settings"),
+        expand_transformations,
         "a sink of the Sink V2 API, or a cache, becomes the operators that Flink expands it to",
         "{Sink,GlobalCommitter,Cache}TransformationTranslator",
     ),
     Pass(
         Layer.STREAM_GRAPH,
         "resolved_inputs",
-        ("expanded_transformations",),
+        resolve_virtual_nodes,
         "one row per stream edge, numbered at both ends; "
         "each virtual transformation is replaced by the physical ones above it",
         "StreamGraph.addEdgeInternal, TransformationTranslator",
@@ -47,41 +140,47 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.STREAM_GRAPH,
         "inherited_groups",
-        ("expanded_transformations", "resolved_inputs"),
+        inherit_slot_sharing_groups,
         "every node has a slot sharing group",
         "StreamGraphGenerator.determineSlotSharingGroup",
     ),
     Pass(
         Layer.STREAM_GRAPH,
         "stream_nodes",
-        (
-            "expanded_transformations",
-            "job_settings",
-            "resolved_inputs",
-            "inherited_groups",
-            "given_stream_nodes",
-        ),
+        translate_nodes,
         "physical transformations are nodes",
         "TransformationTranslator, BatchExecutionUtils",
     ),
     Pass(
         Layer.STREAM_GRAPH,
+        "transformation_reasons",
+        refuse_transformations,
+        "reasons to refuse a topology that its transformations give, before wide tables are made",
+    ),
+    Pass(
+        Layer.STREAM_GRAPH,
+        "edge_ends",
+        find_edge_ends,
+        "the rows of both nodes of each edge",
+    ),
+    Pass(
+        Layer.STREAM_GRAPH,
         "edges_with_ends",
-        ("resolved_inputs", "stream_nodes", "job_settings", "given_stream_edges"),
+        choose_partitioners,
         "partitioners are chosen; an edge knows both ends",
         "StreamGraph.createActualEdge",
     ),
     Pass(
         Layer.STREAM_GRAPH,
         "marked_edges",
-        ("edges_with_ends", "job_settings"),
+        mark_local_reasons,
         "every reason against chaining that an edge and its ends decide, as a bit set",
         "StreamingJobGraphGenerator.isChainable",
     ),
     Pass(
         Layer.STREAM_GRAPH,
         "chain_heads",
-        ("marked_edges",),
+        find_chain_heads,
         "a chained node knows its head and its distance; "
         "chains with a yielding operator below a legacy source are cut above it",
         "StreamingJobGraphGenerator.createChain, getHeadOperator, areOperatorsChainable",
@@ -89,264 +188,253 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.STREAM_GRAPH,
         "stream_edges",
-        ("marked_edges", "chain_heads"),
+        mark_chainable_edges,
         "the final verdict on chaining, with all reasons",
         "StreamingJobGraphGenerator.isChainable, StreamGraphGenerator.generate",
     ),
     Pass(
         Layer.STREAM_GRAPH,
         "stream_graph_refusals",
-        (
-            *("expanded_transformations", "resolved_inputs", "stream_nodes"),
-            *("marked_edges", "stream_edges", "job_settings"),
-        ),
+        refuse_stream_graphs,
         "at most one refusal per topology, the first that Flink raises",
         "StreamGraph.createActualEdge, StreamGraphGenerator.validateTransformationUid",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "walked",
-        ("stream_nodes", "stream_edges"),
+        walk_stream_graph,
         "operator ids, and the order in which Flink creates operators, chains and vertices",
         "StreamGraphHasherV2, StreamingJobGraphGenerator.setChaining, createChain",
     ),
     Pass(
         Layer.JOB_GRAPH,
+        "walk_reasons",
+        refuse_stream_graphs_walked,
+        "reasons to refuse a topology that the walk gives, before wide tables are made",
+    ),
+    Pass(
+        Layer.JOB_GRAPH,
         "typed_edges",
-        ("stream_edges", "walked", "job_settings"),
+        choose_result_partition_types,
         "result partition types of edges between vertices",
         "StreamingJobGraphGenerator.getResultPartitionType",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "operators",
-        ("stream_nodes", "stream_edges", "chain_heads", "walked"),
+        assign_operators_to_vertices,
         "every node belongs to a vertex, with its chain index",
         "StreamingJobGraphGenerator.createChain, createSourceChainInfo",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "chain_vertices",
-        ("operators",),
+        create_vertices,
         "one vertex per chain: name, resources, task",
         "StreamingJobGraphGenerator.createJobVertex, createChainedName",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "forward_groups",
-        ("chain_vertices", "typed_edges", "job_settings"),
+        find_forward_groups,
         "vertices of dynamic graphs that forward edges connect",
         "ForwardGroupComputeUtil",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "vertices",
-        ("chain_vertices", "forward_groups", "job_settings"),
+        set_dynamic_parallelism,
         "final parallelism in dynamic graphs",
         "StreamingJobGraphGenerator.setVertexParallelismsForDynamicGraphIfNecessary",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "shared_edges",
-        ("typed_edges", "vertices"),
+        reuse_data_sets,
         "edges that can read the same data set do",
         "StreamingJobGraphGenerator.mayReuseNonChainedOutputs",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "connected_edges",
-        ("shared_edges",),
+        connect_vertices,
         "job edges numbered at both ends, with their data sets",
         "StreamingJobGraphGenerator.connect, JobVertex.connectNewDataSetAsInput",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "sorted_vertices",
-        ("vertices", "connected_edges"),
+        sort_vertices_topologically,
         "topological order and pipelined regions",
         "JobGraph.getVerticesSortedTopologicallyFromSources, LogicalPipelinedRegionComputeUtil",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "grouped_vertices",
-        ("vertices", "sorted_vertices", "job_settings"),
+        number_slot_sharing_groups,
         "slot sharing groups by number; index prefix of names; parallelism on the cluster",
         "StreamingJobGraphGenerator.setSlotSharing, Dispatcher.applyParallelismOverrides",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "job_vertices",
-        ("grouped_vertices",),
+        number_co_location_groups,
         "co-location groups by number",
         "StreamingJobGraphGenerator.setCoLocation",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "chained_operators",
-        ("operators", "job_vertices"),
+        set_managed_memory_fractions,
         "managed memory fractions, places in operator ids",
         "StreamingJobGraphGenerator.setManagedMemoryFraction",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "intermediate_data_sets",
-        ("connected_edges",),
+        create_data_sets,
         "data sets with the number of their consumers",
         "StreamingJobGraphGenerator.createOrReuseOutput",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "slot_sharing_groups",
-        ("job_vertices",),
+        slot_sharing_groups,
         "the slot sharing groups",
         "StreamingJobGraphGenerator.setSlotSharing",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "co_location_groups",
-        ("job_vertices",),
+        co_location_groups,
         "the co-location groups",
         "StreamingJobGraphGenerator.setCoLocation",
     ),
     Pass(
         Layer.JOB_GRAPH,
         "job_graph_refusals",
-        (
-            "walked",
-            "stream_nodes",
-            "stream_edges",
-            "operators",
-            "vertices",
-            "connected_edges",
-            "job_vertices",
-            "job_settings",
-        ),
+        refuse_job_graphs,
         "at most one refusal per topology, the first that Flink raises",
         "StreamingJobGraphGenerator.preValidate, connect",
     ),
     Pass(
         Layer.EXECUTION_GRAPH,
         "execution_job_vertices",
-        ("job_vertices", "connected_edges"),
+        create_execution_job_vertices,
         "effective parallelism and max parallelism; rows of tasks stay few",
         "SchedulerBase.computeVertexParallelismStore, computeDefaultMaxParallelism",
     ),
     Pass(
         Layer.EXECUTION_GRAPH,
+        "ordered_vertices",
+        order_job_vertices,
+        "the vertices of each topology in topological order",
+    ),
+    Pass(
+        Layer.EXECUTION_GRAPH,
+        "placed_edges",
+        place_job_edges,
+        "where in that order both ends of each job edge are, with their parallelism",
+    ),
+    Pass(
+        Layer.EXECUTION_GRAPH,
         "task_regions",
-        ("job_vertices", "execution_job_vertices", "connected_edges"),
+        find_pipelined_regions,
         "pipelined regions of tasks, one list per vertex",
         "SchedulingPipelinedRegionComputeUtil",
     ),
     Pass(
         Layer.EXECUTION_GRAPH,
         "execution_graph_refusals",
-        ("job_vertices", "execution_job_vertices", "connected_edges", "task_regions"),
+        refuse_execution_graphs,
         "at most one refusal per topology, the first that Flink raises, or that it has too many tasks",
         "DefaultExecutionGraphBuilder, DefaultExecutionTopology",
     ),
     Pass(
         Layer.EXECUTION_GRAPH,
         "execution_vertices",
-        ("task_regions",),
+        execution_vertices,
         "one row per task",
         "ExecutionVertex",
     ),
     Pass(
         Layer.EXECUTION_GRAPH,
         "intermediate_results",
-        ("connected_edges", "execution_job_vertices"),
+        intermediate_results,
         "one row per data set, with the number of its partitions",
         "IntermediateResult",
     ),
     Pass(
         Layer.EXECUTION_GRAPH,
         "intermediate_result_partitions",
-        ("connected_edges", "execution_job_vertices"),
+        intermediate_result_partitions,
         "one row per partition, with its subpartitions",
         "IntermediateResultPartition",
     ),
     Pass(
         Layer.EXECUTION_GRAPH,
         "execution_edges",
-        ("connected_edges", "execution_job_vertices"),
+        execution_edges,
         "who reads which partitions and subpartitions, as ranges",
         "VertexInputInfoComputationUtils, EdgeManagerBuildUtil",
     ),
     Pass(
         Layer.SLOTS,
         "task_slots",
-        ("job_vertices", "execution_job_vertices", "connected_edges"),
+        share_slots,
         "which tasks share a slot, one list per vertex",
         "LocalInputPreferredSlotSharingStrategy, TaskBalancedPreferredSlotSharingStrategy",
+        options=_strategy,
     ),
     Pass(
         Layer.SLOTS,
         "execution_slot_sharing_groups",
-        ("task_slots", "job_vertices"),
+        execution_slot_sharing_groups,
         "the slot of each task",
         "ExecutionSlotSharingGroup",
     ),
     Pass(
         Layer.SLOTS,
         "required_slots",
-        ("task_slots", "job_vertices"),
+        required_slots,
         "slots by slot sharing group",
         "ExecutionSlotSharingGroup",
     ),
     Pass(
         Layer.SLOTS,
         "network_buffers",
-        ("connected_edges", "execution_job_vertices"),
+        count_network_buffers,
         "buffers of gates and result partitions",
         "InputGateSpecUtils, NettyShuffleUtils",
+        options=_network,
     ),
     Pass(
         Layer.SLOTS,
         "managed_memory",
-        ("chained_operators", "job_settings"),
+        size_managed_memory,
         "bytes of operators by use case",
         "ManagedMemoryUtils, MemoryManager",
+        options=_task_manager,
     ),
 )
-"""Every pass, in planning order."""
+"""Every pass, in planning order.
+
+`edge_ends`, `ordered_vertices` and `placed_edges` record row positions once for several passes.
+`transformation_reasons` and `walk_reasons` are reasons to refuse a topology, computed as early as possible,
+so that the wide tables they read are freed before the next ones are created."""
 
 GIVEN = ("topologies", "transformations", "job_settings", "given_stream_nodes", "given_stream_edges")
 """The tables of the topology layer, under the names that passes use."""
 
 
-# Steps of a planner in the order of PASSES, and the tables of each layer.
-
-
-Step = TypeVar("Step")
-
-
 def passes_until(until: Layer) -> tuple[Pass, ...]:
     """Return the passes that derive the layers up to and including `until`."""
     layers = layers_until(until)
-    return tuple(step for step in PASSES if step.layer in layers)
+    return tuple(entry for entry in PASSES if entry.layer in layers)
 
 
-def in_order(
-    implemented: Mapping[str, Step], of_its_own: Mapping[str, tuple[str, Step]], until: Layer
-) -> list[tuple[str, Step]]:
-    """Return (table, step) for all layers up to and including `until`, in planning order.
-
-    `implemented`: the planner's step for the table of each pass. `of_its_own`: tables that only this planner
-    has, each with the pass that it precedes and its step.
-    """
-    listed: list[tuple[str, Step]] = []
-    for entry in passes_until(until):
-        own = [(name, step) for name, (before, step) in of_its_own.items() if before == entry.produces]
-        listed += [*own, (entry.produces, implemented[entry.produces])]
-    return listed
-
-
-def produced_by_layer(of_its_own: Iterable[tuple[str, str]] = ()) -> dict[Layer, tuple[str, ...]]:
-    """Return the derived tables of each layer.
-
-    `of_its_own`: tables that only one planner has, each with the pass that it precedes.
-    """
-    layers = {entry.produces: entry.layer for entry in PASSES}
-    layers |= {name: layers[before] for name, before in of_its_own}
-    return {layer: tuple(name for name in layers if layers[name] is layer) for layer in list(Layer)[1:]}
+def produced() -> dict[Layer, tuple[str, ...]]:
+    """Return the tables that passes derive in each layer."""
+    return {
+        layer: tuple(entry.produces for entry in PASSES if entry.layer is layer) for layer in list(Layer)[1:]
+    }

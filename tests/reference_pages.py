@@ -18,7 +18,7 @@ from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import COMMENT, type_name
 from penstock.plans.tables.view_columns import view_columns
 from penstock.plans.vocabulary import Layer
-from tests.passes.fixtures import read_cases
+from tests.passes.fixtures import RULES, read_cases
 
 WRITTEN = "Written by `make docs`; a test compares it with the code."
 
@@ -152,14 +152,14 @@ def passes_page() -> str:
         "",
         WRITTEN,
         "",
-        "In the order of planning. *Reads* are the tables that the result follows from.",
+        "In the order of planning. Tables without a class of Flink only serve later passes.",
         "",
         "| layer | produces | reads | guarantees | Flink |",
         "|---|---|---|---|---|",
     ]
     lines += [
         f"| {entry.layer} | `{entry.produces}` | {', '.join(f'`{name}`' for name in entry.reads)} "
-        f"| {cell(entry.guarantees)} | {', '.join(f'`{name}`' for name in entry.flink.split(', '))} |"
+        f"| {cell(entry.guarantees)} | {', '.join(f'`{name}`' for name in entry.flink.split(', ') if name)} |"
         for entry in PASSES
     ]
     lines += [
@@ -169,7 +169,7 @@ def passes_page() -> str:
         "Inputs of a pass, and after `->` its output, in some of their columns. Each example is a case of",
         "the named file, whose cases the tests run.",
     ]
-    for entry in PASSES:
+    for entry in RULES:
         case = read_cases(entry.produces)[0]
         sentence = f"{case.title[0].upper()}{case.title[1:]} (tests/passes/fixtures/{entry.produces}.txt)."
         lines += [

@@ -1,85 +1,24 @@
-"""The passes of the columnar planner, in one process."""
+"""Passes as they run: with options, and with decisions of custom planners in place of Flink's rules."""
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import polars as pl
 
 from penstock.plans.custom_planners.decisions import ANSWERS, Decision
-from penstock.plans.execution_graph.create_intermediate_results import (
-    execution_edges,
-    execution_vertices,
-    intermediate_result_partitions,
-    intermediate_results,
-)
-from penstock.plans.execution_graph.find_pipelined_regions import (
-    create_execution_job_vertices,
-    find_pipelined_regions,
-)
-from penstock.plans.execution_graph.job_graph_arrays import order_job_vertices, place_job_edges
-from penstock.plans.execution_graph.refuse_execution_graphs import refuse_execution_graphs
 from penstock.plans.frames.arrays import runs
 from penstock.plans.frames.polars_frames import groups, number_in_turn
-from penstock.plans.job_graph.choose_result_partition_types import (
-    choose_result_partition_types,
-    reuse_data_sets,
-)
-from penstock.plans.job_graph.create_vertices import (
-    assign_operators_to_vertices,
-    connect_vertices,
-    create_data_sets,
-    create_vertices,
-    find_forward_groups,
-    set_dynamic_parallelism,
-)
-from penstock.plans.job_graph.mark_chainable_edges import (
-    find_chain_heads,
-    mark_chainable_edges,
-    mark_local_reasons,
-    walk_stream_graph,
-)
-from penstock.plans.job_graph.number_slot_sharing_groups import (
-    co_location_groups,
-    number_co_location_groups,
-    number_slot_sharing_groups,
-    set_managed_memory_fractions,
-    slot_sharing_groups,
-    sort_vertices_topologically,
-)
-from penstock.plans.job_graph.refuse_job_graphs import refuse_job_graphs, refuse_stream_graphs_walked
 from penstock.plans.layers import Choices
-from penstock.plans.passes import in_order, produced_by_layer
-from penstock.plans.resources.memory_and_buffers import count_network_buffers, size_managed_memory
-from penstock.plans.slots.assign_slots import (
-    execution_slot_sharing_groups,
-    required_slots,
-    share_slots,
-)
-from penstock.plans.slots.strategies import STRATEGIES
+from penstock.plans.passes import PASSES, Derive, parameters, passes_until
 from penstock.plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, POINTWISE
-from penstock.plans.stream_graph.expand_sinks import expand_transformations
 from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
-from penstock.plans.stream_graph.refuse_stream_graphs import (
-    refuse_stream_graphs,
-    refuse_transformations,
-)
-from penstock.plans.stream_graph.resolve_virtual_nodes import find_edge_ends, resolve_virtual_nodes
-from penstock.plans.stream_graph.translate_transformations import (
-    choose_partitioners,
-    inherit_slot_sharing_groups,
-    translate_nodes,
-)
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import FORWARD_CLASSES, Layer, Partitioner
 
 # Passes that follow the decisions of custom planners in place of Flink's rules.
 
-
-Step = Callable[..., pl.DataFrame]
-"""A pass of the columnar planner (see Derive)."""
 
 Answer = pl.DataFrame
 Follow = Callable[..., pl.DataFrame]
@@ -93,7 +32,7 @@ class DecidedPass:
     `takes`: tables that the pass reads; `reads`: further tables that the change reads.
     """
 
-    derive: Step
+    derive: Derive
     takes: tuple[str, ...]
     follow: Follow
     answer: Answer
@@ -107,14 +46,9 @@ class DecidedPass:
 
 
 def _with_decisions(
-    implemented: Mapping[str, Step],
-    decided: Iterable[tuple[Decision, Answer]],
-    inputs_of: Callable[[Step], tuple[str, ...]],
-) -> dict[str, Step]:
-    """Return `implemented` (table to pass) with the passes that decisions concern replaced.
-
-    `inputs_of`: the tables that a pass reads.
-    """
+    implemented: Mapping[str, Derive], decided: Iterable[tuple[Decision, Answer]]
+) -> dict[str, Derive]:
+    """Return `implemented` (table to pass) with the passes that decisions concern replaced."""
     changed = dict(implemented)
     for decision, answer in decided:
         for produced, follow, reads in _FOLLOWED[decision]:
@@ -246,94 +180,20 @@ _FOLLOWED: dict[Decision, list[tuple[str, Follow, tuple[str, ...]]]] = {
 }
 
 
-Derive = Callable[..., pl.DataFrame]
-"""Creates one table from the tables named by its positional parameters; bound arguments of a partial are
-options."""
-
-OF_ITS_OWN: dict[str, tuple[str, Derive]] = {
-    "transformation_reasons": ("edges_with_ends", refuse_transformations),
-    "edge_ends": ("edges_with_ends", find_edge_ends),
-    "walk_reasons": ("typed_edges", refuse_stream_graphs_walked),
-    "ordered_vertices": ("task_regions", order_job_vertices),
-    "placed_edges": ("task_regions", place_job_edges),
-}
-"""Tables that only this planner has: name to the pass that it precedes, and the function.
-
-Three record row positions once: edge_ends has the rows of an edge's nodes, ordered_vertices the order of a
-topology's vertices, placed_edges the positions in that order of the ends of each job edge. The other two,
-transformation_reasons and walk_reasons, are reasons to refuse a topology, computed as early as possible, so
-that the wide tables they read are freed before the next ones are created."""
-
-
-def produced() -> dict[Layer, tuple[str, ...]]:
-    """Return the tables that this planner derives in each layer."""
-    return produced_by_layer((name, before) for name, (before, _) in OF_ITS_OWN.items())
-
-
 def implementations(choices: Choices) -> dict[str, Derive]:
-    """Map the table of each pass to its function."""
-    return _with_decisions({**_ALWAYS, **_slots(choices)}, choices.decided, inputs_of)
+    """Map the table of each pass to its function, with options and with the decisions of custom planners."""
+    configured = {entry.produces: entry.configured(choices) for entry in PASSES}
+    return _with_decisions(configured, choices.decided)
 
 
 def steps(choices: Choices, until: Layer) -> list[tuple[str, Derive]]:
-    """Return (table, function) for all layers up to `until`, in the order of plans.passes.PASSES."""
-    return in_order(implementations(choices), OF_ITS_OWN, until)
+    """Return (table, function) for all layers up to `until`, in the order of PASSES."""
+    implemented = implementations(choices)
+    return [(entry.produces, implemented[entry.produces]) for entry in passes_until(until)]
 
 
 def inputs_of(derive: Derive) -> tuple[str, ...]:
     """Return the tables that a step reads."""
     if isinstance(derive, DecidedPass):
         return tuple(dict.fromkeys((*derive.takes, *derive.reads)))
-    return _parameters(derive.func if isinstance(derive, partial) else derive)
-
-
-@cache
-def _parameters(derive: Derive) -> tuple[str, ...]:
-    parameters = inspect.signature(derive).parameters.values()
-    return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
-
-
-_ALWAYS: dict[str, Derive] = {
-    "expanded_transformations": expand_transformations,
-    "resolved_inputs": resolve_virtual_nodes,
-    "inherited_groups": inherit_slot_sharing_groups,
-    "stream_nodes": translate_nodes,
-    "edges_with_ends": choose_partitioners,
-    "marked_edges": mark_local_reasons,
-    "chain_heads": find_chain_heads,
-    "stream_edges": mark_chainable_edges,
-    "stream_graph_refusals": refuse_stream_graphs,
-    "walked": walk_stream_graph,
-    "operators": assign_operators_to_vertices,
-    "chain_vertices": create_vertices,
-    "typed_edges": choose_result_partition_types,
-    "forward_groups": find_forward_groups,
-    "vertices": set_dynamic_parallelism,
-    "shared_edges": reuse_data_sets,
-    "connected_edges": connect_vertices,
-    "sorted_vertices": sort_vertices_topologically,
-    "grouped_vertices": number_slot_sharing_groups,
-    "job_vertices": number_co_location_groups,
-    "chained_operators": set_managed_memory_fractions,
-    "intermediate_data_sets": create_data_sets,
-    "slot_sharing_groups": slot_sharing_groups,
-    "co_location_groups": co_location_groups,
-    "job_graph_refusals": refuse_job_graphs,
-    "execution_job_vertices": create_execution_job_vertices,
-    "task_regions": find_pipelined_regions,
-    "execution_vertices": execution_vertices,
-    "intermediate_results": intermediate_results,
-    "intermediate_result_partitions": intermediate_result_partitions,
-    "execution_edges": execution_edges,
-    "execution_graph_refusals": refuse_execution_graphs,
-}
-
-
-def _slots(choices: Choices) -> dict[str, Derive]:
-    return {
-        "task_slots": partial(share_slots, strategy=STRATEGIES[choices.slot_sharing_strategy]),
-        "execution_slot_sharing_groups": execution_slot_sharing_groups,
-        "required_slots": required_slots,
-        "network_buffers": partial(count_network_buffers, options=choices.network),
-        "managed_memory": partial(size_managed_memory, task_manager=choices.task_manager),
-    }
+    return parameters(derive.func if isinstance(derive, partial) else derive)

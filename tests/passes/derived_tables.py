@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.plans.layers import Choices
-from penstock.plans.planners import run_passes as columnar
 from penstock.plans.planners.plan_as_read import read_topologies
+from penstock.plans.planners.run_passes import implementations, inputs_of, steps
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 from tests.plans.planners.table_contents import with_dicts
@@ -42,15 +42,15 @@ def derived_in_process(topologies: Iterable[Mapping[str, Any]]) -> Derived:
     assert given.pop("inputs") == len(given["topologies"])
     given |= {f"given_{name}": given.pop(name) for name in ("stream_nodes", "stream_edges")}
     tables: dict[str, pl.DataFrame] = given
-    for name, derive in columnar.steps(Choices(), Layer.SLOTS):
-        tables[name] = derive(**{read: tables[read] for read in columnar.inputs_of(derive)})
+    for name, derive in steps(Choices(), Layer.SLOTS):
+        tables[name] = derive(**{read: tables[read] for read in inputs_of(derive)})
 
     @cache
     def table(name: str, choices: Choices) -> pa.Table:
         frame = tables[name]
         if choices != Choices():
-            derive = columnar.implementations(choices)[name]
-            frame = derive(**{read: tables[read] for read in columnar.inputs_of(derive)})
+            derive = implementations(choices)[name]
+            frame = derive(**{read: tables[read] for read in inputs_of(derive)})
         if name in _BESIDE:
             beside, key, known_as = _BESIDE[name]
             keys = tables[beside].select(TOPOLOGY, pl.col(key).alias(known_as))

@@ -19,9 +19,17 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from penstock.plans.passes import PASSES
+
 FOLDER = Path(__file__).parent / "fixtures"
 GIVEN = ("transformations", "given_stream_nodes", "given_stream_edges")
 ARROW = "->"
+RULES = [entry for entry in PASSES if entry.flink]
+"""Passes that state a rule of Flink; each has a fixture."""
+
+_SERVING = {entry.produces: entry.reads for entry in PASSES if not entry.flink}
+"""Tables that fixtures leave out, because they only serve passes: what those are derived from."""
+
 _BEFORE = {"expanded_transformations": "transformations"}
 """What a pass reads to what a fixture shows instead: where no sink is expanded the two are the same."""
 
@@ -70,7 +78,10 @@ class Case(NamedTuple):
 
 def shown_instead(reads: Iterable[str]) -> set[str]:
     """The tables that fixtures of a pass show of those that it reads."""
-    return {_BEFORE.get(table, table) for table in reads}
+    shown: set[str] = set()
+    for table in reads:
+        shown |= shown_instead(_SERVING[table]) if table in _SERVING else {_BEFORE.get(table, table)}
+    return shown
 
 
 def read_cases(produces: str) -> list[Case]:

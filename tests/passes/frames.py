@@ -11,7 +11,8 @@ from pyspark.sql.types import StructField, StructType
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_schemas import spark_type
 from penstock.plans.layers import Choices
-from penstock.plans.planners import run_passes as columnar
+from penstock.plans.passes import PASSES, Derive
+from penstock.plans.planners.run_passes import implementations, inputs_of
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 
@@ -64,24 +65,27 @@ def make_polars(schema: str | pa.Schema, rows: Iterable[Mapping[str, Any]], **de
     return from_arrow(pa.Table.from_pylist(plain, columns))
 
 
+_SERVING = {entry.produces: entry.derive for entry in PASSES if not entry.flink}
+
+
 def derive_in_process(produces: str, given: Mapping[str, pl.DataFrame], of_choices: OfChoices = None) -> Rows:
-    """Rows of the table that the pass derives; the planner's own tables come from their steps.
+    """Rows of the table that the pass derives; tables that only serve passes come from their own passes.
 
     `of_choices`: cluster configurations, each with its topologies; by default Flink's, for all of them.
     """
 
-    def derived(derive: columnar.Derive, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
-        for name in columnar.inputs_of(derive):
+    def derived(derive: Derive, tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
+        for name in inputs_of(derive):
             if name not in tables:
-                tables[name] = derived(columnar.OF_ITS_OWN[name][1], tables)
-        return derive(**{name: tables[name] for name in columnar.inputs_of(derive)})
+                tables[name] = derived(_SERVING[name], tables)
+        return derive(**{name: tables[name] for name in inputs_of(derive)})
 
     found: Rows = []
     for choices, topologies in (of_choices or {Choices(): None}).items():
         tables = dict(given)
         if topologies is not None:
             tables = {name: t.filter(pl.col(TOPOLOGY).is_in(topologies)) for name, t in given.items()}
-        found += derived(columnar.implementations(choices)[produces], tables).to_dicts()
+        found += derived(implementations(choices)[produces], tables).to_dicts()
     return found
 
 

@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 
 from penstock.plans.layers import Choices
-from penstock.plans.passes import PASSES
 from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from tests.passes.derived_tables import Derived, derived_in_process
-from tests.passes.fixtures import FOLDER, GIVEN, Case, Shown, read_cases, shown
+from tests.passes.fixtures import FOLDER, GIVEN, RULES, Case, Shown, read_cases, shown
 from tests.passes.topologies import choices_of, for_flink, topology_of
 
-CASES = {entry.produces: read_cases(entry.produces) for entry in PASSES}
+CASES = {entry.produces: read_cases(entry.produces) for entry in RULES}
 GOLDEN = Path(__file__).parents[1] / "golden" / "passes.jsonl.gz"
 
 

@@ -12,14 +12,13 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.plans.layers import Choices
-from penstock.plans.passes import PASSES
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.resources.memory_and_buffers import PROFILES
 from penstock.plans.tables import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.topology.canonical_texts import JSON_COLUMNS
 from penstock.plans.topology.operator_rules import DETAILS
 from penstock.plans.vocabulary import Kind, SlotSharingStrategy
-from tests.passes.fixtures import Case, Shown, read_cases
+from tests.passes.fixtures import RULES, Case, Shown, read_cases
 from tests.plans.topology.builders import stream_edge, stream_graph, stream_node
 
 _OF_TOPOLOGY = ("parallelism", "max_parallelism", "chaining")
@@ -53,7 +52,7 @@ def _with_keys_of_json(row: dict[str, Any]) -> dict[str, Any]:
 
 def for_flink() -> Iterator[dict[str, Any]]:
     """The topologies of all cases that Flink's API takes: not stream graphs, `select` and `details`."""
-    for entry in PASSES:
+    for entry in RULES:
         for case in read_cases(entry.produces):
             topology = topology_of(case)
             rows = topology.get("transformations", ())

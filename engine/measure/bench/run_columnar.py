@@ -7,9 +7,9 @@ from penstock.engine.measure.bench.planners import bench_choices
 from penstock.engine.measure.bench.times import Plans, Times, by_layer, repeat_plan
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.passes import produced
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.planners.plan_in_parts import TO_ARROW, WITHOUT_REFUSED
-from penstock.plans.planners.run_passes import produced
 from penstock.plans.vocabulary import Layer
 
 

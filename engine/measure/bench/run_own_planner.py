@@ -18,9 +18,9 @@ from penstock.engine.planning.plan_in_process import PlannedTables, read_in_proc
 from penstock.engine.planning.planner_program import PREFIX, program_named
 from penstock.plans.custom_planners.find_violations import STAGE
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.passes import produced
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.planners.plan_in_parts import TO_ARROW
-from penstock.plans.planners.run_passes import produced
 from penstock.plans.vocabulary import Layer
 
 

@@ -21,12 +21,12 @@ from penstock.engine.store.spark_tables import tables_of_spark
 from penstock.engine.store.write_plan import write_plan
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import LAYER_TABLES
+from penstock.plans.passes import produced
 from penstock.plans.plan_json.to_plan_lines import SECTIONS, to_plan_lines
-from penstock.plans.planners import run_passes as columnar
 from penstock.plans.planners.plan_in_parts import TO_ARROW
 from penstock.plans.vocabulary import Layer
 
-_PRODUCED = columnar.produced()
+_PRODUCED = produced()
 _READING = (PARTITION, "read_and_validate", "read_blocks")
 _WRITTEN = {"topologies", "rejected"} | {table for section in SECTIONS for table in section.tables}
 _DERIVED = {table for layer in list(Layer)[1:] for table in LAYER_TABLES[layer]}

@@ -16,13 +16,12 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.blocks.messages import DRIVER, MESSAGES, Inbox, Message, blocks_stage, packed, parts_of
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
-from penstock.plans.passes import PASSES
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.planners.plan_in_parts import plan_columnar
 from penstock.plans.stream_graph.transformation_details import has_details
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
-from tests.passes.fixtures import read_cases
+from tests.passes.fixtures import RULES, read_cases
 from tests.passes.topologies import topology_of
 from tests.plans.blocks.in_process import plan_in_blocks
 from tests.plans.blocks.shapes import doubling_unions, graph_with_gaps
@@ -72,7 +71,7 @@ def test_golden_topologies(path):
 
 @pytest.mark.slow
 def test_topologies_of_the_fixtures_of_all_passes():
-    cases = [case for entry in PASSES for case in read_cases(entry.produces)]
+    cases = [case for entry in RULES for case in read_cases(entry.produces)]
     found = {case.name: differences(topology_of(case), BLOCKS[1 + n % 3]) for n, case in enumerate(cases)}
     assert {name: tables for name, tables in found.items() if tables} == {}
 
