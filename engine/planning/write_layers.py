@@ -10,7 +10,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from penstock.engine.planning.planned_on_spark import Planned
+from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.spark.describe_spark_error import describe_spark_error
 from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.is_local import is_local, local_folder
@@ -63,8 +63,8 @@ class WriteLayers:
                 os.makedirs(os.path.join(folder, folder_of_write(self._write_id)), exist_ok=True)
         return partial(write_part, folders, folder_of_write(self._write_id))
 
-    def write(self, plans: Sequence[Planned]) -> list[tuple[str, str, int]]:
-        """As plan_topologies.WritesGiants. Raises StoreError, MachineError and SchemaError."""
+    def write(self, plans: Sequence[PlanResult]) -> list[tuple[str, str, int]]:
+        """As plan_on_spark.WritesGiants. Raises StoreError, MachineError and SchemaError."""
         delta = LocalSparkTables(self._store, spark=self._spark)
         with store_errors(self._store, "writing"):
             return [
@@ -90,7 +90,7 @@ class WriteLayers:
         self.discard()
         self._started_tables, self._written = set(), {}
 
-    def publish(self, planned: Planned) -> VersionNumber:
+    def publish(self, planned: PlanResult) -> VersionNumber:
         """Return the version that holds the tables of `planned`; see engine.store.write_plan."""
         files = [file for table_files in self._written.values() for file in table_files]
         in_progress = WriteInProgress(self._write_id, [*self._written], files) if self._written else None

@@ -50,7 +50,7 @@ from penstock.plans.job_graph.number_slot_sharing_groups import (
     sort_vertices_topologically,
 )
 from penstock.plans.job_graph.refuse_job_graphs import refuse_job_graphs, refuse_stream_graphs_walked
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.passes import in_order, produced_by_layer
 from penstock.plans.resources.memory_and_buffers import count_network_buffers, size_managed_memory
 from penstock.plans.slots.assign_slots import (
@@ -270,14 +270,14 @@ def produced() -> dict[Layer, tuple[str, ...]]:
     return produced_by_layer((name, before) for name, (before, _) in OF_ITS_OWN.items())
 
 
-def implementations(choices: Choices) -> dict[str, Derive]:
+def implementations(options: PlanOptions) -> dict[str, Derive]:
     """Map the table of each pass to its function."""
-    return _with_decisions({**_ALWAYS, **_slots(choices)}, choices.decided, inputs_of)
+    return _with_decisions({**_ALWAYS, **_slots(options)}, options.decided, inputs_of)
 
 
-def steps(choices: Choices, until: Layer) -> list[tuple[str, Derive]]:
-    """Return (table, function) for all layers up to `until`, in the order of plans.passes.PASSES."""
-    return in_order(implementations(choices), OF_ITS_OWN, until)
+def steps(options: PlanOptions) -> list[tuple[str, Derive]]:
+    """Return (table, function) for all layers up to `options.until`, in the order of plans.passes.PASSES."""
+    return in_order(implementations(options), OF_ITS_OWN, options.until)
 
 
 def inputs_of(derive: Derive) -> tuple[str, ...]:
@@ -329,11 +329,11 @@ _ALWAYS: dict[str, Derive] = {
 }
 
 
-def _slots(choices: Choices) -> dict[str, Derive]:
+def _slots(options: PlanOptions) -> dict[str, Derive]:
     return {
-        "task_slots": partial(share_slots, strategy=STRATEGIES[choices.slot_sharing_strategy]),
+        "task_slots": partial(share_slots, strategy=STRATEGIES[options.slot_sharing_strategy]),
         "execution_slot_sharing_groups": execution_slot_sharing_groups,
         "required_slots": required_slots,
-        "network_buffers": partial(count_network_buffers, options=choices.network),
-        "managed_memory": partial(size_managed_memory, task_manager=choices.task_manager),
+        "network_buffers": partial(count_network_buffers, options=options.network),
+        "managed_memory": partial(size_managed_memory, task_manager=options.task_manager),
     }

@@ -5,14 +5,14 @@ from functools import partial
 
 import pytest
 
-from penstock.plans.layers import LAYER_TABLES, Choices
+from penstock.plans.layers import LAYER_TABLES, PlanOptions
 from penstock.plans.passes import GIVEN, PASSES, produced_by_layer
 from penstock.plans.planners.run_passes import OF_ITS_OWN, implementations, inputs_of, steps
 from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 from tests.passes.fixtures import read_cases, shown_instead
 from tests.passes.topologies import choices_of
 
-DERIVED = implementations(Choices())
+DERIVED = implementations(PlanOptions())
 
 
 def test_every_pass_is_implemented_and_no_other():
@@ -39,7 +39,7 @@ def test_a_docstring_names_its_fixture(entry):
 
 @pytest.mark.parametrize("strategy", SlotSharingStrategy)
 def test_a_strategy_has_a_case(strategy):
-    choices = Choices(slot_sharing_strategy=strategy)
+    choices = PlanOptions(slot_sharing_strategy=strategy)
     assert any(choices_of(case) == choices for case in read_cases("task_slots"))
 
 
@@ -58,4 +58,4 @@ def test_every_table_of_a_layer_is_produced_in_it():
 
 @pytest.mark.parametrize("strategy", SlotSharingStrategy)
 def test_every_strategy_is_known(strategy):
-    assert "task_slots" in dict(steps(Choices(slot_sharing_strategy=strategy), Layer.SLOTS))
+    assert "task_slots" in dict(steps(PlanOptions(slot_sharing_strategy=strategy)))

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.resources.memory_and_buffers import (
     FLINK_1_20,
     FLINK_2_3,
@@ -89,9 +89,9 @@ def numbered():
 
 @pytest.fixture(scope="module")
 def numbers_by_choices(numbered):
-    found: dict[Choices, list[int]] = {}
+    found: dict[PlanOptions, list[int]] = {}
     for number, row in numbered.items():
-        found.setdefault(Choices(network=NetworkOptions(**row["options"])), []).append(number)
+        found.setdefault(PlanOptions(network=NetworkOptions(**row["options"])), []).append(number)
     return found
 
 

@@ -5,6 +5,7 @@ import sys
 import time
 from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -277,7 +278,7 @@ def test_long_plans_are_repeated_once(tmp_path, monkeypatch):
     def plans(path, until, warm):
         return (Times(None, {}, ENOUGH_SECONDS) for _ in range(1 + warm))
 
-    monkeypatch.setattr(measure_planner, "_started", {"columnar": plans})
+    monkeypatch.setattr(measure_planner, "_started", {"columnar": SimpleNamespace(plans=plans)})
     chosen = Namespace(planner="columnar", input=tmp_path, until="slots", repeat_in_process=9, launched=0)
     assert len(measure_planner._measure(chosen)["warm"]) == 1
 
