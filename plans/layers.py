@@ -1,6 +1,5 @@
 """The layers of a plan, their tables, and the options of planning."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -73,7 +72,7 @@ class PlanOptions:
     decided: "tuple[tuple[Decision, pl.DataFrame], ...]" = ()
     job_defaults: JobDefaults = field(default=NO_DEFAULTS, hash=False)
     max_line_bytes: int = MAX_LINE_BYTES
-    recorded: Mapping[str, str] = field(default_factory=dict, hash=False)
+    recorded: dict[str, str] = field(default_factory=dict, hash=False)
 
 
 DEFAULT_OPTIONS = PlanOptions()

@@ -112,7 +112,9 @@ def _plan_on_spark(
             )
     paths = list(map(_absolute, source))
     asked = PlanRequest(paths, options, _absolute(out), chosen.planner, spark.conf)
-    return ask_for_plan(cluster.session, asked, report)
+    planned = ask_for_plan(cluster.session, asked, report)
+    assert isinstance(planned, PlanResult)
+    return planned
 
 
 def _absolute(path: str) -> str:

@@ -1,7 +1,8 @@
 """Plan topologies by a library call."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
 
@@ -396,7 +397,7 @@ def _plan_of(
         return _plan_of_dataframes(planned, options, ignored)
 
     def write(store: str) -> VersionNumber:
-        return _written_here(store, planned.tables, recorded)
+        return planned.write(store, recorded)
 
     def dataframe(name: str) -> Any:
         from penstock.engine.library.small_inputs import dataframe_of_table
@@ -428,23 +429,15 @@ def _plan_of_dataframes(planned: PlanResult, options: PlanOptions, ignored: Any)
     arrow = Tables(planned.tables, lambda name: _arrow(planned.tables[name], name)) if connect else None
 
     def write(store: str) -> VersionNumber:
-        if arrow is not None:
-            return _written_here(store, by_text(arrow), options.recorded)
         from penstock.engine.spark.describe_spark_error import penstock_in_workers
         from penstock.engine.spark.session import require_delta
-        from penstock.engine.store.spark_tables import tables_of_spark
-        from penstock.engine.store.write_plan import write_plan
 
+        if arrow is not None:
+            return replace(planned, tables=dict(by_text(arrow))).write(store, options.recorded)
         with penstock_in_workers():
-            return write_plan(
-                tables_of_spark(
-                    session if is_local(store) else require_delta(session), store, planned.packed
-                ),
-                planned.tables,
-                planner_version=own_version(),
-                options=options.recorded,
-                rows=dict.fromkeys(planned.tables, planned.rows_read),
-            )
+            if not is_local(store):
+                require_delta(session)
+            return planned.write(store, options.recorded)
 
     return Plan(
         Tables(planned.tables, planned.tables.__getitem__, planned.tables, session),
@@ -460,13 +453,6 @@ def _plan_of_dataframes(planned: PlanResult, options: PlanOptions, ignored: Any)
         arrow=arrow,
         spark=session,
     )
-
-
-def _written_here(store: str, tables: Mapping[str, pa.Table], recorded: Mapping[str, str]) -> VersionNumber:
-    from penstock.engine.store.delta_rs_tables import DeltaRsTables
-    from penstock.engine.store.write_plan import write_plan
-
-    return write_plan(DeltaRsTables(store), tables, planner_version=own_version(), options=recorded)
 
 
 def _arrow(table: Any, name: str) -> pa.Table:

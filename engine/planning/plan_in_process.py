@@ -215,13 +215,9 @@ def write_result(
     planned: PlanResult, store: str, options: PlanOptions, report: Report = SILENT, planner: str = ""
 ) -> PlanResult:
     """Write Arrow tables as a new version of a store, which records the options, and a custom `planner`."""
-    from penstock.engine.store.delta_rs_tables import DeltaRsTables
-    from penstock.engine.store.write_plan import write_plan
-
     report("write the version")
     recorded = {**options.recorded, **({"planner": planner} if planner else {})}
-    tables = DeltaRsTables(store)
-    return planned.stored(write_plan(tables, planned.tables, planner_version=own_version(), options=recorded))
+    return planned.stored(planned.write(store, recorded))
 
 
 def _write_parts(

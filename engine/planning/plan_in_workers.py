@@ -271,7 +271,9 @@ def plan_in_workers(
         inputs = count_inputs(read, counts)
     require_nothing_lost(inputs, counts.planned, rejected, counts.ids)
     # The server of Spark Connect frees what nothing refers to.
-    storage = () if is_connect(planned.sparkSession) else (partial(free, planned),)
+    storage: tuple[Callable[[], None], ...] = ()
+    if not is_connect(planned.sparkSession):
+        storage = (partial(free, planned),)
     if isinstance(read, TopologyTables):
         storage += storage_of(read)
     elif isinstance(read, GivenLines):
@@ -365,7 +367,7 @@ def planned_in_worker(custom_planners: CustomPlanners, options: PlanOptions) -> 
         settings = custom_planners.question(frames["topologies"], part=True)
         read = TopologyTables.of(frames)
         planned = plan_by_custom_planners(read, custom_planners.chosen, options, settings)
-        return InParts(dict(planned.tables), planned.seconds)
+        return InParts(planned.tables, planned.seconds)
 
     return plan
 

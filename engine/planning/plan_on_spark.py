@@ -39,7 +39,6 @@ from penstock.engine.spark.session import any_session, cores_of, is_connect, is_
 from penstock.plans.blocks.giant import Write
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.installation import own_version
 from penstock.plans.layers import DEFAULT_OPTIONS, PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.input_errors import tables_beside_others
@@ -199,7 +198,7 @@ def _plan_into_store(
 
     custom = {} if work.custom_planners is None else {"planner": work.custom_planners.name}
     recorded = {**work.options.recorded, **custom}
-    write = WriteLayers(work.spark, out, planner_version=own_version(), options=recorded)
+    write = WriteLayers(work.spark, out, recorded)
     planned = None
     with checkpoints_in(work.spark, checkpoint_dir):
         try:

@@ -1,15 +1,17 @@
 """What planners return: the tables of a plan and its numbers, in memory or as a version of a store."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.engine.output.progress import Report
 from penstock.engine.store.version_notes import VersionNumber
 from penstock.plans.errors import LostTopologiesError
+from penstock.plans.installation import own_version
 from penstock.plans.layers import PlanOptions
 
 if TYPE_CHECKING:
+    from penstock.engine.store.write_plan import WriteInProgress
     from penstock.plans.frames.packed_blocks import PackedTables
 
 
@@ -26,7 +28,7 @@ class PlanResult:
     them.
     """
 
-    tables: Mapping[str, Any]
+    tables: dict[str, Any]
     inputs: int
     planned: int
     rejected: int
@@ -43,6 +45,32 @@ class PlanResult:
         freed, self.storage = self.storage, ()
         for free in freed:
             free()
+
+    def write(
+        self, store: str, options: Mapping[str, str], begun: "WriteInProgress | None" = None
+    ) -> VersionNumber:
+        """Write the tables as a new version of a store, DataFrames by Spark.
+
+        `options` are recorded. For `begun`, the version that is returned, and errors see
+        engine.store.write_plan.
+        """
+        from penstock.engine.store.write_plan import write_plan
+
+        version = own_version()
+        if not hasattr(self.tables["topologies"], "sparkSession"):
+            from penstock.engine.store.delta_rs_tables import DeltaRsTables
+
+            return write_plan(DeltaRsTables(store), self.tables, planner_version=version, options=options)
+        from penstock.engine.store.spark_tables import tables_of_spark
+
+        return write_plan(
+            tables_of_spark(self.tables["topologies"].sparkSession, store, self.packed),
+            self.tables,
+            planner_version=version,
+            options=options,
+            rows=dict.fromkeys(self.tables, self.rows_read),
+            begun=begun,
+        )
 
     def stored(self, version: VersionNumber) -> "PlanResult":
         """Return the result of a plan that was written: numbers and the version, without tables."""

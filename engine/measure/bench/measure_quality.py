@@ -65,6 +65,7 @@ from penstock.plans.planners.plan_in_parts import split_into
 from penstock.plans.planners.plan_packed_tables import PlanPart
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.on_spark.topologies_of_lines import GivenTables
+from penstock.plans.topology.on_spark.topologies_of_lines import TopologyTables as TopologyTablesOnSpark
 from penstock.plans.topology.topologies_of_lines import TopologyTables
 
 if TYPE_CHECKING:
@@ -344,7 +345,7 @@ def measure_quality_on_spark(
             topologies, partitions, _planned_and_measured(planners, named, options, seconds, constants)
         )
         inputs = count_inputs(topologies, counts)
-        before = 0 if isinstance(topologies, GivenTables) else topologies.rejected.count()
+        before = topologies.rejected.count() if isinstance(topologies, TopologyTablesOnSpark) else 0
         quality = {
             name: _join_parts(measured, number, before, at_once) for number, name in enumerate(planners)
         }

@@ -14,14 +14,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from penstock.engine.machine.folders import describe_owner, liveness
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.choose_planner import Planner
-from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.run.clusters.session_folder import Session
 from penstock.plans.errors import PenstockError
 from penstock.plans.installation import own_version
@@ -49,11 +48,11 @@ class SessionPlanError(PenstockError):
 class SessionAnswer:
     """The server's answer, a result or an error to print."""
 
-    result: PlanResult | None = None
+    result: Any = None
     failed: tuple[str, str | None, int] | None = None  #: message, hint, exit code
 
 
-def ask_for_plan(session: Session, asked: PlanRequest, report: Report) -> PlanResult:
+def ask_for_plan(session: Session, asked: Any, report: Report) -> Any:
     """Return the result of a plan in the session. Raises the session's error as SessionPlanError."""
     folder = _folder(session.folder)
     name = uuid4().hex
@@ -69,7 +68,6 @@ def ask_for_plan(session: Session, asked: PlanRequest, report: Report) -> PlanRe
             for path in (hidden, *(folder / f"{name}{kind}" for kind in (_REQUEST, _STAGES, _ANSWER))):
                 path.unlink(missing_ok=True)
     if answer.failed is None:
-        assert answer.result is not None
         return answer.result
     message, hint, exit_code = answer.failed
     error = SessionPlanError(message, hint)
@@ -109,7 +107,7 @@ class PlansOfSession:
     def __init__(
         self,
         folder: Path,
-        plan: Callable[[str, PlanRequest, Report], PlanResult],
+        plan: Callable[[str, Any, Report], Any],
         cancel: Callable[[str], None],
     ) -> None:
         self._folder, self._plan, self._cancel = _folder(folder), plan, cancel

@@ -174,4 +174,4 @@ def _plan(job: Job, topology: dict[str, Any]) -> dict[str, pa.Table]:
         raise JobCompileError(
             f"job {job.name!r} cannot be planned ({rejection['error']}): {rejection['message']}"
         )
-    return dict(planned.tables)
+    return planned.tables

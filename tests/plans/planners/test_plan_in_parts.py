@@ -48,7 +48,7 @@ def given(topologies):
 @pytest.mark.slow
 def test_what_size_decides_changes_no_row(small, as_if_large):
     large = plan_in_process([*TOPOLOGIES, {"name": "wrong"}])
-    assert large[1:4] == small[1:4]
+    assert (large.inputs, large.planned, large.rejected) == (small.inputs, small.planned, small.rejected)
     assert small.rejected > 1
     for name, table in small.tables.items():
         assert large.tables[name].schema.equals(table.schema), name

@@ -95,7 +95,7 @@ def test_planners_take_turns_and_another_one_is_first_each_time():
 
 
 def test_a_planner_that_is_not_there_says_why():
-    nowhere = MeasuredPlanner("x", "m", ("no_such_module_there",), (), False, "")
+    nowhere = MeasuredPlanner("x", ("no_such_module_there",), (), False, "")
     inside = nowhere._replace(needs=("no_such_module_there.inside",))
     no_package = nowhere._replace(needs=("json",), packages=("no-such-package",))
     assert all("no_such_module_there" in (missing_reason(planner) or "") for planner in (nowhere, inside))
