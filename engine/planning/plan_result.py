@@ -1,6 +1,6 @@
 """What planners return: the tables of a plan and its numbers, in memory or as a version of a store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 

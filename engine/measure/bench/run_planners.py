@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -121,15 +120,10 @@ def _started(name: str) -> PlanTopologies:
 def _by_way_of_a_store(planned: PlanResult) -> dict[str, pl.DataFrame]:
     from penstock.engine.store.delta_rs_tables import DeltaRsTables
     from penstock.engine.store.open_plan import read_plan
-    from penstock.engine.store.spark_tables import tables_of_spark
-    from penstock.engine.store.write_plan import write_plan
 
-    session = planned.tables["topologies"].sparkSession
+    written = {name: rows for name, rows in planned.tables.items() if name in _WRITTEN}
     with short_lived_folder("bench") as folder:
-        written: dict[str, Any] = {name: rows for name, rows in planned.tables.items() if name in _WRITTEN}
-        delta = tables_of_spark(session, folder, planned.packed)
-        about = dict.fromkeys(written, planned.rows_read)
-        write_plan(delta, written, planner_version="bench", options={}, rows=about)
+        replace(planned, tables=written).write(folder, {})
         return {name: from_arrow(rows) for name, rows in read_plan(DeltaRsTables(folder)).items()}
 
 
