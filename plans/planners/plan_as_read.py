@@ -198,7 +198,7 @@ def read_topologies(
     """Return the tables of `topologies`, given as paths, objects, or the tables (topologies, transformations)
     themselves.
 
-    As engine.planning.plan_topologies.read_topologies; paths are local, tables are PyArrow's or Polars'. For
+    As engine.planning.plan_on_spark.read_topologies; paths are local, tables are PyArrow's or Polars'. For
     `max_line_bytes`, `before_block` and `job_defaults` see read_topology_files. Raises InputError, and
     SchemaError for tables with other columns.
     """
