@@ -14,17 +14,19 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from penstock.engine.machine.folders import describe_owner, liveness
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.output.progress import Report
-from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.run.clusters.session_folder import Session
 from penstock.plans.errors import PenstockError
 from penstock.plans.installation import own_version
-from penstock.plans.layers import PlanOptions
+
+if TYPE_CHECKING:
+    from penstock.engine.planning.choose_planner import Planner
+    from penstock.plans.layers import PlanOptions
 
 _REQUEST, _STAGES, _ANSWER = ".request", ".stages", ".answer"
 _SECONDS_BETWEEN_LOOKS = 0.05
@@ -34,9 +36,9 @@ class PlanRequest(NamedTuple):
     """Paths to plan into the store `out` by a planner, with Spark's settings `conf`."""
 
     source: list[str]
-    options: PlanOptions
+    options: "PlanOptions"
     out: str
-    planner: Planner
+    planner: "Planner"
     conf: Mapping[str, str]
 
 
@@ -65,7 +67,11 @@ def ask_for_plan(session: Session, asked: Any, report: Report) -> Any:
             hidden.rename(folder / f"{name}{_REQUEST}")
             answer = _wait(session, folder, name, report)
         finally:
-            for path in (hidden, *(folder / f"{name}{kind}" for kind in (_REQUEST, _STAGES, _ANSWER))):
+            for path in (hidden, *(folder / f"{name}{kind}" for kind in (if TYPE_CHECKING:
+    from penstock.engine.planning.choose_planner import Planner
+    from penstock.plans.layers import PlanOptions
+
+_REQUEST, _STAGES, _ANSWER))):
                 path.unlink(missing_ok=True)
     if answer.failed is None:
         return answer.result
