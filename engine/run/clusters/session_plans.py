@@ -67,11 +67,7 @@ def ask_for_plan(session: Session, asked: Any, report: Report) -> Any:
             hidden.rename(folder / f"{name}{_REQUEST}")
             answer = _wait(session, folder, name, report)
         finally:
-            for path in (hidden, *(folder / f"{name}{kind}" for kind in (if TYPE_CHECKING:
-    from penstock.engine.planning.choose_planner import Planner
-    from penstock.plans.layers import PlanOptions
-
-_REQUEST, _STAGES, _ANSWER))):
+            for path in (hidden, *(folder / f"{name}{kind}" for kind in (_REQUEST, _STAGES, _ANSWER))):
                 path.unlink(missing_ok=True)
     if answer.failed is None:
         return answer.result
