@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from benchmarks.limits_of_steps import Limit, limits_of_steps, together
-from penstock.engine.planning.plan_in_process import PlannedTables, plan_in_process
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.plan_result import PlanResult
 from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.passes import produced
 from penstock.plans.planners.plan_in_parts import side_by_side
@@ -61,7 +62,7 @@ def main() -> None:
     console.print(by_step(limits, operators))
 
 
-def tables_of(planned: PlannedTables, layer: Layer) -> list[pa.Table]:
+def tables_of(planned: PlanResult, layer: Layer) -> list[pa.Table]:
     """Return the tables that a layer reads, from the layer before it, and the tables that it writes."""
     before = list(Layer)[max(0, list(Layer).index(layer) - 1)]
     names = dict.fromkeys([*LAYER_TABLES[before], *LAYER_TABLES[layer]])

@@ -23,15 +23,14 @@ from rich.table import Table
 
 from penstock.engine.measure.bench.measure_planner import peak_memory
 from penstock.engine.planning.choose_planner import Planner
-from penstock.engine.planning.plan_topologies import plan_read_topologies
-from penstock.engine.planning.planned_on_spark import Planned
+from penstock.engine.planning.plan_on_spark import plan_on_spark
+from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.spark.session import get_session
 from penstock.plans.generate.fleet import Spec
 from penstock.plans.generate.generate_on_spark import generate_on_spark
 from penstock.plans.generate.layered import SHAPES
-from penstock.plans.layers import LAYER_TABLES, layers_until
+from penstock.plans.layers import LAYER_TABLES, PlanOptions, layers_until
 from penstock.plans.passes import produced
-from penstock.plans.topology.on_spark.normalized_tables import load_topology_folder
 from penstock.plans.vocabulary import Layer
 
 _READING = ("partition_topologies", "read_and_validate", "read_blocks")
@@ -86,8 +85,7 @@ def _run(name: str, shape: str, spec: Spec, repeat: int, until: Layer) -> None:
         for _ in range(repeat):
             with peak_memory() as peak:
                 started = time.monotonic()
-                given = load_topology_folder(spark, folder)
-                planned = plan_read_topologies(spark, given, until, lambda stage: None, planner=Planner.JOINS)
+                planned = plan_on_spark(folder, PlanOptions(until), spark=spark, planner=Planner.BLOCKS)
                 rows = _read_rows(planned, until)
                 total = time.monotonic() - started
             operators = planned.tables["stream_nodes"].count()
@@ -97,7 +95,7 @@ def _run(name: str, shape: str, spec: Spec, repeat: int, until: Layer) -> None:
     _print(name, operators, runs)
 
 
-def _read_rows(planned: Planned, until: Layer) -> dict[str, float]:
+def _read_rows(planned: PlanResult, until: Layer) -> dict[str, float]:
     seconds = {}
     for layer in layers_until(until)[1:]:
         started = time.monotonic()

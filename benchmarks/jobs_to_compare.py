@@ -15,7 +15,7 @@ from penstock.engine.planning.plan_in_process import read_in_process
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.generate.fleet import Spec, topology_lines
 from penstock.plans.generate.layered import SHAPES
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics.plan_metrics import SUSTAINED, plan_metrics
 from penstock.plans.metrics.rates_and_loads import Constants
 
@@ -58,7 +58,7 @@ def planned_jobs(
     for policy in policies:
         tables = _plan(topologies, policy)
         costs = chosen_costs(DRAWN, tables["topologies"])(tables["stream_nodes"], tables["stream_edges"])
-        choices = Choices()
+        choices = PlanOptions()
         metrics = plan_metrics(tables, costs, choices.task_manager, choices.network, constants).plans
         for name, rate in metrics.select("name", SUSTAINED).iter_rows():
             job = _job(f"{name}/{policy}", tables, costs, name)
@@ -71,10 +71,10 @@ def planned_jobs(
 
 
 def _plan(topologies: Sequence[dict[str, Any]], policy: str) -> dict[str, pl.DataFrame]:
-    read = read_in_process(list(topologies), lambda stage: None)
+    read = read_in_process(list(topologies))
     planners = [] if policy == "flink" else find_custom_planners(named_policy(policy))
-    settings = call_settings(DRAWN, read.frames["topologies"], PLANNING_SECONDS)
-    planned = plan_by_custom_planners(read.frames, read.inputs, planners, question=settings)
+    settings = call_settings(DRAWN, read.topologies, PLANNING_SECONDS)
+    planned = plan_by_custom_planners(read, planners, question=settings)
     return {name: from_arrow(rows) for name, rows in planned.tables.items()}
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.passes import Derive
 from penstock.plans.planners.plan_as_read import Topologies, read_topologies
 from penstock.plans.planners.plan_in_parts import Tables, plan_columnar, side_by_side, split_by_topology
@@ -61,7 +61,7 @@ def limits_of_steps(topologies: Topologies) -> dict[str, Limit]:
 
 def _without_refused(read: Tables) -> Tables:
     given = {name: read[name] for name in read if name != "inputs"}
-    planned = plan_columnar(dict(given), Layer.SLOTS, Choices())["topologies"]
+    planned = plan_columnar(dict(given), PlanOptions(Layer.SLOTS))["topologies"]
     return _only_topologies(given, pl.Series(planned[TOPOLOGY].to_numpy()))
 
 
@@ -73,7 +73,7 @@ def _only_topologies(given: Tables, ids: pl.Series) -> Tables:
 
 
 def _all_steps() -> list[tuple[str, Derive]]:
-    return steps(Choices(), Layer.SLOTS)
+    return steps(PlanOptions())
 
 
 def _tables_of(given: Tables) -> Tables:

@@ -1,10 +1,12 @@
-"""The layers of a plan, their tables, and the cluster settings that a plan depends on."""
+"""The layers of a plan, their tables, and the options of planning."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.resources.memory_and_buffers import FLINK_2_3, NetworkOptions
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy
 
 
@@ -52,14 +54,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """The configuration of Flink's cluster, on which the slots layer depends besides the job.
+class PlanOptions:
+    """How to plan: what a plan depends on besides its topologies.
 
-    `decided`: validated answers of custom planners, by decision (see plans.custom_planners). Only the
-    columnar planner follows them.
+    `until` is the last layer. Slot sharing strategy, network and TaskManager are the configuration of Flink's
+    cluster, on which the slots layer depends. `decided`: validated answers of custom planners, by decision
+    (see plans.custom_planners); blocks do not follow them. `job_defaults` apply to settings that topologies
+    leave unset, and a longer line of a file than `max_line_bytes` is rejected. `recorded` is what stores
+    keep of all this: of `job_defaults` only the requested parallelism, because a topology's fingerprint
+    follows from the rest.
     """
 
+    until: Layer = Layer.SLOTS
     slot_sharing_strategy: SlotSharingStrategy = DEFAULT_SLOT_SHARING_STRATEGY
     network: NetworkOptions = FLINK_2_3
     task_manager: TaskManager = field(default_factory=TaskManager)
     decided: "tuple[tuple[Decision, pl.DataFrame], ...]" = ()
+    job_defaults: JobDefaults = field(default=NO_DEFAULTS, hash=False)
+    max_line_bytes: int = MAX_LINE_BYTES
+    recorded: dict[str, str] = field(default_factory=dict, hash=False)
+
+
+DEFAULT_OPTIONS = PlanOptions()
+"""All layers, on a cluster with Flink's defaults."""

@@ -1,14 +1,15 @@
 """All passes from the topology to slots, in order.
 
 A pass is a pure function from tables to one table, over columns. Its positional parameters are named after
-the tables that it reads, and the runner looks them up by these names (plans/planners/run_passes.py). Blocks
-of giants call the same functions, or the parts of them that a block can compute (plans/blocks).
+the tables that it reads, its keyword-only ones after fields of PlanOptions; the runner looks both up by these
+names (plans/planners/run_passes.py). Blocks of giants call the same functions, or the parts of them that a
+block can compute (plans/blocks).
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
@@ -51,14 +52,13 @@ from penstock.plans.job_graph.number_slot_sharing_groups import (
     sort_vertices_topologically,
 )
 from penstock.plans.job_graph.refuse_job_graphs import refuse_job_graphs, refuse_stream_graphs_walked
-from penstock.plans.layers import Choices, layers_until
+from penstock.plans.layers import PlanOptions, layers_until
 from penstock.plans.resources.memory_and_buffers import count_network_buffers, size_managed_memory
 from penstock.plans.slots.assign_slots import (
     execution_slot_sharing_groups,
     required_slots,
     share_slots,
 )
-from penstock.plans.slots.strategies import STRATEGIES
 from penstock.plans.stream_graph.expand_sinks import expand_transformations
 from penstock.plans.stream_graph.refuse_stream_graphs import (
     refuse_stream_graphs,
@@ -73,23 +73,29 @@ from penstock.plans.stream_graph.translate_transformations import (
 from penstock.plans.vocabulary import Layer
 
 Derive = Callable[..., pl.DataFrame]
-"""Creates one table from the tables named by its positional parameters; bound arguments of a partial are
-options."""
+"""Creates one table from the tables named by its positional parameters."""
 
 
 @cache
 def parameters(derive: Derive) -> tuple[str, ...]:
     """Return the tables that a function reads: its positional parameters."""
-    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return tuple(p.name for p in inspect.signature(derive).parameters.values() if p.kind is positional)
+    return _parameters(derive, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@cache
+def _options(derive: Derive) -> tuple[str, ...]:
+    return _parameters(derive, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _parameters(derive: Derive, kind: object) -> tuple[str, ...]:
+    return tuple(p.name for p in inspect.signature(derive).parameters.values() if p.kind is kind)
 
 
 class Pass(NamedTuple):
     """One step of planning.
 
     `produces`: the table. `derive`: the function. `flink`: the classes and methods of Flink that define the
-    rule; none for a table that only serves later passes. `options`: the keyword arguments of the function, by
-    the cluster's configuration.
+    rule; none for a table that only serves later passes.
     """
 
     layer: Layer
@@ -97,28 +103,16 @@ class Pass(NamedTuple):
     derive: Derive
     guarantees: str
     flink: str = ""
-    options: Callable[[Choices], Mapping[str, Any]] | None = None
 
     @property
     def reads(self) -> tuple[str, ...]:
         """The tables that the function reads."""
         return parameters(self.derive)
 
-    def configured(self, choices: Choices) -> Derive:
-        """Return the function with its options."""
-        return self.derive if self.options is None else partial(self.derive, **self.options(choices))
-
-
-def _strategy(choices: Choices) -> Mapping[str, Any]:
-    return {"strategy": STRATEGIES[choices.slot_sharing_strategy]}
-
-
-def _network(choices: Choices) -> Mapping[str, Any]:
-    return {"options": choices.network}
-
-
-def _task_manager(choices: Choices) -> Mapping[str, Any]:
-    return {"task_manager": choices.task_manager}
+    def configured(self, options: PlanOptions) -> Derive:
+        """Return the function with its options, keyword-only parameters named after fields of PlanOptions."""
+        chosen = {name: getattr(options, name) for name in _options(self.derive)}
+        return partial(self.derive, **chosen) if chosen else self.derive
 
 
 PASSES: tuple[Pass, ...] = (
@@ -384,7 +378,6 @@ PASSES: tuple[Pass, ...] = (
         share_slots,
         "which tasks share a slot, one list per vertex",
         "LocalInputPreferredSlotSharingStrategy, TaskBalancedPreferredSlotSharingStrategy",
-        options=_strategy,
     ),
     Pass(
         Layer.SLOTS,
@@ -406,7 +399,6 @@ PASSES: tuple[Pass, ...] = (
         count_network_buffers,
         "buffers of gates and result partitions",
         "InputGateSpecUtils, NettyShuffleUtils",
-        options=_network,
     ),
     Pass(
         Layer.SLOTS,
@@ -414,7 +406,6 @@ PASSES: tuple[Pass, ...] = (
         size_managed_memory,
         "bytes of operators by use case",
         "ManagedMemoryUtils, MemoryManager",
-        options=_task_manager,
     ),
 )
 """Every pass, in planning order.

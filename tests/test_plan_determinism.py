@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.engine.planning import plan_giants, plan_topologies
+from penstock.engine.planning import plan_giants, plan_on_spark
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_in_workers import Size
@@ -68,10 +68,10 @@ def planned(spark: SparkSession) -> Rows:
     read = read_topology_objects(spark, TOPOLOGIES)
     settings = {"spark.sql.adaptive.enabled": "true", "spark.sql.ansi.enabled": "false"}
     with session_settings(spark, settings), pytest.MonkeyPatch.context() as patched:
-        patched.setattr(plan_topologies, "OF_GIANTS", Size(LARGEST, 2**40))
+        patched.setattr(plan_on_spark, "OF_GIANTS", Size(LARGEST, 2**40))
         patched.setattr(plan_giants, "_rows_of_a_block", lambda size, cores: BLOCK)
         given = (shuffled(read.topologies), shuffled(read.transformations))
-        planned = plan_topologies.plan(given, spark=spark, planner=Planner.JOINS)
+        planned = plan_on_spark.plan_on_spark(given, spark=spark, planner=Planner.JOINS)
         found = {name: rows_of(frame.toArrow(), WITHOUT) for name, frame in planned.tables.items()}
         planned.release()
     refused_by_readers = rows_of(read.rejected.toArrow(), WITHOUT)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.engine.planning import plan_topologies
+from penstock.engine.planning import plan_on_spark as on_spark
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_workers import plan_in_workers
-from penstock.engine.planning.plan_options import require_nothing_lost
-from penstock.engine.planning.plan_topologies import plan
-from penstock.engine.planning.planned_on_spark import Planned
+from penstock.engine.planning.plan_on_spark import plan_on_spark
+from penstock.engine.planning.plan_result import PlanResult, require_nothing_lost
 from penstock.plans.errors import LostTopologiesError
+from penstock.plans.layers import PlanOptions
 from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import Layer
 
@@ -89,7 +89,7 @@ def fleet(
     broken_at: dict[tuple[str, int], str],
     tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
-) -> Iterator[Planned]:
+) -> Iterator[PlanResult]:
     folder = tmp_path_factory.mktemp("fleet")
     lines: dict[str, list[str]] = {file: [] for file in FILES}
     for i in range(FLEET):
@@ -101,7 +101,7 @@ def fleet(
         text = "\n".join(content).encode()
         (folder / file).write_bytes(gzip.compress(text) if file.endswith(".gz") else text)
     until = Layer.JOB_GRAPH if request.param is Planner.JOINS else Layer.SLOTS
-    planned = plan(str(folder), until=until, spark=spark, planner=request.param)
+    planned = plan_on_spark(str(folder), PlanOptions(until), spark=spark, planner=request.param)
     yield planned
     planned.release()
 
@@ -154,14 +154,16 @@ def test_counts_that_do_not_agree_are_lost_topologies(counts, said):
 
 
 def test_a_lost_topology_is_never_passed_over(spark, monkeypatch):
-    def lose_one(read: Any, *others: Any) -> Planned:
+    def lose_one(read: Any, *others: Any) -> PlanResult:
         return plan_in_workers(read._replace(lines=read.lines.where("ordinal = 0")), *others)
 
-    monkeypatch.setattr(plan_topologies, "plan_in_workers", lose_one)
+    monkeypatch.setattr(on_spark, "plan_in_workers", lose_one)
     with pytest.raises(
         LostTopologiesError, match="the input has 2 topologies, but 1 are planned and 0 rejected"
     ):
-        plan([sound("a"), sound("b")], until=Layer.TOPOLOGY, spark=spark, planner=Planner.JOINS)
+        plan_on_spark(
+            [sound("a"), sound("b")], PlanOptions(Layer.TOPOLOGY), spark=spark, planner=Planner.JOINS
+        )
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_a_lost_topology_is_never_passed_over(spark, monkeypatch):
     [(Planner.JOINS, [sound("a", typo=1)]), (Planner.COLUMNAR, [])],
 )
 def test_no_topologies_have_empty_plans(spark, planner, wrong):
-    planned = plan(wrong, spark=spark, planner=planner)
+    planned = plan_on_spark(wrong, spark=spark, planner=planner)
     assert (planned.inputs, planned.planned, planned.rejected) == (len(wrong), 0, len(wrong))
     assert set(planned.tables) == set(TABLES) - {"executions", "runs"}, "runs make these, not plans"
     for name, rows in planned.tables.items():
@@ -185,7 +187,9 @@ def test_until_stops_behind_its_layer_and_release_gives_all_storage_back(spark):
 
     before = stored()
     topologies = [sound("a"), sound("b", typo=1)]
-    planned = plan(topologies, until=Layer.STREAM_GRAPH, spark=spark, planner=Planner.COLUMNAR)
+    planned = plan_on_spark(
+        topologies, PlanOptions(Layer.STREAM_GRAPH), spark=spark, planner=Planner.COLUMNAR
+    )
     expected = ["topologies", "transformations", "rejected", "job_settings", "stream_nodes", "stream_edges"]
     assert sorted(planned.tables) == sorted(expected)
     assert [planned.tables[name].count() for name in expected] == [1, 3, 1, 1, 3, 2]

@@ -73,7 +73,7 @@ def _compare_plans_of(
     chosen = costs or DRAWN
     require_costs(chosen)
     terms = CONSTANTS if constants is None else read_constants(constants)
-    choices = plan_options(cluster=configuration.cluster).choices
+    options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
     make_output_folder(out)
     measure = measure_quality
     summaries, plans = [], []
@@ -88,10 +88,7 @@ def _compare_plans_of(
         inputs = prepare_inputs(cases, out / "inputs", False, report, configuration.job_defaults)
         for case in cases:
             prepared = inputs[case]
-            measured = measure(
-                prepared.path(False), planners, chosen, choices, time_limit, report,
-                configuration.job_defaults, terms,
-            )  # fmt: skip
+            measured = measure(prepared.path(False), planners, chosen, options, time_limit, report, terms)
             about = {"suite": case.suite.name, "size": case.size, "operators": prepared.operators}
             summaries.append({**about, **measured.summary})
             plans += [(case.suite.name, case.size, name, rows) for name, rows in measured.plans.items()]

@@ -13,8 +13,7 @@ import typer
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.output.progress import Report, noted, progress
 from penstock.engine.output.write_lines import open_target
-from penstock.engine.planning.plan_in_process import plan_frames, read_in_process
-from penstock.engine.planning.plan_options import PlanOptions
+from penstock.engine.planning.plan_in_process import plan_in_process, read_in_process
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
 from penstock.engine.store.scan_stored_table import BY_NAME
@@ -22,7 +21,9 @@ from penstock.engine.views.draw.drawn_plan import DrawnPlan, chosen_topology, pl
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
 from penstock.engine.views.draw.to_dot import FORMATS, format_of, rendered
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.layers import PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 
 # The plan that `penstock draw` and `explain` read: from a store, a topology file or a script's job.
 
@@ -82,7 +83,8 @@ def plan_of_file(path: str, topology: str | None, options: PlanOptions) -> Drawn
 
     Raises InputError, and the errors of plan_of_tables.
     """
-    frames = read_in_process(path, lambda stage: None, job_defaults=options.job_defaults).frames
+    frames = read_in_process(path, options)._asdict()
+    del frames["inputs"]
     rejected = frames["rejected"].select("name", "message")
     name = chosen_topology(topology, frames["topologies"]["name"].to_list(), rejected, path)
     key = frames["topologies"].filter(pl.col("name") == name)[TOPOLOGY][0]
@@ -90,8 +92,7 @@ def plan_of_file(path: str, topology: str | None, options: PlanOptions) -> Drawn
         table: frame.filter(pl.col("name") == name if table in BY_NAME else pl.col(TOPOLOGY) == key)
         for table, frame in frames.items()
     }
-    inputs = len(rows_of_topology["topologies"]) + len(rows_of_topology["rejected"])
-    planned = plan_frames(rows_of_topology, inputs, options.until, options.choices, lambda stage: None)
+    planned = plan_in_process(TopologyTables.of(rows_of_topology), options)
     return plan_of_tables(planned.tables, name, path)
 
 

@@ -20,13 +20,13 @@ from penstock.engine.output.print_line import print_line
 from penstock.engine.output.progress import progress
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.planning.memory_estimate import require_memory_to_plan_again
-from penstock.engine.planning.plan_in_process import plan_frames
+from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.store.open_plan import StoredPlan, open_plan
 from penstock.engine.views.explain_plan import ExplainedPlan, explain_plan, print_explanation
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.job_graph.choose_result_partition_types import IS_CHAINED
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.stream_graph.expand_sinks import expand_transformations
 from penstock.plans.stream_graph.not_chainable_reasons import (
     ChainAlways,
@@ -36,6 +36,7 @@ from penstock.plans.stream_graph.not_chainable_reasons import (
 )
 from penstock.plans.stream_graph.resolve_virtual_nodes import resolve_virtual_nodes
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
 
 # `penstock explain SCRIPT.py --what-if CHANGE`: the effect of a change on the script's job.
@@ -212,8 +213,10 @@ def _planned(
     frames["rejected"] = frames["rejected"].clear()
     options = plan.version.options
     task_manager, network = recorded_cluster(options)
-    choices = Choices(SlotSharingStrategy(options["slot_sharing"]), network, task_manager)
-    planned = plan_frames(frames, len(frames["topologies"]), Layer.SLOTS, choices, lambda stage: None)
+    sharing = SlotSharingStrategy(options["slot_sharing"])
+    planned = plan_in_process(
+        TopologyTables.of(frames), PlanOptions(Layer.SLOTS, sharing, network, task_manager)
+    )
     return StoredPlan(plan.version, lambda table: from_arrow(planned.tables[table]).lazy())
 
 

@@ -12,7 +12,6 @@ from penstock.engine.commands.reads_plan import require_store
 from penstock.engine.output.people import print_table
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
-from penstock.plans.installation import own_version
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 
@@ -145,15 +144,6 @@ def _show(tables: dict[str, Any]) -> None:
 def _store(to: str, jobs: list[Any]) -> None:
     from penstock.engine.planning.plan_in_process import plan_in_process
     from penstock.engine.run.runtime.transformations import topology_of
-    from penstock.engine.store.delta_rs_tables import DeltaRsTables
-    from penstock.engine.store.write_plan import write_plan
 
-    options = jobs[0].plan_options
-    planned = plan_in_process([topology_of(job) for job in jobs], choices=options.choices)
-    number = write_plan(
-        DeltaRsTables(to),
-        planned.tables,
-        planner_version=own_version(),
-        options=options.recorded,
-    )
-    print_line(f"version {number} of {to}")
+    stored = plan_in_process([topology_of(job) for job in jobs], jobs[0].plan_options, to)
+    print_line(f"version {stored.version} of {to}")

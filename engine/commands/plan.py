@@ -4,8 +4,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -26,26 +27,17 @@ from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
-from penstock.engine.planning.plan_into_store import (
-    PlanResult,
-    WorkOnSpark,
-    plan_into_store_by_columns,
-    plan_into_store_on_spark,
-)
-from penstock.engine.planning.plan_options import (
-    DEFAULT_PROCESS_SIZE,
-    DEFAULT_SLOTS,
-    PlanOptions,
-    plan_options,
-)
-from penstock.engine.run.clusters.session_plans import ask_for_plan
+from penstock.engine.planning.choose_planner import ChosenPlanner, Planner, choose_planner
+from penstock.engine.planning.plan_options import DEFAULT_PROCESS_SIZE, DEFAULT_SLOTS, plan_options
+from penstock.engine.planning.plan_result import PlanResult
+from penstock.engine.planning.planners import plan_topologies
+from penstock.engine.run.clusters.session_plans import PlanRequest, ask_for_plan
 from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
 from penstock.engine.store.store_errors import store_errors
-from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError, RefusedTopologiesError
-from penstock.plans.planners.plan_in_parts import stages as columnar_stages
+from penstock.plans.errors import ConfigurationError, InputError, RefusedTopologiesError
+from penstock.plans.layers import PlanOptions
 from penstock.plans.printable import limited, printable, printable_lines
 from penstock.plans.topology.find_topology_files import is_pipe
 from penstock.plans.topology.flink_options import parse_memory_size
@@ -59,47 +51,70 @@ if TYPE_CHECKING:
 # Planning on Spark: in a session, or in a Spark of this command.
 
 
-def _plan_on_cluster_or_session(
-    work: WorkOnSpark, master: str | None, session: str | None, report: Report
+class _SparkOptions(NamedTuple):
+    """Options of the command that concern planning on Spark; `conf` are Spark's settings."""
+
+    master: str | None
+    session: str | None
+    conf: Mapping[str, str]
+    checkpoint_dir: str | None
+    custom_planners: "CustomPlanners | None"
+
+
+def _plan_on_spark(
+    spark: _SparkOptions,
+    chosen: ChosenPlanner,
+    source: Sequence[str],
+    options: PlanOptions,
+    out: str,
+    report: Report,
 ) -> PlanResult:
     """Plan on the cluster that `penstock run` would choose.
 
     Raises ConfigurationError if the session does not run or cannot plan this.
     """
-    cluster = chosen_cluster(master, session, work.conf, verbose=False)
+    cluster = chosen_cluster(spark.master, spark.session, spark.conf, verbose=False)
     if cluster.session is None:
+        from penstock.engine.planning.plan_on_spark import plan_on_spark
         from penstock.engine.planning.planning_settings import settings_for_planner
         from penstock.engine.spark.session import get_session
 
-        of_jvm = settings_for_planner(work.choice.planner)
-        return plan_into_store_on_spark(
-            work,
-            lambda: get_session(
-                master=cluster.master, conf=work.conf, app_name="penstock plan", of_jvm=of_jvm
-            ),
+        report("start Spark")
+        of_jvm = settings_for_planner(chosen.planner)
+        return plan_on_spark(
+            source,
+            options,
+            out,
             report,
+            spark=get_session(
+                master=cluster.master, conf=spark.conf, app_name="penstock plan", of_jvm=of_jvm
+            ),
+            planner=chosen.planner,
+            custom_planners=spark.custom_planners,
+            checkpoint_dir=spark.checkpoint_dir,
         )
     name = cluster.session.name
-    if work.custom_planners is not None:
+    if spark.custom_planners is not None:
         raise ConfigurationError(
-            f"--planner {work.custom_planners.name}: session {name!r} refuses custom planners",
+            f"--planner {spark.custom_planners.name}: session {name!r} refuses custom planners",
             "give --master, or plan without a session",
         )
-    if work.checkpoint_dir is not None:
+    if spark.checkpoint_dir is not None:
         raise ConfigurationError(
-            f"--checkpoint-dir {work.checkpoint_dir}: session {name!r} keeps tables in its executors",
+            f"--checkpoint-dir {spark.checkpoint_dir}: session {name!r} keeps tables in its executors",
             "leave it out, or give --master",
         )
-    for path in work.inputs:
+    for path in source:
         if is_pipe(path):
             raise ConfigurationError(
                 f"{path}: the server of session {name!r} cannot read a pipe of this command",
                 "write it to a file, or plan without a session",
             )
-    absolute = work._replace(inputs=tuple(map(_absolute, work.inputs)), out=_absolute(work.out))
-    stored = ask_for_plan(cluster.session, absolute, report)
-    assert isinstance(stored, PlanResult)
-    return stored
+    paths = list(map(_absolute, source))
+    asked = PlanRequest(paths, options, _absolute(out), chosen.planner, spark.conf)
+    planned = ask_for_plan(cluster.session, asked, report)
+    assert isinstance(planned, PlanResult)
+    return planned
 
 
 def _absolute(path: str) -> str:
@@ -111,8 +126,6 @@ def _absolute(path: str) -> str:
 
 
 _MAX_NAME_LENGTH = 40
-_STAGES_ON_SPARK = 6
-"""Spark starts, topologies are read, blocks are read and planned, losses looked for, the version written."""
 
 
 @contextmanager
@@ -327,6 +340,7 @@ def plan_command(
         parallelism,
         cluster=configuration.cluster,
         job_defaults=configuration.job_defaults,
+        max_line_bytes=_bytes(max_line_size),
     )
     print_overridden_settings(
         configuration,
@@ -336,44 +350,26 @@ def plan_command(
         master=master,
         spark=settings,
     )
-    longest = _bytes(max_line_size)
     custom_planners = _custom_planners(planner, costs, time_limit)
     requested = planner if isinstance(planner, Planner) else Planner.COLUMNAR
     named, inputs = inputs, context.with_resource(_sources_as_files(inputs, options, configuration.scripts))
     chosen = choose_planner(
         requested, inputs, out, wants_spark=bool(settings or master or session or checkpoint_dir)
     )
-    stored = None
-    if not chosen.on_spark:
-        extra = 4 if chosen.planner is Planner.FLINK else 2
-        try:
-            with progress(columnar_stages(until) + extra) as report:
-                stored = plan_into_store_by_columns(
-                    inputs,
-                    out,
-                    options,
-                    report,
-                    choice=chosen,
-                    max_line_bytes=longest,
-                    custom_planners=custom_planners,
-                )
-        except NotEnoughMemoryError as error:
-            if any(map(is_pipe, inputs)):  # it can be read only once
-                raise
-            chosen = on_spark_instead(requested, error)
-    if stored is None:
-        with progress(_STAGES_ON_SPARK) as report:
-            work = WorkOnSpark(
-                tuple(inputs),
-                out,
-                options,
-                chosen,
-                {**configuration.spark, **settings},
-                longest,
-                checkpoint_dir,
-                custom_planners,
-            )
-            stored = _plan_on_cluster_or_session(work, master, session, report)
+    spark = _SparkOptions(
+        master, session, {**configuration.spark, **settings}, checkpoint_dir, custom_planners
+    )
+    stored = plan_topologies(
+        inputs,
+        options,
+        chosen,
+        out,
+        asked=requested,
+        custom_planners=custom_planners,
+        on_spark=lambda chosen: partial(_plan_on_spark, spark, chosen),
+        progress=progress,
+    )
+    assert stored.version is not None
     print_line(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
         f"of {stored.inputs:,} topologies (planner {stored.planner}: {stored.why})"

@@ -101,10 +101,8 @@ def as_store(
         return
     from penstock.engine.output.progress import progress
     from penstock.engine.planning.choose_planner import Planner, choose_planner
-    from penstock.engine.planning.plan_into_store import plan_into_store_by_columns
     from penstock.engine.planning.plan_options import plan_options
-    from penstock.plans.planners.plan_in_parts import stages
-    from penstock.plans.topology.input_errors import MAX_LINE_BYTES
+    from penstock.engine.planning.planners import plan_topologies
 
     configuration = given_configuration(config_dir, define)
     options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
@@ -113,11 +111,8 @@ def as_store(
         if source.kind is SourceKind.SCRIPT:
             inputs = [str(topologies_of_script(source.path, Path(folder), options, configuration.scripts))]
         store = str(Path(folder) / "store")
-        choice = choose_planner(Planner.COLUMNAR, inputs, store, wants_spark=False)
-        with progress(stages(options.until) + 2) as report:
-            stored = plan_into_store_by_columns(
-                inputs, store, options, report, choice=choice, max_line_bytes=MAX_LINE_BYTES
-            )
+        chosen = choose_planner(Planner.COLUMNAR, inputs, store, wants_spark=False)
+        stored = plan_topologies(inputs, options, chosen, store, progress=progress)
         print_beside_output(
             f"{source.path}: {stored.planned:,} planned and {stored.rejected:,} rejected of "
             f"{stored.inputs:,} topologies; penstock plan saves plans in a store"

@@ -83,7 +83,7 @@ def show_topology_resources(plan: StoredPlan) -> None:
     `plan` holds the rows of that topology only.
     """
     task_manager, network = recorded_cluster(plan.version.options)
-    groups = slot_network_buffers(_buffers_of_tasks(plan), options=network).drop("vertices")
+    groups = slot_network_buffers(_buffers_of_tasks(plan), network=network).drop("vertices")
     slots_of_groups = plan.table("required_slots").collect()
     joined = join_topology(slots_of_groups, groups, {"slot_sharing_group": "slot_sharing_group"}, "left")
     groups_with_names = _with_names(plan, joined, "largest_vertex")
@@ -126,7 +126,7 @@ def _buffers_of_tasks(plan: StoredPlan) -> pl.DataFrame:
     _, network = recorded_cluster(plan.version.options)
     buffers = plan.table("network_buffers").select(TOPOLOGY, "vertex", "side", *FIGURES)
     vertices = plan.table("job_vertices").select(TOPOLOGY, "vertex", "slot_sharing_group")
-    return task_network_buffers(*pl.collect_all([buffers, vertices]), options=network)
+    return task_network_buffers(*pl.collect_all([buffers, vertices]), network=network)
 
 
 def buffers_of_vertices(plan: StoredPlan) -> pl.DataFrame:

@@ -299,6 +299,7 @@ def _compared(
     summaries: list[dict[str, Any]] = []
     plans = []
     configuration = library_configuration(config)
+    options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
     with costs_named(DRAWN if costs is None else costs) as chosen:
         make_output_folder(folder)
         inputs = prepare_inputs(cases, folder / "inputs", False, Report(), configuration.job_defaults)
@@ -308,9 +309,8 @@ def _compared(
                 prepared.path(False),
                 planners,
                 chosen,
-                plan_options(cluster=configuration.cluster).choices,
+                options,
                 limit,
-                job_defaults=configuration.job_defaults,
             )
             case_columns = {"suite": case.suite.name, "size": case.size, "operators": prepared.operators}
             summaries.append({**case_columns, **measured.summary})

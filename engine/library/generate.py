@@ -183,8 +183,8 @@ def _require_none(options: dict[str, bool], not_with: str) -> None:
 def _generated_from_dicts(topologies: list[dict[str, Any]]) -> Generated:
     from penstock.engine.planning.plan_in_process import read_in_process
 
-    frames = read_in_process(topologies, lambda stage: None).frames
-    return Generated(*(to_arrow(frames[name], name) for name in Generated._fields))
+    read = read_in_process(topologies)
+    return Generated(*(to_arrow(getattr(read, name), name) for name in Generated._fields))
 
 
 def _like(like: Any, topologies: int, seed: int) -> Generated:

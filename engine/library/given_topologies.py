@@ -28,6 +28,7 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.tables.plain_columns import plain_columns, require_unique_columns
 from penstock.plans.topology.json_documents import elements
 from penstock.plans.topology.lines_batch import TopologyTexts
+from penstock.plans.topology.normalized_tables import require_given_columns
 from penstock.plans.topology.operator_rules import TRANSFORMATION_KEYS
 from penstock.plans.topology.rules import shorten
 from penstock.plans.topology.topologies_of_lines import topology_id
@@ -286,6 +287,21 @@ def column_named(frame: Any, name: str) -> str | None:
     return others[0] if len(others) == 1 and not _is_case_sensitive(frame) else None
 
 
+def _require_columns_on_spark(topologies: Any, transformations: Any = None) -> None:
+    """Raise InputError or SchemaError if a DataFrame lacks a column, or has an unknown one."""
+    if transformations is None:
+        require_topologies(topologies.columns)
+        require_unique_columns(topologies.columns, "topologies")
+        return
+    from penstock.plans.frames.spark_schemas import column_types
+
+    require_topology(transformations.columns)
+    require_given_columns(column_types(topologies), "topologies")
+    named = OF_TOPOLOGY in transformations.columns and TOPOLOGY not in transformations.columns
+    types = column_types(transformations.drop(OF_TOPOLOGY) if named else transformations)
+    require_given_columns({TOPOLOGY: "bigint", **types} if named else types, "transformations")
+
+
 def _is_case_sensitive(frame: Any) -> bool:
     return bool(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true")
 
@@ -342,7 +358,7 @@ class TablesOfTopologies(NamedTuple):
 
 
 class SparkFrames(NamedTuple):
-    """DataFrames of topologies and transformations, or one with one topology per row."""
+    """DataFrames of topologies and transformations, or one with one topology per row; columns are checked."""
 
     frames: list[Any]
 
@@ -454,7 +470,10 @@ def _recognise_frames(frames: list[Any]) -> TopologySource:
                 "topologies must not be a streaming DataFrame",
                 "plan in df.writeStream.foreachBatch, where each batch is a finite DataFrame",
             )
-        return SparkFrames([_with_spelled_columns(frames[0])] if len(frames) == 1 else frames)
+        if len(frames) == 1:
+            frames = [_with_spelled_columns(frames[0])]
+        _require_columns_on_spark(*frames)
+        return SparkFrames(frames)
     if len(frames) == 1:
         return Objects(topologies_of_rows(frames[0]))
     return TablesOfTopologies(*topology_tables_of_frames(*frames))

@@ -17,12 +17,12 @@ from penstock.engine.planning.changed_metrics import Change, ChangedMetrics
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics.plan_metrics import NEEDED
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants, constants_of, read_constants
 from penstock.plans.printable import limited, printable
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.vocabulary import SlotSharingStrategy
+from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,13 +70,14 @@ class ChangedJobs:
             )
         options = {**plan_options().recorded, **self._options}
         cluster = recorded_cluster(options)
-        choices = Choices(SlotSharingStrategy(options["slot_sharing"]), cluster.network, cluster.task_manager)
+        sharing = SlotSharingStrategy(options["slot_sharing"])
+        cluster_options = PlanOptions(Layer.SLOTS, sharing, cluster.network, cluster.task_manager)
         key = self._topology(topology)
         frames = {name: from_arrow(rows) for name, rows in self._tables.items()}
         job_tables = {
             name: rows.filter(pl.col(TOPOLOGY) == key) for name, rows in frames.items() if name != "rejected"
         }
-        return ChangedJob(job_tables, Setting(choices, self._costs, self._constants))
+        return ChangedJob(job_tables, Setting(cluster_options, self._costs, self._constants))
 
     def _topology(self, name: str | None) -> int:
         topologies = from_arrow(self._tables["topologies"])

@@ -1,8 +1,10 @@
 """Plan topologies by a library call."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, cast, overload
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
 
 import pyarrow as pa
 
@@ -21,7 +23,6 @@ from penstock.engine.library.given_topologies import (
     Objects,
     Paths,
     SparkFrames,
-    TablesOfTopologies,
     TopologySource,
     column_named,
     costs_named,
@@ -33,122 +34,24 @@ from penstock.engine.library.given_topologies import (
 )
 from penstock.engine.library.planned_graphs import quoted
 from penstock.engine.library.planned_tables import Plan, Tables, by_text, running_session
-from penstock.engine.planning.choose_planner import (
-    ON_SPARK,
-    Choice,
-    Planner,
-    choose_planner,
-    on_spark_instead,
-    planned_here,
-)
-from penstock.engine.planning.plan_options import PlanOptions, plan_options
+from penstock.engine.output.progress import Report
+from penstock.engine.planning.choose_planner import ON_SPARK, ChosenPlanner, Planner, choose_planner
+from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.planning.plan_result import PlanResult
+from penstock.engine.planning.planners import plan_topologies
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.version_notes import VersionNumber
-from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
+from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.installation import own_version
+from penstock.plans.layers import PlanOptions
 from penstock.plans.printable import first_and_count
 from penstock.plans.resources.memory_and_buffers import PROFILES
-from penstock.plans.topology.find_topology_files import is_pipe
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
 from penstock.plans.vocabulary import Layer, LayerName, NetworkName, SlotSharingName, SlotSharingStrategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
-    from penstock.engine.planning.plan_in_process import PlannedTables
-    from penstock.engine.planning.plan_in_workers import RowCounts
-    from penstock.plans.topology.on_spark.topologies_of_lines import GivenLines, GivenTables
-
-
-# Plan in this process, into Arrow tables, or into DataFrames of a session.
-
-
-def _plan_in_this_process(
-    source: TopologySource,
-    options: PlanOptions,
-    max_line_bytes: int,
-    chosen: Choice,
-    spark: "SparkSession | None",
-    ignored: Any,
-    custom_planners: "CustomPlanners | None" = None,
-) -> Plan:
-    """Plan in this process. `custom_planners`, if any, decide in place of Flink's rules."""
-    topologies = (
-        source.paths
-        if isinstance(source, Paths)
-        else source.topologies
-        if isinstance(source, Objects)
-        else source
-    )
-    planned = _planned(topologies, options, max_line_bytes, chosen, custom_planners)
-    recorded = {**options.recorded, **({} if custom_planners is None else {"planner": custom_planners.name})}
-
-    def write(store: str) -> VersionNumber:
-        return _written_here(store, planned.tables, recorded)
-
-    def dataframe(name: str) -> Any:
-        from penstock.engine.library.small_inputs import dataframe_of_table
-
-        return dataframe_of_table(spark, name, planned.tables[name])
-
-    arrow = Tables(planned.tables, planned.tables.__getitem__, planned.tables)
-    return Plan(
-        arrow if spark is None else Tables(planned.tables, dataframe, spark=spark),
-        planned.inputs,
-        planned.planned,
-        planned.rejected,
-        f"planner {chosen.planner if custom_planners is None else custom_planners.name}: {chosen.why}",
-        options=recorded,
-        planner_version=own_version(),
-        write=write,
-        ignored=ignored,
-        arrow=None if spark is None else arrow,
-        spark=spark,
-    )
-
-
-def _written_here(store: str, tables: Mapping[str, pa.Table], recorded: Mapping[str, str]) -> VersionNumber:
-    from penstock.engine.store.delta_rs_tables import DeltaRsTables
-    from penstock.engine.store.write_plan import write_plan
-
-    return write_plan(DeltaRsTables(store), tables, planner_version=own_version(), options=recorded)
-
-
-def _planned(
-    topologies: Any,
-    options: PlanOptions,
-    max_line_bytes: int,
-    chosen: Choice,
-    custom_planners: "CustomPlanners | None",
-) -> "PlannedTables":
-    settings: Mapping[str, Any] = {
-        "until": options.until,
-        "choices": options.choices,
-        "max_line_bytes": max_line_bytes,
-        "job_defaults": options.job_defaults,
-    }
-    if custom_planners is not None:
-        from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
-        from penstock.engine.planning.plan_in_process import read_in_process
-
-        read = read_in_process(topologies, lambda stage: None, max_line_bytes, options.job_defaults)
-        return plan_by_custom_planners(
-            read.frames,
-            read.inputs,
-            custom_planners.chosen,
-            until=options.until,
-            choices=options.choices,
-            question=custom_planners.question(read.frames["topologies"]),
-        )
-    if chosen.planner is Planner.FLINK:
-        from penstock.engine.planning.plan_beside_flink import plan_beside_flink
-
-        return plan_beside_flink(topologies, **settings)
-    from penstock.engine.planning.plan_in_process import plan_in_process
-
-    return plan_in_process(topologies, **settings)
 
 
 # Custom planners of a caller: functions, or their names.
@@ -185,7 +88,6 @@ def _plan_by_custom_planner(
     time_limit: float,
     source: TopologySource,
     options: PlanOptions,
-    max_line_bytes: int,
     spark: "SparkSession | None",
     ignored: Any,
 ) -> Plan:
@@ -208,10 +110,11 @@ def _plan_by_custom_planner(
             "topologies must be local paths for a custom planner, which plans in this process",
             "penstock plan --planner NAME --master URL plans in Spark's workers",
         )
-    chosen = Choice(Planner.COLUMNAR, "as asked")
+    chosen = ChosenPlanner(Planner.COLUMNAR, "as asked")
     with costs_named(costs) as costs_option, arguments_of_call():
         custom_planners = named_custom_planners(planner, costs_option, seconds("time_limit", time_limit))
-        return _plan_in_this_process(source, options, max_line_bytes, chosen, spark, ignored, custom_planners)
+        planned = plan_topologies(_as_read(source), options, chosen, custom_planners=custom_planners)
+    return _plan_of(planned, options, spark, ignored, custom_planners.name)
 
 
 # Split off the columns of frames that a caller wants ignored.
@@ -400,25 +303,23 @@ def plan(
         None if parallelism is None else whole_number("parallelism", parallelism),
         cluster=configuration.cluster,
         job_defaults=configuration.job_defaults,
+        max_line_bytes=whole_number("max_line_bytes", max_line_bytes),
     )
     is_custom = _is_custom_planner(planner)
     if costs is not None and not is_custom:
         raise ConfigurationError("costs needs a custom planner")
-    max_line_bytes = whole_number("max_line_bytes", max_line_bytes)
     if spark is not None:
         require_session(spark)
     with running_session(spark or _session_of(topologies), "plan"):
         topologies, ignored = _split_ignored(topologies, ignore)
         source = given_topologies(topologies)
         if is_custom:
-            return _plan_by_custom_planner(
-                planner, costs, time_limit, source, options, max_line_bytes, spark, ignored
-            )
-        asked = Planner(str(planner))
+            return _plan_by_custom_planner(planner, costs, time_limit, source, options, spark, ignored)
         if isinstance(source, SparkFrames):
             spark = spark or source.frames[0].sparkSession
             require_session(spark)
-        return _plan_chosen(asked, source, options, max_line_bytes, spark, ignored)
+        planned = _planned(Planner(str(planner)), source, options, spark)
+        return _plan_of(planned, options, spark, ignored)
 
 
 def _session_of(topologies: Any) -> "SparkSession | None":
@@ -427,188 +328,123 @@ def _session_of(topologies: Any) -> "SparkSession | None":
     return cast("SparkSession", frame.sparkSession) if is_spark_frame(frame) else None
 
 
-def _plan_chosen(
-    asked: Planner,
-    source: TopologySource,
-    options: PlanOptions,
-    max_line_bytes: int,
-    spark: "SparkSession | None",
-    ignored: Any,
-) -> Plan:
+def _planned(
+    asked: Planner, source: TopologySource, options: PlanOptions, spark: "SparkSession | None"
+) -> PlanResult:
     chosen = _choose(asked, source, wants_spark=spark is not None)
-    counted = None
+    given, on_spark = _as_read(source), lambda chosen: partial(_plan_on_spark, spark, chosen.planner)
     if spark is not None and (chosen.on_spark or asked is Planner.PROCESS):
-        place = _place(asked, source, spark, options)
-        if isinstance(place, _Here):
-            here, chosen = place
-            return _plan_in_this_process(here, options, max_line_bytes, chosen, spark, ignored)
-        counted = place
-    if not chosen.on_spark:
-        try:
-            return _plan_in_this_process(source, options, max_line_bytes, chosen, None, ignored)
-        except NotEnoughMemoryError as error:
-            # Lines already read from a pipe are gone.
-            if isinstance(source, Paths) and any(map(is_pipe, source.paths)):
-                raise
-            chosen = on_spark_instead(asked, error)
-    return _on_spark(source, options, max_line_bytes, chosen, spark, ignored, counted)
+        from penstock.engine.library.small_inputs import place_topologies
+
+        placed, chosen = place_topologies(spark, source, options, asked, chosen)
+        given = _as_read(placed)
+    may_change = spark is None or chosen.on_spark
+    return plan_topologies(given, options, chosen, asked=asked, on_spark=on_spark if may_change else None)
 
 
-class _Here(NamedTuple):
-    """Topologies to plan in this process, and why."""
-
-    source: TopologySource
-    chosen: Choice
-
-
-class _OnSpark(NamedTuple):
-    """DataFrames of topologies that were read and counted, for planning on Spark."""
-
-    read: "GivenLines | GivenTables"
-    counts: "RowCounts"
-
-
-def _place(
-    asked: Planner, source: TopologySource, spark: "SparkSession", options: PlanOptions
-) -> _Here | _OnSpark | None:
-    """Return where topologies of a session are planned; None is on Spark, not read yet.
-
-    Raises ConfigurationError for files that only a classic session reads.
-    """
-    from penstock.engine.library.small_inputs import few_rows, read_frames
-    from penstock.engine.spark.session import is_connect
-
-    on_spark, connect = asked in ON_SPARK, is_connect(spark)
-    if on_spark:
-        if connect and isinstance(source, Paths):
-            raise ConfigurationError(
-                f"planner {asked} reads files by the JVM of a session of classic Spark, got one of Spark "
-                "Connect",
-                "give DataFrames or dicts, or leave planner out: this process plans",
-            )
-        return None
-    if asked is Planner.PROCESS:
-        here = read_frames(source) if isinstance(source, SparkFrames) else source
-        return _Here(here, Choice(Planner.PROCESS, "as asked"))
-    few = few_rows(source) if isinstance(source, SparkFrames) else None
-    if few is not None:
-        return _Here(few, Choice(Planner.COLUMNAR, FEW))
-    if connect:
-        here = read_frames(source) if isinstance(source, SparkFrames) else source
-        why = "whether the workers of Spark Connect have Penstock is unknown"
-        return _Here(here, Choice(Planner.COLUMNAR, why))
+def _as_read(source: Any) -> Any:
+    """Return topologies as planners read them; paths and objects are lists."""
     if isinstance(source, Paths):
-        return None
-    return _by_cost(source, spark, options)
+        return source.paths
+    return source.topologies if isinstance(source, Objects) else source
 
 
-FEW = "few enough for this process"
-
-
-def _by_cost(source: TopologySource, spark: "SparkSession", options: PlanOptions) -> _Here | _OnSpark | None:
-    from penstock.engine.library.small_inputs import collected, size_here, size_on_spark, topologies_on_spark
-    from penstock.engine.planning.plan_topologies import count_topologies, read_topologies, released_on_error
-    from penstock.engine.spark.describe_spark_error import penstock_in_workers
-    from penstock.engine.spark.session import cores_of, use_this_python
-    from penstock.engine.spark.spark_memory_estimate import heap_bytes
-
-    if not isinstance(source, SparkFrames):
-        assert isinstance(source, Objects | TablesOfTopologies)
-        why = planned_here(size_here(source), cores_of(spark), None)
-        return None if why is None else _Here(source, Choice(Planner.COLUMNAR, why))
-    session = use_this_python(spark)
-    with penstock_in_workers():
-        given = topologies_on_spark(session, source)
-        read = cast(
-            "GivenLines | GivenTables",
-            read_topologies(session, given, job_defaults=options.job_defaults),
-        )
-        with released_on_error(read):
-            counts = count_topologies(session, read)
-            why = planned_here(
-                size_on_spark(read, counts), cores_of(session), heap_bytes(session.sparkContext)
-            )
-            if why is None:
-                return _OnSpark(read, counts)
-            here = collected(read)
-            if here is None:
-                return _OnSpark(read, counts)
-            return _Here(here, Choice(Planner.COLUMNAR, why))
-
-
-def _choose(asked: Planner, source: TopologySource, *, wants_spark: bool) -> Choice:
+def _choose(asked: Planner, source: TopologySource, *, wants_spark: bool) -> ChosenPlanner:
     if isinstance(source, Paths):
         return choose_planner(asked, source.paths, os.curdir, wants_spark and asked is not Planner.PROCESS)
     if not isinstance(source, SparkFrames) and not wants_spark and asked not in ON_SPARK:
-        return Choice(Planner.COLUMNAR if asked is Planner.AUTO else asked, "in this process")
+        return ChosenPlanner(Planner.COLUMNAR if asked is Planner.AUTO else asked, "in this process")
     if asked is Planner.FLINK:
         raise ConfigurationError(
             "planner flink plans in this process, without Spark",
             "leave out spark, and give dicts, paths or frames of Arrow",
         )
-    return Choice(asked, "as asked" if asked in ON_SPARK else "a session or DataFrames given", on_spark=True)
+    why = "as asked" if asked in ON_SPARK else "a session or DataFrames given"
+    return ChosenPlanner(asked, why, on_spark=True)
 
 
-def _on_spark(
-    source: TopologySource,
-    options: PlanOptions,
-    max_line_bytes: int,
-    chosen: Choice,
+def _plan_on_spark(
     spark: "SparkSession | None",
-    ignored: Any,
-    counted: _OnSpark | None,
-) -> Plan:
+    planner: Planner,
+    source: Any,
+    options: PlanOptions,
+    out: str | None,
+    report: Report,
+) -> PlanResult:
     from penstock.engine.library.small_inputs import topologies_on_spark
-    from penstock.engine.planning.plan_topologies import plan_read_topologies, read_topologies
+    from penstock.engine.planning.plan_on_spark import plan_on_spark
     from penstock.engine.spark.describe_spark_error import penstock_in_workers
-    from penstock.engine.spark.session import any_session, is_connect, use_this_python
+    from penstock.engine.spark.session import any_session, use_this_python
 
     session = any_session() if spark is None else use_this_python(spark)
     with penstock_in_workers():
-        read, counts = counted or (
-            read_topologies(
-                session, topologies_on_spark(session, source), max_line_bytes, options.job_defaults
-            ),
-            None,
-        )
-        planned = plan_read_topologies(
-            session,
-            read,
-            options.until,
-            lambda stage: None,
-            options.choices,
-            chosen.planner,
-            counts=counts,
-        )
+        given = topologies_on_spark(session, source)
+        return plan_on_spark(given, options, out, report, spark=session, planner=planner)
 
-    connect = is_connect(session)
-    arrow = Tables(planned.tables, lambda name: _arrow(name, planned.tables[name])) if connect else None
+
+# The result of a call.
+
+
+def _plan_of(
+    planned: PlanResult,
+    options: PlanOptions,
+    spark: "SparkSession | None",
+    ignored: Any,
+    custom_planner: str = "",
+) -> Plan:
+    """Return a plan whose tables are DataFrames if Spark made them, or if a session was given."""
+    if is_spark_frame(planned.tables["topologies"]):
+        return _plan_of_dataframes(planned, options, ignored)
 
     def write(store: str) -> VersionNumber:
-        if arrow is not None:
-            return _written_here(store, by_text(arrow), options.recorded)
+        return planned.write(store, recorded)
+
+    def dataframe(name: str) -> Any:
+        from penstock.engine.library.small_inputs import dataframe_of_table
+
+        return dataframe_of_table(spark, name, planned.tables[name])
+
+    recorded = {**options.recorded, **({"planner": custom_planner} if custom_planner else {})}
+    arrow = Tables(planned.tables, planned.tables.__getitem__, planned.tables)
+    return Plan(
+        arrow if spark is None else Tables(planned.tables, dataframe, spark=spark),
+        planned.inputs,
+        planned.planned,
+        planned.rejected,
+        f"planner {planned.planner}: {planned.why}",
+        options=recorded,
+        planner_version=own_version(),
+        write=write,
+        ignored=ignored,
+        arrow=None if spark is None else arrow,
+        spark=spark,
+    )
+
+
+def _plan_of_dataframes(planned: PlanResult, options: PlanOptions, ignored: Any) -> Plan:
+    from penstock.engine.spark.session import is_connect
+
+    session = planned.tables["topologies"].sparkSession
+    connect = is_connect(session)
+    arrow = Tables(planned.tables, lambda name: _arrow(planned.tables[name], name)) if connect else None
+
+    def write(store: str) -> VersionNumber:
+        from penstock.engine.spark.describe_spark_error import penstock_in_workers
         from penstock.engine.spark.session import require_delta
-        from penstock.engine.store.spark_tables import tables_of_spark
-        from penstock.engine.store.write_plan import write_plan
 
+        if arrow is not None:
+            return replace(planned, tables=dict(by_text(arrow))).write(store, options.recorded)
         with penstock_in_workers():
-            return write_plan(
-                tables_of_spark(
-                    session if is_local(store) else require_delta(session), store, planned.packed
-                ),
-                planned.tables,
-                planner_version=own_version(),
-                options=options.recorded,
-                rows=dict.fromkeys(planned.tables, planned.rows_read),
-            )
+            if not is_local(store):
+                require_delta(session)
+            return planned.write(store, options.recorded)
 
-    why = planned.why if planned.why == chosen.why else f"{chosen.why}; {planned.why}"
     return Plan(
         Tables(planned.tables, planned.tables.__getitem__, planned.tables, session),
         planned.inputs,
         planned.planned,
         planned.rejected,
-        f"planner {planned.planner}: {why}",
+        f"planner {planned.planner}: {planned.why}",
         options=options.recorded,
         planner_version=own_version(),
         write=write,
@@ -619,7 +455,7 @@ def _on_spark(
     )
 
 
-def _arrow(name: str, table: Any) -> pa.Table:
+def _arrow(table: Any, name: str) -> pa.Table:
     """Collect a table of a plan."""
     from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 

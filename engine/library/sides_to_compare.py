@@ -20,7 +20,7 @@ from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.output.pieces import html_table
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process
-from penstock.engine.planning.plan_options import PlanOptions, plan_options
+from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_source import (
     HOLDS_PLANS,
@@ -53,9 +53,9 @@ from penstock.engine.views.diff.side_of_store import (
 )
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.layers import PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.find_topology_files import find_topology_files
-from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import RestoreFromName, VerdictName
 
@@ -107,7 +107,7 @@ class Opener:
     def open_topologies(self, topologies: Objects | TablesOfTopologies, side: str) -> Side:
         """Open topologies in memory; only differing ones are planned. Raises InputError."""
         lines = topologies.topologies if isinstance(topologies, Objects) else tuple(topologies)
-        return self._side(f"{side} topologies", side, [_read(lines, self._options)])
+        return self._side(f"{side} topologies", side, [read_in_process(lines, self._options)])
 
     def open_both(self, old: str, new: str, report: Report) -> tuple[list[Side], int]:
         """Open both sides; also return the number of equal lines in files of both, which are left out.
@@ -139,10 +139,10 @@ class Opener:
     def _parts(self, source: PlanSource) -> Iterable[TopologyTables]:
         if source.kind is SourceKind.SCRIPT:
             topology = _topology_of_script(source.path, self._options, self._configuration.scripts)
-            return [_read([topology], self._options)]
+            return [read_in_process([topology], self._options)]
         if source.kind is SourceKind.TABLES:
-            return [_read(source.path, self._options)]
-        return parts_in_process([source.path], MAX_LINE_BYTES, self._options.job_defaults)
+            return [read_in_process(source.path, self._options)]
+        return parts_in_process([source.path], self._options)
 
 
 def previous_version(store: str) -> tuple[str, str]:
@@ -169,15 +169,6 @@ def _names_files(source: str) -> bool:
 def _has_any(side: Side, ids: NDArray[np.int64]) -> bool:
     shared = pl.LazyFrame({TOPOLOGY: ids})
     return bool(side.topologies.join(shared, on=TOPOLOGY, how="semi").select(pl.len()).collect().item())
-
-
-def _read(topologies: object, options: PlanOptions) -> TopologyTables:
-    frames, inputs, _ = read_in_process(
-        topologies,  # type: ignore[arg-type]
-        lambda stage: None,
-        job_defaults=options.job_defaults,
-    )
-    return TopologyTables(**frames, inputs=inputs)
 
 
 def _topology_of_script(script: str, options: PlanOptions, scripts: object) -> dict[str, object]:

@@ -1,6 +1,6 @@
-"""Topologies of a Spark session as planners read them, there or here, and plans as its DataFrames."""
+"""Topologies of a Spark session: where they are planned, and in which form; and plans as its DataFrames."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -16,53 +16,105 @@ from penstock.engine.library.given_topologies import (
     SparkFrames,
     TablesOfTopologies,
     TopologySource,
-    require_topologies,
-    require_topology,
     topology_tables_of_frames,
 )
-from penstock.engine.planning.choose_planner import GivenToSpark
+from penstock.engine.planning.choose_planner import (
+    ON_SPARK,
+    ChosenPlanner,
+    GivenToSpark,
+    Planner,
+    planned_here,
+)
+from penstock.engine.planning.plan_in_workers import RowCounts
+from penstock.engine.planning.plan_on_spark import count_topologies, read_topologies, released_on_error
 from penstock.engine.planning.planning_settings import interpreted
-from penstock.engine.spark.describe_spark_error import exceeds_result_size
-from penstock.plans.errors import NotEnoughMemoryError
-from penstock.plans.frames.spark_schemas import column_types, spark_schema
+from penstock.engine.spark.describe_spark_error import exceeds_result_size, penstock_in_workers
+from penstock.engine.spark.session import cores_of, is_connect, use_this_python
+from penstock.engine.spark.spark_memory_estimate import heap_bytes
+from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
+from penstock.plans.frames.spark_schemas import spark_schema
+from penstock.plans.layers import PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.tables.plain_columns import require_unique_columns
 from penstock.plans.topology.lines_batch import TopologyTexts
-from penstock.plans.topology.normalized_tables import require_given_columns
 from penstock.plans.topology.on_spark.topologies_of_lines import GivenLines, GivenTables, texts_of_rows
 
-if TYPE_CHECKING:
-    from penstock.engine.planning.plan_in_workers import RowCounts
+
+class Placed(NamedTuple):
+    """The planner of a session's topologies, and these in the form that it reads."""
+
+    source: Any
+    chosen: ChosenPlanner
+
+
+FEW = "few enough for this process"
+
+
+def place_topologies(
+    spark: SparkSession, source: TopologySource, options: PlanOptions, asked: Planner, on_spark: ChosenPlanner
+) -> Placed:
+    """Decide where topologies of a session are planned, in this process or `on_spark`.
+
+    Raises ConfigurationError for files that only a classic session reads, and NotEnoughMemoryError if
+    `asked` is the planner of this process and Spark refuses to collect DataFrames.
+    """
+    connect = is_connect(spark)
+    if asked in ON_SPARK:
+        if connect and isinstance(source, Paths):
+            raise ConfigurationError(
+                f"planner {asked} reads files by the JVM of a session of classic Spark, got one of Spark "
+                "Connect",
+                "give DataFrames or dicts, or leave planner out: this process plans",
+            )
+        return Placed(source, on_spark)
+    if asked is Planner.PROCESS:
+        return Placed(_here(source), ChosenPlanner(Planner.PROCESS, "as asked"))
+    few = few_rows(source) if isinstance(source, SparkFrames) else None
+    if few is not None:
+        return Placed(few, ChosenPlanner(Planner.COLUMNAR, FEW))
+    if connect:
+        why = "whether the workers of Spark Connect have Penstock is unknown"
+        return Placed(_here(source), ChosenPlanner(Planner.COLUMNAR, why))
+    if isinstance(source, Objects | TablesOfTopologies):
+        why_here = planned_here(size_here(source), cores_of(spark), None)
+        return Placed(source, on_spark if why_here is None else ChosenPlanner(Planner.COLUMNAR, why_here))
+    if isinstance(source, SparkFrames):
+        return _by_cost(spark, source, options, on_spark)
+    return Placed(source, on_spark)
+
+
+def _here(source: TopologySource) -> Any:
+    return read_frames(source) if isinstance(source, SparkFrames) else source
+
+
+def _by_cost(
+    spark: SparkSession, source: SparkFrames, options: PlanOptions, on_spark: ChosenPlanner
+) -> Placed:
+    """Count the rows of DataFrames, and collect them if planning them here costs less."""
+    session = use_this_python(spark)
+    with penstock_in_workers():
+        given = read_topologies(session, topologies_on_spark(session, source), options)
+        assert isinstance(given, GivenLines | GivenTables)
+        counted = count_topologies(session, given)
+        with released_on_error(given):
+            size = size_on_spark(given, counted.counts)
+            why = planned_here(size, cores_of(session), heap_bytes(session.sparkContext))
+            here = None if why is None else collected(given)
+    if why is None or here is None:
+        return Placed(counted, on_spark)
+    return Placed(here, ChosenPlanner(Planner.COLUMNAR, why))
+
 
 # Convert a caller's topologies to the form that planners on Spark read.
 
 
-def topologies_on_spark(spark: SparkSession, source: TopologySource) -> Any:
-    """Return `source` for plan_topologies.read_topologies. InputError if a frame has wrong columns."""
-    if isinstance(source, Paths):
-        return source.paths
-    if isinstance(source, Objects):
-        return source.topologies
+def topologies_on_spark(spark: SparkSession, source: Any) -> Any:
+    """Return topologies as plan_on_spark reads them: tables become DataFrames, other forms stay."""
     if isinstance(source, TablesOfTopologies):
         return tuple(spark.createDataFrame(table) for table in source)
-    assert isinstance(source, SparkFrames)
-    frames = _checked_frames(source)
+    if not isinstance(source, SparkFrames):
+        return source
+    frames = source.frames
     return frames[0] if len(frames) == 1 else (frames[0], _with_topology_id(frames[1]))
-
-
-def _checked_frames(source: SparkFrames) -> list[DataFrame]:
-    """Return the frames. Raises InputError or SchemaError if one lacks a column, or has an unknown one."""
-    if len(source.frames) == 1:
-        require_topologies(source.frames[0].columns)
-        require_unique_columns(source.frames[0].columns, "topologies")
-        return source.frames
-    topologies, transformations = source.frames
-    require_topology(transformations.columns)
-    require_given_columns(column_types(topologies), "topologies")
-    named = OF_TOPOLOGY in transformations.columns and TOPOLOGY not in transformations.columns
-    types = column_types(transformations.drop(OF_TOPOLOGY) if named else transformations)
-    require_given_columns({TOPOLOGY: "bigint", **types} if named else types, "transformations")
-    return source.frames
 
 
 def _with_topology_id(rows: DataFrame) -> DataFrame:
@@ -79,14 +131,11 @@ process in less time than Spark takes to count them."""
 
 
 def few_rows(frames: SparkFrames) -> TopologyTexts | TablesOfTopologies | None:
-    """Return the rows of DataFrames, for planning in this process; None if there are more than are probed.
-
-    Raises InputError or SchemaError for frames with wrong columns.
-    """
+    """Return the rows of DataFrames, for planning in this process; None if there are more than are probed."""
     tables = []
     most_rows = (PROBED_TOPOLOGIES, PROBED_TRANSFORMATIONS)
     with interpreted(frames.frames[0].sparkSession):
-        for frame, most in zip(_checked_frames(frames), most_rows, strict=False):
+        for frame, most in zip(frames.frames, most_rows, strict=False):
             table = _rows_here(_as_collected(frames, frame.limit(most + 1)))
             if table is None or len(table) > most or table.nbytes > PROBED_BYTES:
                 return None
@@ -97,9 +146,9 @@ def few_rows(frames: SparkFrames) -> TopologyTexts | TablesOfTopologies | None:
 def read_frames(frames: SparkFrames) -> TopologyTexts | TablesOfTopologies:
     """Collect all rows of DataFrames, to plan them in this process.
 
-    Same errors as `few_rows`, and NotEnoughMemoryError if Spark refuses to collect that many.
+    Raises NotEnoughMemoryError if Spark refuses to collect that many.
     """
-    tables = [_rows_here(_as_collected(frames, frame)) for frame in _checked_frames(frames)]
+    tables = [_rows_here(_as_collected(frames, frame)) for frame in frames.frames]
     known = [table for table in tables if table is not None]
     if len(known) < len(tables):
         raise NotEnoughMemoryError(
@@ -111,7 +160,7 @@ def read_frames(frames: SparkFrames) -> TopologyTexts | TablesOfTopologies:
 
 
 def collected(read: GivenLines | GivenTables) -> TopologyTexts | TablesOfTopologies | None:
-    """Collect topologies that plan_topologies.read_topologies returned, to plan them in this process.
+    """Collect topologies that plan_on_spark.read_topologies returned, to plan them in this process.
 
     None if Spark refuses to collect that many.
     """
@@ -167,7 +216,7 @@ def _rows(topology: Any) -> int:
     return len(rows) if isinstance(rows, list | tuple | dict) else 1
 
 
-def size_on_spark(read: GivenLines | GivenTables, counts: "RowCounts") -> GivenToSpark:
+def size_on_spark(read: GivenLines | GivenTables, counts: RowCounts) -> GivenToSpark:
     """Return the size of topologies in DataFrames that were counted."""
     bytes_ = read.size_bytes if isinstance(read, GivenLines) else counts.rows * _BYTES_OF_A_ROW
     return GivenToSpark(counts.rows, counts.inputs or 0, bytes_)

@@ -8,12 +8,12 @@ import pyarrow.compute as pc
 
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.library.run_script import ScriptError, run_script
-from penstock.engine.planning.plan_options import PlanOptions
 from penstock.engine.pyflink.datastream.environment_options import PARALLELISM as DEFAULT_PARALLELISM
 from penstock.engine.run.runtime.run_context import Changes, EnvironmentSettings, RunContext
 from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.run.runtime.transformations import PYTHON_FILES, Job
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
+from penstock.plans.layers import PlanOptions
 
 # Collect the jobs of a script without running them.
 

@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from penstock.engine.measure.bench.prepare_inputs import SUITES, WORKLOADS
 from penstock.engine.planning.plan_in_process import (
+    Source,
     parts_in_process,
-    plan_frames,
     plan_in_process,
     plan_parts,
-    read_in_process,
 )
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_source import PlanSource, SourceKind, require_kind
@@ -35,12 +34,10 @@ from penstock.plans.generate.draw_like import (
 )
 from penstock.plans.generate.fidelity import NEEDED, Distance, fidelity
 from penstock.plans.generate.fleet import ROWS_OF_A_PART, Spec
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.plan_json.to_topology_lines import TOPOLOGY_COLUMNS, to_topology_lines
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.input_errors import MAX_LINE_BYTES
-from penstock.plans.topology.job_defaults import NO_DEFAULTS
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.topology.read_topology_tables import holds_tables
 from penstock.plans.vocabulary import Layer, TopologyForm
@@ -106,6 +103,7 @@ def topologies_by_spec(spec: "FleetSpec", topologies: int, seed: int, counts: "C
 
 
 TABLES_OF_TOPOLOGIES = ("topologies", "transformations")
+_NEEDED = PlanOptions(Layer.JOB_GRAPH)
 
 Frames = dict[str, pl.DataFrame]
 ReadRows = Callable[[str, pl.Series], pl.DataFrame]
@@ -135,24 +133,16 @@ def plan_of_store(source: PlanSource) -> Frames:
 def plan_of_file(path: str) -> Frames:
     """Plan a file's topologies without refused ones; only the needed part of plans is kept in memory."""
     if holds_tables(path):
-        read = read_in_process(path, lambda stage: None)
-        return _planned(read.frames, read.inputs)
+        return _planned(path)
     parts: list[Frames] = []
-    plan_parts(
-        parts_in_process([path], MAX_LINE_BYTES, NO_DEFAULTS),
-        Layer.JOB_GRAPH,
-        Choices(),
-        lambda tables: parts.append(plan_of_tables(tables)),
-        lambda inputs: None,
-    )
+    plan_parts(parts_in_process(path), _NEEDED, lambda tables: parts.append(plan_of_tables(tables)))
     return {table: pl.concat([part[table] for part in parts]) for table in parts[0]}
 
 
 def plan_of_topologies(tables: Mapping[str, pl.DataFrame]) -> Frames:
     """Plan the tables of topologies, without topologies that Flink refuses."""
     topologies, transformations = (tables[name] for name in TABLES_OF_TOPOLOGIES)
-    read = read_in_process((topologies, transformations), lambda stage: None)
-    return _planned(read.frames, read.inputs)
+    return _planned((topologies, transformations))
 
 
 def plan_of_tables(tables: Mapping[str, pa.Table]) -> Frames:
@@ -174,9 +164,8 @@ def _columns(table: str) -> list[str]:
     return TABLES[table].names if table in TABLES_OF_TOPOLOGIES else list(NEEDED[table])
 
 
-def _planned(frames: Frames, inputs: int) -> Frames:
-    planned = plan_frames(frames, inputs, Layer.JOB_GRAPH, Choices(), lambda stage: None)
-    return plan_of_tables(planned.tables)
+def _planned(source: Source) -> Frames:
+    return plan_of_tables(plan_in_process(source, _NEEDED).tables)
 
 
 def _without_graphs(frames: Frames, rows: ReadRows) -> Frames:
@@ -191,9 +180,8 @@ def _without_graphs(frames: Frames, rows: ReadRows) -> Frames:
     ids = graphs[TOPOLOGY]
     tables_of_graphs = {table: rows(table, ids) for table in ("topologies", "stream_nodes", "stream_edges")}
     written = map(as_transformations, map(orjson.loads, to_topology_lines(tables_of_graphs)["line"]))
-    planned = plan_in_process(
-        [topology for topology in written if topology is not None], until=Layer.JOB_GRAPH
-    ).tables
+    topologies = [topology for topology in written if topology is not None]
+    planned = plan_in_process(topologies, _NEEDED).tables
     rest = frames["topologies"].filter(~is_graph)
     replaced = {
         "topologies": pl.concat([rest, from_arrow(planned["topologies"].select(_columns("topologies")))]),

@@ -26,8 +26,11 @@ class Report:
         """Describe the progress of the running stage."""
 
     def count(self, done: int, about: int, things: str) -> None:
-        """Report `done` of about `about` things, or an unknown number (0); the bar then shows counts."""
+        """Report `done` of about `about` things, or of an unknown number (0); the bar then shows counts."""
 
+
+SILENT = Report()
+"""For runs that show no progress."""
 
 _NOTED = 1_000
 
@@ -43,8 +46,14 @@ def noted(things: Iterable[Thing], total: int, report: Report) -> Iterator[Thing
 
 
 @contextmanager
-def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report]:
-    """Yield a Report for a run of `total` stages.
+def no_progress(total: int, *, expected: int = 0) -> Iterator[Report]:
+    """Like `progress`, but show nothing."""
+    yield SILENT
+
+
+@contextmanager
+def progress(total: int, *, expected: int = 0, console: "Console | None" = None) -> Iterator[Report]:
+    """Yield a Report for a run of `total` stages, about `expected` things (0: unknown).
 
     On a terminal (standard error by default), show a bar with the running stage's name, a line with the
     duration of every stage of at least a second, and a line when loops are compiled. Once things are counted,
@@ -94,7 +103,7 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
                 bar.update(task, description=printable(text))
 
             def count(self, done: int, about: int, things: str) -> None:
-                now = time.monotonic()
+                now, about = time.monotonic(), about or expected
                 if not counting_since:
                     counting_since.append(now)
                 text = _counted(done, about, things, now - counting_since[0])

@@ -20,18 +20,19 @@ from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_plan
 from penstock.plans.custom_planners.decisions import ANSWERS, Decision, decides
 from penstock.plans.errors import BrokenInvariantError
 from penstock.plans.frames.polars_frames import empty, from_arrow
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics.job_by_arrays import JobByArrays, job_by_arrays
 from penstock.plans.metrics.plan_metrics import METRICS, plan_metrics
 from penstock.plans.metrics.rates_and_loads import Constants
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import TopologyForm
 
 
 class Setting(NamedTuple):
     """Options, costs and constants for planning and measuring."""
 
-    choices: Choices
+    options: PlanOptions
     costs: Costs
     constants: Constants
 
@@ -70,7 +71,7 @@ class ChangedJob:
             planned = self._plan({"chaining": dict.fromkeys(keys, False)}, {})
             return None if planned["topologies"].is_empty() else planned
 
-        return job_by_arrays(self._tables, plan_apart, self._setting.choices, *self._setting[1:])
+        return job_by_arrays(self._tables, plan_apart, self._setting.options, *self._setting[1:])
 
     def _plan(self, decided: Decided, new: Decided) -> Frames:
         """Return the plan under decisions; decisions about vertices that no longer exist are ignored."""
@@ -79,17 +80,17 @@ class ChangedJob:
             for name, values in decided.items()
         ]
         planners = find_custom_planners(answers) if answers else []
-        planned = plan_by_custom_planners(self._topology(), 1, planners, choices=self._setting.choices)
+        planned = plan_by_custom_planners(self._topology(), planners, self._setting.options)
         return {name: from_arrow(rows) for name, rows in planned.tables.items()}
 
-    def _topology(self) -> dict[str, pl.DataFrame]:
+    def _topology(self) -> TopologyTables:
         """The tables of the topology layer."""
         names = ("topologies", "transformations", "job_settings")
         frames = {name: self._tables[name] for name in names} | {"rejected": empty("rejected")}
         is_given = self._tables["topologies"]["form"][0] == TopologyForm.STREAM_GRAPH.value
         for name in ("stream_nodes", "stream_edges"):
             frames[name] = self._tables[name] if is_given else empty(name)
-        return frames
+        return TopologyTables.of(frames)
 
     def _planned(self, decided: Decided, new: Decided) -> dict[str, Any]:
         tables = self._plan(decided, new)
@@ -105,12 +106,12 @@ class ChangedJob:
                 if error
                 else f"{self.name}: {tables['rejected']['message'][0]}"
             )
-        choices, costs, constants = self._setting
+        options, costs, constants = self._setting
         metrics = plan_metrics(
             tables,
             costs(tables["stream_nodes"], tables["stream_edges"]),
-            choices.task_manager,
-            choices.network,
+            options.task_manager,
+            options.network,
             constants,
         )
         return metrics.plans.row(0, named=True)

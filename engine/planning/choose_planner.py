@@ -56,7 +56,7 @@ ON_SPARK = (Planner.WORKERS, Planner.BLOCKS, Planner.JOINS)
 """Planners that need Spark."""
 
 
-class Choice(NamedTuple):
+class ChosenPlanner(NamedTuple):
     """A planner, the reason shown to users, and whether it needs Spark."""
 
     planner: Planner
@@ -70,7 +70,7 @@ class Choice(NamedTuple):
         return self.planner in (Planner.BLOCKS, Planner.JOINS)
 
 
-def choose_planner(requested: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> Choice:
+def choose_planner(requested: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> ChosenPlanner:
     """Choose the planner of `inputs` before they are read. `wants_spark`: settings for Spark were given.
 
     For inputs on Spark, `choose_on_spark` decides once topologies are counted. Raises ConfigurationError if
@@ -81,33 +81,33 @@ def choose_planner(requested: Planner, inputs: Sequence[str], out: str, wants_sp
     if requested in (Planner.FLINK, Planner.PROCESS) and obstacle is not None:
         raise ConfigurationError(f"--planner {requested}: {obstacle}", "leave --planner out, or say workers")
     if requested in ON_SPARK:
-        return Choice(requested, "as asked", on_spark=True)
+        return ChosenPlanner(requested, "as asked", on_spark=True)
     if obstacle is not None:
-        return Choice(requested, obstacle, on_spark=True)
+        return ChosenPlanner(requested, obstacle, on_spark=True)
     size = estimate_size(inputs)
     in_parts = requested is not Planner.FLINK and is_local(out)
     if requested is not Planner.AUTO:
         require_memory_to_plan(size, in_parts=in_parts)
-        return Choice(requested, "as asked", topologies=size.topologies)
+        return ChosenPlanner(requested, "as asked", topologies=size.topologies)
     try:
         margin = MARGIN if spark_fits() and not size.is_giant else 1.0
         require_memory_to_plan(size, margin, in_parts=in_parts)
     except NotEnoughMemoryError as error:
         return on_spark_instead(requested, error)
     why = "pipes are read in this process" if any(map(is_pipe, inputs)) else f"about {size} fit in memory"
-    return Choice(Planner.COLUMNAR, why, topologies=size.topologies)
+    return ChosenPlanner(Planner.COLUMNAR, why, topologies=size.topologies)
 
 
-def on_spark_instead(requested: Planner, error: NotEnoughMemoryError) -> Choice:
+def on_spark_instead(requested: Planner, error: NotEnoughMemoryError) -> ChosenPlanner:
     """Choose Spark for input too large for this process; raise `error` unless AUTO may choose and it fits."""
     if requested is not Planner.AUTO or not spark_fits():
         raise error
-    return Choice(Planner.AUTO, error.message, on_spark=True)
+    return ChosenPlanner(Planner.AUTO, error.message, on_spark=True)
 
 
 def choose_on_spark(
     requested: Planner, largest: int, most_tasks: int, worker_bytes: Callable[[], int]
-) -> Choice:
+) -> ChosenPlanner:
     """Choose the planner on Spark by the largest topology and its tasks.
 
     `largest`: most transformations or stream nodes of a topology; `most_tasks`: most tasks of a topology if
@@ -121,7 +121,7 @@ def choose_on_spark(
         hint = "call penstock.engine.planning.plan_beside_flink.plan_beside_flink"
         raise ConfigurationError("planner flink plans without Spark", hint)
     if requested in (*ON_SPARK, Planner.COLUMNAR):
-        return Choice(requested, "as asked", on_spark=True)
+        return ChosenPlanner(requested, "as asked", on_spark=True)
     tasks = TaskRows(most_tasks, most_tasks, most_tasks)
     needed = largest * BYTES_OF_A_PLANNED_ROW + bytes_of_tasks(tasks)
     if needed > SMALL_ENOUGH_BYTES:
@@ -131,8 +131,8 @@ def choose_on_spark(
                 f"a topology with {largest:,} transformations and up to {most_tasks:,} tasks takes about "
                 f"{shown_bytes(needed)}, and a worker of Spark has {shown_bytes(worker_memory)}"
             )
-            return Choice(Planner.BLOCKS, why, on_spark=True)
-    return Choice(Planner.COLUMNAR, "whole topologies in Spark's workers", on_spark=True)
+            return ChosenPlanner(Planner.BLOCKS, why, on_spark=True)
+    return ChosenPlanner(Planner.COLUMNAR, "whole topologies in Spark's workers", on_spark=True)
 
 
 # Topologies of a Spark session: whether planning them here costs less than in its workers.

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,21 +11,23 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.flink.plan_with_flink import compiled_planner, flink_jars, plan_with_flink
-from penstock.engine.planning.memory_estimate import require_memory_to_read_on
-from penstock.engine.planning.plan_in_process import PlannedTables, plan_frames, plan_in_process
-from penstock.engine.planning.plan_options import require_nothing_lost
+from penstock.engine.output.progress import SILENT, Report
+from penstock.engine.planning.plan_in_process import (
+    Source,
+    plan_in_process,
+    read_in_process,
+    write_result,
+)
+from penstock.engine.planning.plan_result import PlanResult, require_nothing_lost
 from penstock.engine.spark.find_java import require_java
 from penstock.plans.errors import ALLOWED, HINT, INPUT_STAGE, ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.polars_refusals import without_topologies
-from penstock.plans.layers import Choices
+from penstock.plans.layers import DEFAULT_OPTIONS, PlanOptions
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
-from penstock.plans.planners.plan_as_read import Topologies, read_topologies
 from penstock.plans.printable import limited
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.input_errors import MAX_LINE_BYTES
-from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.lines_of_tables import lines_of_tables
 from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, TopologyForm
@@ -161,14 +164,8 @@ _DISAGREE_HINT = "this is a bug in Penstock: please report it with the topology"
 
 
 def plan_beside_flink(
-    topologies: Topologies,
-    *,
-    until: Layer = Layer.SLOTS,
-    choices: Choices | None = None,
-    report: Callable[[str], None] = lambda stage: None,
-    max_line_bytes: int = MAX_LINE_BYTES,
-    job_defaults: JobDefaults = NO_DEFAULTS,
-) -> PlannedTables:
+    source: Source, options: PlanOptions = DEFAULT_OPTIONS, out: str | None = None, report: Report = SILENT
+) -> PlanResult:
     """Plan like plan_in_process, and check every topology against the plan of the real Flink.
 
     Flink's plan JSON lacks some columns, so the tables are the columnar planner's, and Flink plans the same
@@ -181,27 +178,20 @@ def plan_beside_flink(
     Raises ConfigurationError (the extra `flink`, Java or javac are missing, or the slot sharing strategy is
     not Flink's default), FlinkPlannerError, InputError, LostTopologiesError.
     """
-    wanted = choices or Choices()
-    if wanted.slot_sharing_strategy != DEFAULT_SLOT_SHARING_STRATEGY:
+    if options.slot_sharing_strategy != DEFAULT_SLOT_SHARING_STRATEGY:
         raise ConfigurationError(
             f"--planner flink: slot sharing must be {DEFAULT_SLOT_SHARING_STRATEGY}, "
-            f"got {wanted.slot_sharing_strategy}"
+            f"got {options.slot_sharing_strategy}"
         )
     compiled_planner(flink_jars(), require_java())
-    report("read topologies")
-    read = read_topologies(
-        topologies,
-        max_line_bytes=max_line_bytes,
-        before_block=require_memory_to_read_on,
-        job_defaults=job_defaults,
-    )
-    frames = read._asdict()
-    ours = plan_frames(frames, frames.pop("inputs"), until, wanted, report)
+    read = source if isinstance(source, TopologyTables) else read_in_process(source, options, report)
+    ours = plan_in_process(read, options, None, report)
     report("plan with flink")
-    theirs = plan_with_flink(_lines(read), until).plans
+    theirs = plan_with_flink(_lines(read), options.until).plans
     report("compare")
     refusals = _refusals(ours.tables, read, {plan["name"]: plan for plan in theirs})
-    return _with_refusals(ours, read.topologies, refusals) if refusals else ours
+    planned = _with_refusals(ours, read.topologies, refusals) if refusals else ours
+    return planned if out is None else write_result(planned, out, options, report)
 
 
 def _lines(read: TopologyTables) -> Iterator[str]:
@@ -265,8 +255,8 @@ def _shortened(value: Any) -> str:
 
 
 def _with_refusals(
-    ours: PlannedTables, topologies: pl.DataFrame, refusals: Mapping[str, tuple[str, str, str]]
-) -> PlannedTables:
+    ours: PlanResult, topologies: pl.DataFrame, refusals: Mapping[str, tuple[str, str, str]]
+) -> PlanResult:
     """Return the tables without those topologies, which become rows of `rejected`."""
     rows = topologies.filter(pl.col("name").is_in(list(refusals))).select(
         TOPOLOGY, "name", "source_file", "source_line"
@@ -285,7 +275,7 @@ def _with_refusals(
     )
     planned = len(tables["topologies"])
     require_nothing_lost(ours.inputs, planned, len(rejected), len(tables["topologies"][TOPOLOGY].unique()))
-    return ours._replace(tables={**tables, "rejected": rejected}, planned=planned, rejected=len(rejected))
+    return replace(ours, tables={**tables, "rejected": rejected}, planned=planned, rejected=len(rejected))
 
 
 def _among(rejected: pl.DataFrame, topologies: pl.DataFrame, how: Literal["semi", "anti"]) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from penstock.engine.output.progress import SILENT, Report
 from penstock.engine.planning.chosen_costs import chosen_costs
 from penstock.engine.planning.find_custom_planners import (
     COSTS,
@@ -22,7 +23,13 @@ from penstock.engine.planning.find_custom_planners import (
     place_of_error,
     place_of_function,
 )
-from penstock.engine.planning.plan_in_process import PlannedTables, plan_frames
+from penstock.engine.planning.plan_in_process import (
+    Source,
+    plan_in_process,
+    read_in_process,
+    write_result,
+)
+from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.planning.planner_process import PlannerEndedError, RemoteFunction
 from penstock.engine.planning.planner_program import PlannerProgram, ProgramFailedError
 from penstock.plans.custom_planners.check_answer import check_answer, check_tables, reader_of
@@ -38,10 +45,11 @@ from penstock.plans.custom_planners.find_violations import (
 from penstock.plans.errors import ConfigurationError, SchemaError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.polars_refusals import without_topologies
-from penstock.plans.layers import Choices, layers_until
+from penstock.plans.layers import DEFAULT_OPTIONS, PlanOptions, layers_until
 from penstock.plans.metrics.operator_costs import operator_costs
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import Layer
 
 # Call a custom planner for a batch of topologies, within a time limit.
@@ -265,7 +273,6 @@ DEFAULT_SECONDS = 60.0
 TOPOLOGIES_OF_A_BATCH = 20_000
 
 Frames = dict[str, pl.DataFrame]
-Report = Callable[[str], None]
 
 
 class CallSettings(NamedTuple):
@@ -284,27 +291,28 @@ AS_ASSUMED = CallSettings()
 
 
 def plan_by_custom_planners(
-    frames: Frames,
-    inputs: int,
+    read: TopologyTables,
     custom_planners: Sequence[CustomPlanner],
-    *,
-    until: Layer = Layer.SLOTS,
-    choices: Choices | None = None,
+    options: PlanOptions = DEFAULT_OPTIONS,
     question: CallSettings = AS_ASSUMED,
-    report: Report = lambda stage: None,
-) -> PlannedTables:
-    """Plan topologies like `plan_frames`, with `custom_planners` deciding in place of Flink's rules.
+    report: Report = SILENT,
+) -> PlanResult:
+    """Plan topologies that were read, with `custom_planners` deciding in place of Flink's rules.
 
     Each planner gets Flink's plan under the decisions before its own. Its answer is checked: a topology whose
     answer breaks a rule (see Invariant) is rejected at stage `planner`, and no other. A topology that Flink
-    refuses because of a decision is rejected, too. `frames` are emptied. Raises the errors of plan_frames.
+    refuses because of a decision is rejected, too. Raises the errors of plan_in_process.
     """
-    chosen = choices or Choices()
+    frames = read._asdict()
+    inputs = frames.pop("inputs")
+    chosen = options
     names = ", ".join(dict.fromkeys(custom_planner.name for custom_planner in custom_planners))
     seconds: dict[str, float] = {}
     answers: dict[str, pl.DataFrame] = {}
     for custom_planner in custom_planners:
-        flinks_plan = _tables(plan_frames(dict(frames), inputs, custom_planner.layer, chosen, report))
+        of_layers = replace(chosen, until=custom_planner.layer)
+        given = TopologyTables(**frames, inputs=inputs)
+        flinks_plan = _tables(plan_in_process(given, of_layers, None, report))
         report(f"ask {custom_planner.name}")
         started = time.monotonic()
         topologies = flinks_plan["topologies"][TOPOLOGY]
@@ -317,7 +325,7 @@ def plan_by_custom_planners(
             decided = (custom_planner.decision, without_topologies(answer, refused))
             chosen = replace(chosen, decided=(*chosen.decided, decided))
         seconds[custom_planner.decision.value] = time.monotonic() - started
-    planned = plan_frames(dict(frames), inputs, until, chosen, report)
+    planned = plan_in_process(TopologyTables(**frames, inputs=inputs), chosen, None, report)
     report("check the plan")
     started = time.monotonic()
     tables = _tables(planned)
@@ -332,16 +340,15 @@ def plan_by_custom_planners(
         tables = {
             name: without_topologies(rows, gone) for name, rows in tables.items() if name != "rejected"
         } | {"rejected": pl.concat([tables["rejected"], rejected])}
-    tables["rejected"] = _blame_decisions(tables["rejected"], frames, until, choices or Choices(), names)
-    frames.clear()
+    tables["rejected"] = _blame_decisions(tables["rejected"], frames, options, names)
     arrow = {name: to_arrow(rows, name) for name, rows in tables.items()}
     seconds["check the plan"] = time.monotonic() - started
-    return PlannedTables(
+    return PlanResult(
         arrow, inputs, len(tables["topologies"]), len(tables["rejected"]), {**planned.seconds, **seconds}
     )
 
 
-def _tables(planned: PlannedTables) -> Frames:
+def _tables(planned: PlanResult) -> Frames:
     return {name: from_arrow(table) for name, table in planned.tables.items()}
 
 
@@ -395,7 +402,7 @@ def _reject(frames: Frames, wrong: pl.DataFrame, planner: str) -> None:
 
 
 def _blame_decisions(
-    rejected: pl.DataFrame, frames: Frames, until: Layer, choices: Choices, planner: str
+    rejected: pl.DataFrame, frames: Frames, options: PlanOptions, planner: str
 ) -> pl.DataFrame:
     """Mark the rows of `rejected` that Flink refuses only because of decisions.
 
@@ -405,11 +412,10 @@ def _blame_decisions(
     layers = [layer.value for layer in layers_until(Layer.SLOTS)]
     refused = rejected.filter(pl.col("error_stage").is_in(layers)).select(TOPOLOGY)
     refused_frames = {name: rows.join(refused, on=TOPOLOGY, how="semi") for name, rows in frames.items()}
-    count = len(refused_frames["topologies"])
-    if not count:
+    if refused_frames["topologies"].is_empty():
         return rejected
     refused_frames["rejected"] = rejected.clear()
-    without = plan_frames(refused_frames, count, until, choices, lambda stage: None)
+    without = plan_in_process(TopologyTables.of(refused_frames), options)
     by_decision = pl.col(TOPOLOGY).is_in(from_arrow(without.tables["topologies"])[TOPOLOGY].implode())
     forward = pl.col("message").str.starts_with("Forward partitioning does not allow change of parallelism")
     located = pl.col("message").str.contains("(?i)co-?locat")
@@ -444,6 +450,22 @@ class CustomPlanners(NamedTuple):
     def question(self, topologies: pl.DataFrame, part: bool = False) -> CallSettings:
         """Return the settings for calls about these topologies (see call_settings)."""
         return call_settings(self.costs, topologies, self.seconds, part)
+
+    def plan(
+        self,
+        source: Source,
+        options: PlanOptions = DEFAULT_OPTIONS,
+        out: str | None = None,
+        report: Report = SILENT,
+    ) -> PlanResult:
+        """Plan like `plan_in_process`, all topologies at once: a custom planner first gets Flink's plan."""
+        started = time.monotonic()
+        read = source if isinstance(source, TopologyTables) else read_in_process(source, options, report)
+        seconds = {} if read is source else {"read_and_validate": time.monotonic() - started}
+        question = self.question(read.topologies)
+        planned = plan_by_custom_planners(read, self.chosen, options, question, report)
+        planned = replace(planned, seconds={**seconds, **planned.seconds}, planner=self.name)
+        return planned if out is None else write_result(planned, out, options, report, self.name)
 
 
 def named_custom_planners(planner: Any, costs: str | None, seconds: float) -> CustomPlanners:

@@ -1,7 +1,8 @@
-"""Plan topologies on Spark that are too large for one worker, in blocks."""
+"""Plan topologies on Spark that are too large for one worker (giants), in blocks."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from functools import partial
 from math import ceil
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from penstock.engine.output.progress import SILENT, Report
 from penstock.engine.planning.memory_estimate import (
     bytes_of_tasks,
     is_local,
@@ -19,7 +21,7 @@ from penstock.engine.planning.memory_estimate import (
     require_memory_for_blocks,
 )
 from penstock.engine.planning.plan_in_workers import Size
-from penstock.engine.planning.planned_on_spark import Planned
+from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.planning.planning_settings import ROWS_OF_A_BLOCK, ROWS_PER_PARTITION, planning_settings
 from penstock.plans.blocks.giant import Giant, RowGroups, Write
 from penstock.plans.blocks.run_blocks import Given, PlannedInBlocks, run_blocks
@@ -27,13 +29,13 @@ from penstock.plans.blocks.stages import jobs_of_giant, starts_of_blocks
 from penstock.plans.execution_graph.job_graph_arrays import TaskRows
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.spark_frames import no_rows
-from penstock.plans.frames.spark_schemas import conform, spark_schema
-from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
+from penstock.plans.frames.spark_schemas import conform, free, spark_schema
+from penstock.plans.layers import LAYER_TABLES, PlanOptions, layers_until
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.on_spark.local_transformations import local_transformations
 from penstock.plans.topology.on_spark.topologies_of_lines import GivenTables, TopologyTables
-from penstock.plans.vocabulary import Layer, TopologyForm
+from penstock.plans.vocabulary import TopologyForm
 
 OF_GIANTS = Size(65_536, 2**29 // bytes_of_tasks(TaskRows(1, 1, 1)))
 """A topology with more rows or tasks is planned in blocks; one of this size takes half a GiB in a worker."""
@@ -57,17 +59,16 @@ class Store(Protocol):
         """Drop the written files, which are not part of the plan."""
 
 
-def plan_giant(
+def plan_in_blocks(
     spark: SparkSession,
     read: TopologyTables | GivenTables,
     topology: pl.DataFrame,
     topology_id: int,
     size: Size,
-    until: Layer,
-    choices: Choices | None = None,
-    report: Callable[[str], None] = lambda stage: None,
+    options: PlanOptions,
+    report: Report = SILENT,
     store: Store | None = None,
-) -> Planned:
+) -> PlanResult:
     """Plan the topology with this id, whose rows of TOPOLOGIES are `topology`.
 
     `read` may hold other topologies. `store` gets the tables of a plan; without it they are DataFrames.
@@ -78,8 +79,8 @@ def plan_giant(
     if is_local(spark.sparkContext):  # on a cluster, memory is the executors'
         at_a_time = min(size.rows, cores * rows_of_a_block)
         require_memory_for_blocks(size.rows, size.tasks, at_a_time, lambda: memory_of_workers(spark))
-    giant, given = _giant(read, topology, topology_id, size, until, choices or Choices(), rows_of_a_block)
-    tables = [table for layer in layers_until(until) for table in LAYER_TABLES[layer]]
+    giant, given = _giant(read, topology, topology_id, size, options, rows_of_a_block)
+    tables = [table for layer in layers_until(options.until) for table in LAYER_TABLES[layer]]
     if store is not None:
         giant = giant._replace(write=store.writer([*tables, "rejected"]))
     settings = None
@@ -104,8 +105,7 @@ def _giant(
     topology: pl.DataFrame,
     topology_id: int,
     size: Size,
-    until: Layer,
-    choices: Choices,
+    options: PlanOptions,
     rows_of_a_block: int,
 ) -> tuple[Giant, Given]:
     """Return the giant and its rows to divide (see run_blocks)."""
@@ -113,17 +113,15 @@ def _giant(
     if isinstance(read, GivenTables):
         starts = starts_of_blocks(size.rows, rows_of_a_block, given=True)
         files = row_groups_of_blocks(read.folder, topology_id, starts)
-        giant = Giant(topology_id, starts, until, choices, files, given=True)
+        giant = Giant(topology_id, starts, options, files, given=True)
         rows = [] if files else [("given", read.transformations.where(here), "transformations", "id")]
         return giant, rows
     if topology["form"][0] == TopologyForm.TRANSFORMATIONS:
         starts = starts_of_blocks(size.rows, rows_of_a_block, given=False)
         rows = [("given", read.transformations.where(here), "transformations", "id")]
-        return Giant(topology_id, starts, until, choices), rows
+        return Giant(topology_id, starts, options), rows
     nodes, edges = read.stream_nodes.where(here), read.stream_edges.where(here)
-    giant = Giant(
-        topology_id, _starts_of_nodes(nodes, size.rows, rows_of_a_block), until, choices, graph=True
-    )
+    giant = Giant(topology_id, _starts_of_nodes(nodes, size.rows, rows_of_a_block), options, graph=True)
     return giant, [
         ("given", nodes, "stream_nodes", "id"),
         ("given_edges", edges, "stream_edges", "target"),
@@ -149,7 +147,7 @@ def _result(
     tables: list[str],
     store: Store | None,
     write: Write | None,
-) -> Planned:
+) -> PlanResult:
     rejected, topologies, job_settings, files = planned.finished
     few = {"topologies": topologies, "job_settings": job_settings, "rejected": rejected}
     if len(rejected):
@@ -163,9 +161,9 @@ def _result(
     result = {table: no_rows(spark, spark_schema(table)) for table in [*tables, "rejected"]}
     result |= {} if len(rejected) else planned.tables
     result |= {table: _local(spark, table, rows) for table, rows in few.items()}
-    done = Planned(result, inputs, seconds, [] if len(rejected) else planned.kept, ())
-    done.planned, done.rejected, done.is_counted = len(topologies), len(rejected), True
-    return done
+    kept = [] if len(rejected) else planned.kept
+    storage = tuple(partial(free, frame) for frame in kept)
+    return PlanResult(result, inputs, len(topologies), len(rejected), seconds, storage=storage)
 
 
 _ROWS_PER_BATCH = 4_096

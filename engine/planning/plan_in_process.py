@@ -1,14 +1,17 @@
-"""Plan small inputs in this process by the columnar planner, without Spark."""
+"""Plan in this process, over columns and without Spark, into memory or into a store."""
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import NamedTuple
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
 
+from penstock.engine.output.progress import SILENT, Report
 from penstock.engine.planning.memory_estimate import (
     FleetSize,
     parts_at_once,
@@ -16,25 +19,22 @@ from penstock.engine.planning.memory_estimate import (
     require_memory_for_tasks,
     require_memory_to_read_on,
 )
-from penstock.engine.planning.plan_options import require_nothing_lost
+from penstock.engine.planning.plan_result import PlanResult, require_nothing_lost
+from penstock.engine.store.is_local import is_local
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.execution_graph.job_graph_arrays import TaskRows
-from penstock.plans.layers import Choices
+from penstock.plans.installation import own_version
+from penstock.plans.layers import DEFAULT_OPTIONS, PlanOptions
 from penstock.plans.planners.plan_as_read import ROWS_AT_A_TIME, Topologies, plan_as_read, read_topologies
-from penstock.plans.planners.plan_in_parts import (
-    Finished,
-    plan_alone,
-    plan_in_parts,
-    without_garbage_collection,
-)
+from penstock.plans.planners.plan_in_parts import plan_alone, plan_in_parts, without_garbage_collection
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.input_errors import MAX_LINE_BYTES
-from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.read_topology_files import read_topology_files_in_parts
 from penstock.plans.topology.read_topology_tables import holds_tables, read_topology_folder_in_parts
 from penstock.plans.topology.topologies_of_lines import TopologyTables
-from penstock.plans.vocabulary import Layer
+
+if TYPE_CHECKING:
+    from penstock.engine.store.write_plan import WriteWhilePlanning
 
 # Detect processes forked from one that planned: they lack its threads.
 
@@ -63,118 +63,121 @@ def _require_threads(work: str) -> None:
         )
 
 
-class PlannedTables(NamedTuple):
-    """The counterpart of planned_on_spark.Planned with Arrow tables."""
-
-    tables: dict[str, pa.Table]
-    inputs: int
-    planned: int
-    rejected: int
-    seconds: dict[str, float]
+Source = Topologies | TopologyTables
+"""Topologies in any form that this process reads, or the tables of the topology layer: these were read."""
 
 
-@without_pandas()
 def plan_in_process(
-    topologies: Topologies,
-    *,
-    until: Layer = Layer.SLOTS,
-    choices: Choices | None = None,
-    report: Callable[[str], None] = lambda stage: None,
-    max_line_bytes: int = MAX_LINE_BYTES,
-    job_defaults: JobDefaults = NO_DEFAULTS,
-) -> PlannedTables:
-    """Plan all topologies into Arrow tables, with the same rows as engine.planning.plan_topologies.plan.
+    source: Source,
+    options: PlanOptions = DEFAULT_OPTIONS,
+    out: str | None = None,
+    report: Report = SILENT,
+) -> PlanResult:
+    """Plan all topologies into Arrow tables, or into a version of the store `out`.
 
-    `topologies`: a path or several, dicts, or two Arrow tables (see read_topologies). No Spark session is
-    used or started. A line of a file with more than `max_line_bytes` is rejected. `job_defaults` apply to
-    settings that a topology leaves unset. Raises InputError, NotEnoughMemoryError before memory runs out, and
-    LostTopologiesError (see require_nothing_lost).
+    `source`: see Source. No Spark session is used or started. Into a local store, a fleet is planned in parts
+    while it is read, and a giant is written table by table while it is planned: memory grows with neither
+    plan. Raises InputError, NotEnoughMemoryError before memory runs out, LostTopologiesError (see
+    require_nothing_lost), and StoreError and MachineError of the store.
     """
-    read = read_in_process(topologies, report, max_line_bytes, job_defaults)
-    planned = plan_frames(read.frames, read.inputs, until, choices, report)
-    return planned._replace(seconds={"read_and_validate": read.seconds, **planned.seconds})
-
-
-class ReadTopologies(NamedTuple):
-    """An input's frames by table (see TopologyTables), its number of topologies, and seconds to read."""
-
-    frames: dict[str, pl.DataFrame]
-    inputs: int
-    seconds: float
+    with without_pandas():
+        started = time.monotonic()
+        if isinstance(source, TopologyTables):
+            parts = iter([source])
+        elif out is None or not is_local(out):
+            parts = iter([read_in_process(source, options, report)])
+        else:
+            report("read topologies")
+            parts = parts_in_process(source, options)
+        first, second = next(parts), next(parts, None)
+        seconds = {} if first is source else {"read_and_validate": time.monotonic() - started}
+        del source
+        if out is not None and second is not None:
+            return _write_parts(chain([first, second], parts), out, options, report)
+        frames, inputs = _frames(first)
+        del first, parts
+        if out is not None and _size(frames).is_giant and is_local(out):
+            return _write_while_planning(frames, inputs, out, options, report)
+        planned = _plan_whole(frames, inputs, options, report)
+        planned.seconds = {**seconds, **planned.seconds}
+        return planned if out is None else write_result(planned, out, options, report)
 
 
 @without_pandas()
 def read_in_process(
-    topologies: Topologies,
-    report: Callable[[str], None],
-    max_line_bytes: int = MAX_LINE_BYTES,
-    job_defaults: JobDefaults = NO_DEFAULTS,
-) -> ReadTopologies:
+    source: Topologies, options: PlanOptions = DEFAULT_OPTIONS, report: Report = SILENT
+) -> TopologyTables:
     """Read the tables of the topology layer like `plan_in_process`; same errors."""
-    started = time.monotonic()
     _require_threads("planning")
     _note_forks()
     report("read topologies")
     with without_garbage_collection():
-        read = read_topologies(
-            topologies,
-            max_line_bytes=max_line_bytes,
+        return read_topologies(
+            source,
+            max_line_bytes=options.max_line_bytes,
             before_block=require_memory_to_read_on,
-            job_defaults=job_defaults,
+            job_defaults=options.job_defaults,
         )
-    frames = read._asdict()
-    inputs = frames.pop("inputs")
-    return ReadTopologies(frames, inputs, time.monotonic() - started)
 
 
-@without_pandas()
-def plan_frames(
-    frames: dict[str, pl.DataFrame],
-    inputs: int,
-    until: Layer,
-    choices: Choices | None,
-    report: Callable[[str], None],
-) -> PlannedTables:
-    """Plan topologies that were read like `plan_in_process`.
+def parts_in_process(source: Topologies, options: PlanOptions = DEFAULT_OPTIONS) -> Iterator[TopologyTables]:
+    """Read topologies like `read_in_process`, files and folders of tables in parts to plan one by one.
 
-    `frames` are the tables of `inputs` topologies, and are emptied. Raises NotEnoughMemoryError before memory
-    runs out.
+    Same errors.
     """
-    require_memory_after_reading(_size(frames))
-    planned = plan_in_parts(
-        frames,
-        until,
-        choices or Choices(),
-        lambda stage: report(stage.replace("_", " ")),
-        require_memory_for_tasks(),
+    paths = _paths(source)
+    if paths is None:
+        return iter([read_in_process(source, options)])
+    if any(map(holds_tables, paths)):
+        return read_topology_folder_in_parts(
+            paths, ROWS_AT_A_TIME, require_memory_to_read_on, options.job_defaults
+        )
+    return read_topology_files_in_parts(
+        paths, ROWS_AT_A_TIME, options.max_line_bytes, require_memory_to_read_on, options.job_defaults
     )
+
+
+def _paths(source: Topologies) -> list[str] | None:
+    """Return the paths that a source consists of; None if it is none of paths."""
+    if isinstance(source, str | Path):
+        return [str(source)]
+    if isinstance(source, list | tuple) and source and all(isinstance(item, str | Path) for item in source):
+        return [str(item) for item in source]
+    return None
+
+
+def _frames(read: TopologyTables) -> tuple[dict[str, pl.DataFrame], int]:
+    """Return the tables by name, which planners empty, and the number of topologies."""
+    frames = read._asdict()
+    return frames, frames.pop("inputs")
+
+
+def _plan_whole(
+    frames: dict[str, pl.DataFrame], inputs: int, options: PlanOptions, report: Report
+) -> PlanResult:
+    """Plan all topologies at once, in parallel parts; `frames` are emptied."""
+    require_memory_after_reading(_size(frames))
+    planned = plan_in_parts(frames, options, _spaced(report), require_memory_for_tasks())
     tables = planned.tables
     planned_count, rejected = len(tables["topologies"]), len(tables["rejected"])
     require_nothing_lost(inputs, planned_count, rejected, len(tables["topologies"][TOPOLOGY].unique()))
-    return PlannedTables(tables, inputs, planned_count, rejected, planned.seconds)
+    return PlanResult(tables, inputs, planned_count, rejected, planned.seconds)
 
 
-def parts_in_process(
-    paths: Sequence[str], max_line_bytes: int, job_defaults: JobDefaults
-) -> Iterator[TopologyTables]:
-    """Read files of topologies, or a folder of tables, in parts that are planned one by one.
+def _spaced(report: Report) -> Callable[[str], None]:
+    return lambda stage: report(stage.replace("_", " "))
 
-    Same errors as read_in_process.
-    """
-    if any(map(holds_tables, paths)):
-        return read_topology_folder_in_parts(paths, ROWS_AT_A_TIME, require_memory_to_read_on, job_defaults)
-    return read_topology_files_in_parts(
-        paths, ROWS_AT_A_TIME, max_line_bytes, require_memory_to_read_on, job_defaults
-    )
+
+def _size(frames: Mapping[str, pl.DataFrame]) -> FleetSize:
+    return FleetSize(len(frames["transformations"]) + len(frames["stream_nodes"]), len(frames["topologies"]))
 
 
 @without_pandas()
 def plan_parts(
     parts: Iterator[TopologyTables],
-    until: Layer,
-    choices: Choices | None,
+    options: PlanOptions,
     take: Callable[[dict[str, pa.Table]], None],
-    report: Callable[[int], None],
+    report: Callable[[int], None] = lambda done: None,
 ) -> int:
     """Plan `parts` while they are read, pass their tables to `take`, and return the number of topologies.
 
@@ -186,8 +189,9 @@ def plan_parts(
     def frames() -> Iterator[dict[str, pl.DataFrame]]:
         nonlocal inputs
         for part in parts:
-            frames_of_part = part._asdict()
-            inputs += frames_of_part.pop("inputs")
+            frames_of_part, count = _frames(part)
+            del part
+            inputs += count
             require_memory_after_reading(_size(frames_of_part))
             yield frames_of_part
 
@@ -200,37 +204,62 @@ def plan_parts(
         take(tables)
         report(done)
 
-    plan_as_read(frames(), until, choices or Choices(), take_and_count, before_tasks, parts_at_once())
+    plan_as_read(frames(), options, take_and_count, before_tasks, parts_at_once())
     return inputs
 
 
-@without_pandas()
-def plan_giant(
-    finished: Finished,
-    frames: dict[str, pl.DataFrame],
-    until: Layer,
-    choices: Choices | None,
-    report: Callable[[str], None],
-) -> None:
-    """Plan the only topology of `frames`, which are emptied, and pass its tables to `finished`.
+# Plans of this process in a store.
 
-    Raises NotEnoughMemoryError before memory runs out.
-    """
+
+def write_result(
+    planned: PlanResult, store: str, options: PlanOptions, report: Report = SILENT, planner: str = ""
+) -> PlanResult:
+    """Write Arrow tables as a new version of a store, which records the options, and a custom `planner`."""
+    report("write the version")
+    recorded = {**options.recorded, **({"planner": planner} if planner else {})}
+    return planned.stored(planned.write(store, recorded))
+
+
+def _write_parts(
+    parts: Iterator[TopologyTables], out: str, options: PlanOptions, report: Report
+) -> PlanResult:
+    """Plan many topologies in parts, and write each part while later ones are read."""
+    report("plan and write topologies")
+    report.count(0, 0, "topologies")
+
+    def plan(write: "WriteWhilePlanning") -> int:
+        return plan_parts(parts, options, write.add_part, lambda done: report.count(done, 0, "topologies"))
+
+    return _written_while_planning(plan, out, options, report)
+
+
+def _write_while_planning(
+    frames: dict[str, pl.DataFrame], inputs: int, out: str, options: PlanOptions, report: Report
+) -> PlanResult:
+    """Plan one topology, and write each table as soon as no step reads it; `frames` are emptied."""
     require_memory_after_reading(_size(frames))
-    plan_alone(
-        finished,
-        frames,
-        until,
-        choices or Choices(),
-        lambda stage: report(stage.replace("_", " ")),
-        require_memory_for_tasks(),
-    )
+
+    def plan(write: "WriteWhilePlanning") -> int:
+        plan_alone(write, frames, options, _spaced(report), require_memory_for_tasks())
+        return inputs
+
+    return _written_while_planning(plan, out, options, report)
 
 
-def is_giant(frames: Mapping[str, pl.DataFrame]) -> bool:
-    """Return whether this is a single topology so large that its plan should be written while it is made."""
-    return _size(frames).is_giant
+def _written_while_planning(
+    plan: "Callable[[WriteWhilePlanning], int]", out: str, options: PlanOptions, report: Report
+) -> PlanResult:
+    """Publish what `plan` writes; it returns the number of topologies."""
+    from penstock.engine.store.write_plan import WriteWhilePlanning
 
-
-def _size(frames: Mapping[str, pl.DataFrame]) -> FleetSize:
-    return FleetSize(len(frames["transformations"]) + len(frames["stream_nodes"]), len(frames["topologies"]))
+    write = WriteWhilePlanning(out)
+    try:
+        inputs = plan(write)
+        planned, ids, rejected = write.planned()
+        require_nothing_lost(inputs, planned, rejected, ids)
+        report("write the version")
+        version = write.publish(planner_version=own_version(), options=options.recorded)
+    except BaseException:
+        write.discard()
+        raise
+    return PlanResult({}, inputs, planned, rejected, {}, version=version)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -10,18 +11,18 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from penstock.engine.output.progress import SILENT, Report
 from penstock.engine.planning.find_custom_planners import send_planners
 from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
-from penstock.engine.planning.plan_options import require_nothing_lost
-from penstock.engine.planning.planned_on_spark import Planned
+from penstock.engine.planning.plan_result import PlanResult, require_nothing_lost
 from penstock.engine.planning.require_memory_in_worker import require_memory_in_worker
 from penstock.engine.spark.session import cores_of, is_connect
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_frames import with_null_lists, without_null_lists
-from penstock.plans.frames.spark_schemas import conform, keep_with_lineage
-from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
+from penstock.plans.frames.spark_schemas import conform, free, keep_with_lineage, unless_ended
+from penstock.plans.layers import LAYER_TABLES, PlanOptions, layers_until
 from penstock.plans.planners.plan_packed_tables import (
     COUNTS,
     PACKED,
@@ -45,7 +46,6 @@ from penstock.plans.topology.on_spark.local_transformations import (
     read_row_groups,
 )
 from penstock.plans.topology.on_spark.topologies_of_lines import GivenLines, GivenTables, TopologyTables
-from penstock.plans.vocabulary import Layer
 
 if TYPE_CHECKING:
     import polars as pl
@@ -231,13 +231,12 @@ it. So few rows, unlike texts of whole topologies, stay far below Arrow's limit 
 
 def plan_in_workers(
     read: Read,
-    until: Layer,
+    options: PlanOptions,
     partitions: int,
-    report: Callable[[str], None] = lambda stage: None,
-    choices: Choices | None = None,
+    report: Report = SILENT,
     custom_planners: CustomPlanners | None = None,
     inputs: int | None = None,
-) -> Planned:
+) -> PlanResult:
     """Plan whole topologies, with the same rows as in one process, by a call for each of `partitions`.
 
     The same call parses lines, or validates given tables. Every topology must fit in a worker. Tables travel
@@ -247,16 +246,17 @@ def plan_in_workers(
     """
     report("plan whole topologies")
     started = time.monotonic()
-    chosen = choices or Choices()
     if custom_planners is None:
-        plan_part = planned_by_flinks_rules(until, chosen, require_memory_in_worker)
+        plan_part = planned_by_flinks_rules(options, require_memory_in_worker)
     else:
         send_planners(_some_rows(read).sparkSession, custom_planners.chosen)
-        plan_part = planned_in_worker(custom_planners, until, chosen)
+        plan_part = planned_in_worker(custom_planners, options)
     planned, stages, counts = call_in_workers(read, partitions, plan_part)
     wall = time.monotonic() - started
     tables = {
-        table: _unpacked(planned, table) for layer in layers_until(until) for table in LAYER_TABLES[layer]
+        table: _unpacked(planned, table)
+        for layer in layers_until(options.until)
+        for table in LAYER_TABLES[layer]
     }
     tables["rejected"] = _unpacked(planned, "rejected")
     cores = cores_of(planned.sparkSession)
@@ -269,15 +269,28 @@ def plan_in_workers(
         packed = packed._replace(tables=packed.tables - {"rejected"})
     if inputs is None:
         inputs = count_inputs(read, counts)
-    persisted = read.persisted if isinstance(read, TopologyTables) else ()
-    if isinstance(read, GivenLines):
+    require_nothing_lost(inputs, counts.planned, rejected, counts.ids)
+    # The server of Spark Connect frees what nothing refers to.
+    storage: tuple[Callable[[], None], ...] = ()
+    if not is_connect(planned.sparkSession):
+        storage = (partial(free, planned),)
+    if isinstance(read, TopologyTables):
+        storage += storage_of(read)
+    elif isinstance(read, GivenLines):
         for frame in read.persisted:
             frame.unpersist()
-    kept = [] if is_connect(planned.sparkSession) else [planned]  # the server frees what nothing refers to
-    result = Planned(tables, inputs, seconds, kept, persisted, packed=(packed,))
-    require_nothing_lost(inputs, counts.planned, rejected, counts.ids)
-    result.planned, result.rejected, result.is_counted = counts.planned, rejected, True
-    return result
+    return PlanResult(tables, inputs, counts.planned, rejected, seconds, packed=(packed,), storage=storage)
+
+
+def storage_of(read: Read) -> tuple[Callable[[], None], ...]:
+    """Return functions that release each frame which reading has persisted, if its session still runs."""
+
+    def release(frame: DataFrame) -> None:
+        with unless_ended(frame.sparkSession):
+            frame.unpersist()
+
+    persisted = () if isinstance(read, GivenTables) else read.persisted
+    return tuple(partial(release, frame) for frame in persisted)
 
 
 def call_in_workers(read: Read, partitions: int, plan_part: PlanPart) -> tuple[DataFrame, pa.Table, Counts]:
@@ -343,18 +356,17 @@ def _counted(planned: DataFrame) -> tuple[pa.Table, Counts]:
     )
 
 
-def planned_in_worker(custom_planners: CustomPlanners, until: Layer, choices: Choices) -> PlanPart:
+def planned_in_worker(custom_planners: CustomPlanners, options: PlanOptions) -> PlanPart:
     """Return a function that calls plan_by_custom_planners in a worker, which imports it on first use."""
 
     def plan(frames: "dict[str, pl.DataFrame]") -> "InParts":
         from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
         from penstock.plans.planners.plan_in_parts import InParts
+        from penstock.plans.topology.topologies_of_lines import TopologyTables
 
-        count = len(frames["topologies"]) + len(frames["rejected"])
         settings = custom_planners.question(frames["topologies"], part=True)
-        planned = plan_by_custom_planners(
-            frames, count, custom_planners.chosen, until=until, choices=choices, question=settings
-        )
+        read = TopologyTables.of(frames)
+        planned = plan_by_custom_planners(read, custom_planners.chosen, options, settings)
         return InParts(planned.tables, planned.seconds)
 
     return plan

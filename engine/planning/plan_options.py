@@ -1,57 +1,19 @@
-"""Options of a plan other than its input, for commands, the library and stores."""
+"""Options of a plan from the options of commands, the arguments of calls and the configuration."""
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from penstock.engine.configuration.cluster_options import NO_CLUSTER_SETTINGS, ClusterSettings, size_text
-from penstock.plans.errors import ConfigurationError, LostTopologiesError
-from penstock.plans.layers import Choices
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.layers import PlanOptions
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.resources.memory_and_buffers import PROFILES
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy
 
-# The invariant of every run: each topology of the input is either planned or rejected, exactly once.
-
-
-_HINT = "this is a bug in Penstock: please report it with the input"
-
-
-def require_nothing_lost(inputs: int, planned: int, rejected: int, planned_ids: int) -> None:
-    """Raise LostTopologiesError unless each topology is planned or rejected, once, under a key of its own.
-
-    `inputs`: topologies in the input, which must equal `planned` + `rejected`: rows of the plan's tables
-    `topologies` and `rejected`, which export, show and rejected list; `planned_ids`: distinct topology_ids in
-    `topologies`. A row of `rejected` may have the key of a planned topology (a duplicate name), so no row is
-    ever removed from `topologies` by the key of a rejected row.
-    """
-    if inputs != planned + rejected:
-        raise LostTopologiesError(
-            f"the input has {inputs} topologies, but {planned} are planned and {rejected} rejected", _HINT
-        )
-    if planned_ids != planned:
-        raise LostTopologiesError(
-            f"{planned} topologies are planned, with only {planned_ids} different topology_ids",
-            _HINT,
-        )
-
-
 DEFAULT_SLOTS = 1
 DEFAULT_PROCESS_SIZE = "1728m"
-
-
-class PlanOptions(NamedTuple):
-    """The last layer, the cluster's configuration, and both as recorded in stores.
-
-    `job_defaults` apply to settings that topologies leave unset. Of these, stores record only the requested
-    parallelism; a topology's fingerprint follows from the rest.
-    """
-
-    until: Layer
-    choices: Choices
-    recorded: dict[str, str]
-    job_defaults: JobDefaults = NO_DEFAULTS
 
 
 def plan_options(
@@ -64,6 +26,7 @@ def plan_options(
     *,
     cluster: ClusterSettings = NO_CLUSTER_SETTINGS,
     job_defaults: JobDefaults = NO_DEFAULTS,
+    max_line_bytes: int = MAX_LINE_BYTES,
 ) -> PlanOptions:
     """Return the options of a plan; `network` is a key of PROFILES.
 
@@ -87,12 +50,15 @@ def plan_options(
         if not 1 <= parallelism <= MAX_PARALLELISM:
             raise ConfigurationError(f"parallelism must be 1 to {MAX_PARALLELISM}, got {parallelism}")
         job_defaults = job_defaults._replace(asked_parallelism=parallelism)
-    choices = Choices(
+    return PlanOptions(
+        until,
         sharing,
         replace(PROFILES[network], **cluster.network),
         task_manager,
+        job_defaults=job_defaults,
+        max_line_bytes=max_line_bytes,
+        recorded=recorded,
     )
-    return PlanOptions(until, choices, recorded, job_defaults)
 
 
 def configured_task_manager(

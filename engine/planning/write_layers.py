@@ -10,7 +10,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from penstock.engine.planning.planned_on_spark import Planned
+from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.spark.describe_spark_error import describe_spark_error
 from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.is_local import is_local, local_folder
@@ -21,7 +21,7 @@ from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import PARALLEL_WRITES
 from penstock.engine.store.vacuum_store import discard, set_aside_unreadable
 from penstock.engine.store.version_notes import VersionNumber
-from penstock.engine.store.write_plan import WriteInProgress, new_write_id, write_plan
+from penstock.engine.store.write_plan import WriteInProgress, new_write_id
 from penstock.engine.store.write_rows_in_workers import write_part
 from penstock.plans.blocks.giant import Write
 from penstock.plans.errors import ConfigurationError
@@ -35,13 +35,11 @@ class WriteLayers:
     Nothing can be read before `publish`; every other end is `discard`.
     """
 
-    def __init__(
-        self, spark: SparkSession, store: str, *, planner_version: str, options: Mapping[str, str]
-    ) -> None:
-        """Take `planner_version` and `options` of engine.store.write_plan."""
+    def __init__(self, spark: SparkSession, store: str, options: Mapping[str, str]) -> None:
+        """Take the `options` to record."""
         self._spark = spark
         self._store = store
-        self._planner_version, self._options = planner_version, options
+        self._options = options
         self._write_id = ""
         self._started_tables: set[str] = set()
         self._written: dict[str, list[DataFile]] = {}
@@ -63,8 +61,8 @@ class WriteLayers:
                 os.makedirs(os.path.join(folder, folder_of_write(self._write_id)), exist_ok=True)
         return partial(write_part, folders, folder_of_write(self._write_id))
 
-    def write(self, plans: Sequence[Planned]) -> list[tuple[str, str, int]]:
-        """As plan_topologies.WritesGiants. Raises StoreError, MachineError and SchemaError."""
+    def write(self, plans: Sequence[PlanResult]) -> list[tuple[str, str, int]]:
+        """As plan_on_spark.WritesGiants. Raises StoreError, MachineError and SchemaError."""
         delta = LocalSparkTables(self._store, spark=self._spark)
         with store_errors(self._store, "writing"):
             return [
@@ -90,18 +88,11 @@ class WriteLayers:
         self.discard()
         self._started_tables, self._written = set(), {}
 
-    def publish(self, planned: Planned) -> VersionNumber:
-        """Return the version that holds the tables of `planned`; see engine.store.write_plan."""
+    def publish(self, planned: PlanResult) -> VersionNumber:
+        """Return the version that holds the tables of `planned`; see PlanResult.write."""
         files = [file for table_files in self._written.values() for file in table_files]
         in_progress = WriteInProgress(self._write_id, [*self._written], files) if self._written else None
-        return write_plan(
-            tables_of_spark(self._spark, self._store, planned.packed),
-            planned.tables,
-            planner_version=self._planner_version,
-            options=self._options,
-            rows=dict.fromkeys(planned.tables, planned.rows_read),
-            begun=in_progress,
-        )
+        return planned.write(self._store, self._options, in_progress)
 
     def discard(self) -> None:
         """Delete the written files, unless they were published."""

@@ -13,7 +13,7 @@ from penstock.plans.blocks.messages import DRIVER, PLAN, Message, packed, unpack
 from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.polars_frames import arrow_parts
 from penstock.plans.frames.polars_refusals import first_reasons
-from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
+from penstock.plans.layers import LAYER_TABLES, PlanOptions, layers_until
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 
@@ -50,8 +50,7 @@ class Giant(NamedTuple):
 
     topology: int
     starts: tuple[int, ...]
-    until: Layer
-    choices: Choices
+    options: PlanOptions
     files: tuple[tuple[RowGroups, ...], ...] | None = None
     given: bool = False
     header: bytes = b""
@@ -91,7 +90,7 @@ class Giant(NamedTuple):
 
     def has(self, layer: Layer) -> bool:
         """Whether the plan has that layer."""
-        return layer in layers_until(self.until)
+        return layer in layers_until(self.options.until)
 
     def with_topology(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return `rows` with the column topology_id."""
@@ -108,7 +107,8 @@ class Giant(NamedTuple):
 
     def table(self, table: str, rows: pl.DataFrame) -> Iterator[Message]:
         """Keep rows of the plan's `table`, if the plan has it."""
-        if rows.is_empty() or not any(table in LAYER_TABLES[layer] for layer in layers_until(self.until)):
+        layers = layers_until(self.options.until)
+        if rows.is_empty() or not any(table in LAYER_TABLES[layer] for layer in layers):
             return
         parts = arrow_parts(rows, table, rows=_ROWS_OF_A_PART)
         if self.write is None:

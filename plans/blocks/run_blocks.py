@@ -184,7 +184,7 @@ def _said(frame: DataFrame) -> Said:
 
 def _tables(frames: list[DataFrame], giant: Giant) -> dict[str, DataFrame]:
     """The tables in messages to PLAN; `frames`: of transformations, the stream graph, the rest."""
-    names = [table for layer in layers_until(giant.until) for table in LAYER_TABLES[layer]]
+    names = [table for layer in layers_until(giant.options.until) for table in LAYER_TABLES[layer]]
     at_once = 2 * frames[0].sparkSession.sparkContext.defaultParallelism
     few = [frame.coalesce(min(at_once, giant.blocks + 1)) for frame in frames]
     return {

@@ -161,7 +161,7 @@ def jobs_of_giant(giant: Giant, topology: pl.DataFrame, settings: pl.DataFrame |
     reasons = said.get(REASONS, pl.DataFrame())
     refusals = [
         first_refusals([reasons.filter(pl.col("error_stage") == str(layer))])
-        for layer in layers_until(giant.until)
+        for layer in layers_until(giant.options.until)
         if not reasons.is_empty()
     ]
     rows = reject_refused(first_refused(refusals), topology, settings)

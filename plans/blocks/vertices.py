@@ -77,7 +77,6 @@ from penstock.plans.slots.assign_slots import (
     share_slots,
     slots_of_tasks,
 )
-from penstock.plans.slots.strategies import STRATEGIES
 from penstock.plans.tables import JOB_EDGES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import (
@@ -330,7 +329,7 @@ def walk_vertices(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
             yield from reasons(located)
         tasks = regions.select("regions")[rank]
         if giant.has(Layer.SLOTS):
-            slots = share_slots(ordered, placed, strategy=STRATEGIES[giant.choices.slot_sharing_strategy])
+            slots = share_slots(ordered, placed, slot_sharing_strategy=giant.options.slot_sharing_strategy)
             yield from giant.table("required_slots", required_slots(ordered))
             tasks = tasks.hstack(slots.select("slots")[rank])
     by_vertex = {"numbers": numbers} | ({} if tasks is None else {"tasks": tasks})
@@ -409,7 +408,7 @@ def finish(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     yield from giant.table("execution_edges", execution_edges(placed))
     if giant.has(Layer.SLOTS):
         yield from giant.table(
-            "network_buffers", count_network_buffers(placed, options=giant.choices.network)
+            "network_buffers", count_network_buffers(placed, network=giant.options.network)
         )
 
 
@@ -435,5 +434,5 @@ def _operators(
     chained = chained_operators(operators, uses, groups, operators["vertex_place"].to_numpy())
     yield from giant.table("chained_operators", chained)
     if giant.has(Layer.SLOTS):
-        memory = size_managed_memory(chained, giant.job_settings, task_manager=giant.choices.task_manager)
+        memory = size_managed_memory(chained, giant.job_settings, task_manager=giant.options.task_manager)
         yield from giant.table("managed_memory", memory)

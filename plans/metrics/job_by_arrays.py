@@ -13,7 +13,7 @@ from penstock.plans.errors import BrokenInvariantError
 from penstock.plans.frames.arrays import Ints
 from penstock.plans.job_graph.choose_result_partition_types import IS_CHAINED, REUSABLE
 from penstock.plans.job_graph.job_graph_checks import MAX_INT
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics.evaluate_arrays import (
     NUMBERS,
     WHOLE,
@@ -237,7 +237,7 @@ _CHAINING, _GROUPS = "chaining", "slot_sharing_groups"
 def job_by_arrays(
     tables: Tables,
     plan_apart: Callable[[], Tables | None],
-    choices: Choices,
+    options: PlanOptions,
     costs: Costs,
     constants: Constants,
 ) -> "JobByArrays | None":
@@ -246,7 +246,7 @@ def job_by_arrays(
     `tables`: Flink's plan of one job; `plan_apart`: plans it without any chain, None if it is refused (see
     _places_follow_groups).
     """
-    if choices.slot_sharing_strategy is not SlotSharingStrategy.LOCAL_INPUT_PREFERRED:
+    if options.slot_sharing_strategy is not SlotSharingStrategy.LOCAL_INPUT_PREFERRED:
         return None
     if not _places_follow_groups(tables):
         return None
@@ -254,8 +254,8 @@ def job_by_arrays(
     if apart is None or not _places_follow_groups(apart):  # edges and heads that Flink's plan lacks
         return None
     operator_costs = costs(tables["stream_nodes"], tables["stream_edges"])
-    arrays = _arrays_of_job(apart, operator_costs, choices.task_manager, choices.network, constants)
-    return None if arrays is None else JobByArrays(tables, *arrays, choices, constants)
+    arrays = _arrays_of_job(apart, operator_costs, options.task_manager, options.network, constants)
+    return None if arrays is None else JobByArrays(tables, *arrays, options, constants)
 
 
 class JobByArrays:
@@ -267,13 +267,13 @@ class JobByArrays:
         job: JobArrays,
         memory: Memory,
         order: SortedGraph,
-        choices: Choices,
+        options: PlanOptions,
         constants: Constants,
     ) -> None:
         self._job, self._memory, self._order = job, memory, order
         self._limits = limits_of(constants)
-        self._segment_bytes = choices.network.segment_size_bytes
-        self._slots = choices.task_manager.slots
+        self._segment_bytes = options.network.segment_size_bytes
+        self._slots = options.task_manager.slots
         self._name: str = tables["topologies"]["name"][0]
         self._ids = order.nodes.ids.tolist()
         self._place = {node: place for place, node in enumerate(self._ids)}
@@ -297,7 +297,7 @@ class JobByArrays:
             self._readers[order.source[edge]].append((edge, int(target)))
         self._flinks_managed_bytes: int | None = None
         self._no_group = np.full(len(self._ids), -1, np.int64)
-        self._managed_of_groups = ManagedMemoryOfGroups(tables, self._place, choices.task_manager)
+        self._managed_of_groups = ManagedMemoryOfGroups(tables, self._place, options.task_manager)
         self._group = job.group.tolist()
 
     def evaluate(self, decided: Decisions, new: Decisions) -> tuple[Any, ...] | None:

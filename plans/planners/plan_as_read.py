@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.execution_graph.job_graph_arrays import TaskRows
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.planners.plan_in_parts import (
     Tables,
     in_polars_threads,
@@ -33,7 +33,6 @@ from penstock.plans.topology.read_topology_tables import (
     read_topology_tables,
 )
 from penstock.plans.topology.topologies_of_lines import TopologyTables
-from penstock.plans.vocabulary import Layer
 
 ROWS_AT_A_TIME = 100_000
 """Transformations or stream nodes per part. Larger parts are no faster and take more memory."""
@@ -41,8 +40,7 @@ ROWS_AT_A_TIME = 100_000
 
 def plan_as_read(
     parts: Iterator[Tables],
-    until: Layer,
-    choices: Choices,
+    options: PlanOptions,
     take: Callable[[dict[str, pa.Table]], None],
     before_tasks: Callable[[TaskRows], None] = lambda rows: None,
     at_once: int | None = None,
@@ -66,7 +64,7 @@ def plan_as_read(
                     rows: pl.Series, place: int = place, part: Tables = part, **_: object
                 ) -> pl.Series:
                     with queue.raising_here(), without_pandas():
-                        queue.planned(place, plan_columnar(part, until, choices, queue.check, before_tasks))
+                        queue.planned(place, plan_columnar(part, options, queue.check, before_tasks))
                     return rows
 
                 del part
@@ -200,7 +198,7 @@ def read_topologies(
     """Return the tables of `topologies`, given as paths, objects, or the tables (topologies, transformations)
     themselves.
 
-    As engine.planning.plan_topologies.read_topologies; paths are local, tables are PyArrow's or Polars'. For
+    As engine.planning.plan_on_spark.read_topologies; paths are local, tables are PyArrow's or Polars'. For
     `max_line_bytes`, `before_block` and `job_defaults` see read_topology_files. Raises InputError, and
     SchemaError for tables with other columns.
     """

@@ -30,7 +30,7 @@ from penstock.plans.frames.polars_refusals import (
     rows_to_keep,
     without_topologies,
 )
-from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
+from penstock.plans.layers import LAYER_TABLES, PlanOptions, layers_until
 from penstock.plans.planners.run_passes import inputs_of, steps
 from penstock.plans.stream_graph.resolve_virtual_nodes import limit_expansion
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -52,7 +52,7 @@ _LAST_BEFORE_TASKS = "placed_edges"
 
 def stages(until: Layer) -> int:
     """Return the number of stages that a run up to that layer reports."""
-    return len(steps(Choices(), until)) + 2
+    return len(steps(PlanOptions(until))) + 2
 
 
 class Finished(Protocol):
@@ -80,8 +80,7 @@ class InMemory:
 
 def plan_columnar(
     topology_tables: dict[str, pl.DataFrame],
-    until: Layer,
-    choices: Choices,
+    options: PlanOptions,
     report: Callable[[str], None] = lambda stage: None,
     before_tasks: Callable[[TaskRows], None] = lambda rows: None,
 ) -> dict[str, pa.Table]:
@@ -90,15 +89,14 @@ def plan_columnar(
     For the arguments see _plan_into.
     """
     finished = InMemory()
-    _plan_into(finished, topology_tables, until, choices, report, before_tasks)
+    _plan_into(finished, topology_tables, options, report, before_tasks)
     return finished.tables
 
 
 def _plan_into(
     finished: Finished,
     topology_tables: dict[str, pl.DataFrame],
-    until: Layer,
-    choices: Choices,
+    options: PlanOptions,
     report: Callable[[str], None],
     before_tasks: Callable[[TaskRows], None],
 ) -> None:
@@ -106,10 +104,10 @@ def _plan_into(
 
     In: `topology_tables`, with topologies, transformations, job_settings, rejected, and stream_nodes and
     stream_edges of topologies given as stream graphs; it is emptied. Out: the tables of all layers up to
-    `until`, and `rejected`, without topologies that have too many edges (see limit_expansion) or that Flink
-    refuses. Refused topologies leave all tables once every refusal is known; from then on, a table is passed
-    on and dropped as soon as no step needs it. A single topology may be huge, so its tables are passed on
-    that way from the start. `report` is called when a step, TO_ARROW or WITHOUT_REFUSED begins,
+    `options.until`, and `rejected`, without topologies that have too many edges (see limit_expansion) or that
+    Flink refuses. Refused topologies leave all tables once every refusal is known; from then on, a table is
+    passed on and dropped as soon as no step needs it. A single topology may be huge, so its tables are passed
+    on that way from the start. `report` is called when a step, TO_ARROW or WITHOUT_REFUSED begins,
     `before_tasks` with the number of task rows to come; its exceptions end planning.
     """
     tables: Tables = {
@@ -120,8 +118,8 @@ def _plan_into(
     topology_tables.clear()
     rejected = tables.pop("rejected")
     alone = len(tables["topologies"]) == 1
-    layers = layers_until(until)
-    todo = steps(choices, until)
+    layers = layers_until(options.until)
+    todo = steps(options)
     wanted = {source: table for layer in layers for table, source in LAYER_TABLES[layer].items()}
     refusing = [f"{layer}_refusals" for layer in layers]
     all_known_at = max((place for place, (name, _) in enumerate(todo) if name in refusing), default=-1)
@@ -327,8 +325,7 @@ class InParts(NamedTuple):
 
 def plan_in_parts(
     topology_tables: dict[str, pl.DataFrame],
-    until: Layer,
-    choices: Choices,
+    options: PlanOptions,
     report: Callable[[str], None] = lambda stage: None,
     before_tasks: Callable[[TaskRows], None] = lambda rows: None,
 ) -> InParts:
@@ -345,7 +342,7 @@ def plan_in_parts(
 
     def plan(part: Tables) -> dict[str, pa.Table]:
         with watch.part() as stage:
-            return plan_columnar(part, until, choices, stage, before_tasks)
+            return plan_columnar(part, options, stage, before_tasks)
 
     started = time.monotonic()
     with without_garbage_collection():
@@ -361,8 +358,7 @@ def plan_in_parts(
 def plan_alone(
     finished: Finished,
     topology_tables: dict[str, pl.DataFrame],
-    until: Layer,
-    choices: Choices,
+    options: PlanOptions,
     report: Callable[[str], None],
     before_tasks: Callable[[TaskRows], None],
 ) -> dict[str, float]:
@@ -371,7 +367,7 @@ def plan_alone(
 
     def plan(only: Tables) -> None:
         with watch.part() as stage:
-            _plan_into(finished, only, until, choices, stage, before_tasks)
+            _plan_into(finished, only, options, stage, before_tasks)
 
     with without_garbage_collection():
         side_by_side(plan, [topology_tables], watch.given_up)

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.tables import TABLES
 from penstock.plans.topology.job_defaults import JobDefaults
-from penstock.plans.vocabulary import Layer
 
 ROWS_OF_A_BLOCK = 131_072
 """The most rows per block, so that no cell approaches its limit of 2 GiB."""
@@ -192,15 +191,13 @@ def _planned_part(
         yield from packed_rows(part, name, result.tables.pop(name))
 
 
-def planned_by_flinks_rules(
-    until: Layer, choices: Choices, before_tasks: "Callable[[TaskRows], None]"
-) -> PlanPart:
+def planned_by_flinks_rules(options: PlanOptions, before_tasks: "Callable[[TaskRows], None]") -> PlanPart:
     """plan_in_parts, imported in workers on first use."""
 
     def plan(topology_tables: dict[str, "pl.DataFrame"]) -> "InParts":
         from penstock.plans.planners.plan_in_parts import plan_in_parts
 
-        return plan_in_parts(topology_tables, until, choices, before_tasks=before_tasks)
+        return plan_in_parts(topology_tables, options, before_tasks=before_tasks)
 
     return plan
 

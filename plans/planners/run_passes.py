@@ -10,12 +10,12 @@ import polars as pl
 from penstock.plans.custom_planners.decisions import ANSWERS, Decision
 from penstock.plans.frames.arrays import runs
 from penstock.plans.frames.polars_frames import groups, number_in_turn
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.passes import PASSES, Derive, parameters, passes_until
 from penstock.plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, POINTWISE
 from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.vocabulary import FORWARD_CLASSES, Layer, Partitioner
+from penstock.plans.vocabulary import FORWARD_CLASSES, Partitioner
 
 # Passes that follow the decisions of custom planners in place of Flink's rules.
 
@@ -180,16 +180,16 @@ _FOLLOWED: dict[Decision, list[tuple[str, Follow, tuple[str, ...]]]] = {
 }
 
 
-def implementations(choices: Choices) -> dict[str, Derive]:
+def implementations(options: PlanOptions) -> dict[str, Derive]:
     """Map the table of each pass to its function, with options and with the decisions of custom planners."""
-    configured = {entry.produces: entry.configured(choices) for entry in PASSES}
-    return _with_decisions(configured, choices.decided)
+    configured = {entry.produces: entry.configured(options) for entry in PASSES}
+    return _with_decisions(configured, options.decided)
 
 
-def steps(choices: Choices, until: Layer) -> list[tuple[str, Derive]]:
-    """Return (table, function) for all layers up to `until`, in the order of PASSES."""
-    implemented = implementations(choices)
-    return [(entry.produces, implemented[entry.produces]) for entry in passes_until(until)]
+def steps(options: PlanOptions) -> list[tuple[str, Derive]]:
+    """Return (table, function) for all layers up to `options.until`, in the order of PASSES."""
+    implemented = implementations(options)
+    return [(entry.produces, implemented[entry.produces]) for entry in passes_until(options.until)]
 
 
 def inputs_of(derive: Derive) -> tuple[str, ...]:

@@ -246,7 +246,7 @@ _BOUNDED = (Type.PIPELINED_BOUNDED, Type.PIPELINED_APPROXIMATE)
 _MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH = 1000
 
 
-def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3) -> pl.DataFrame:
+def count_network_buffers(placed_edges: pl.DataFrame, *, network: NetworkOptions = FLINK_2_3) -> pl.DataFrame:
     """The buffers of every gate and result partition, for the task of each vertex with the most channels.
 
     In: placed_edges (see place_job_edges); all data about data sets comes from their first edges. Out (key
@@ -285,8 +285,8 @@ def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions
     )
     return pl.concat(
         [
-            _with_figures(gates, _gate_figures(options)),
-            _with_figures(partitions, _result_partition_figures(options)),
+            _with_figures(gates, _gate_figures(network)),
+            _with_figures(partitions, _result_partition_figures(network)),
         ]
     )
 
@@ -315,22 +315,22 @@ def _most_edges(far_parallelism: str, near_parallelism: str) -> pl.Expr:
     return pl.when("all_to_all").then(far).otherwise(most_subtasks_of_partition(near, far))
 
 
-def _gate_figures(options: NetworkOptions) -> dict[str, pl.Expr]:
+def _gate_figures(network: NetworkOptions) -> dict[str, pl.Expr]:
     channels = pl.col("channels")
-    exclusive = channels * options.buffers_per_channel
+    exclusive = channels * network.buffers_per_channel
     wanted = exclusive + 1
-    if options.max_required_buffers_per_gate is not None:
-        required = pl.min_horizontal(wanted, options.max_required_buffers_per_gate)
+    if network.max_required_buffers_per_gate is not None:
+        required = pl.min_horizontal(wanted, network.max_required_buffers_per_gate)
     else:
         batch_required = pl.min_horizontal(wanted, _MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH)
         required = (
             pl.when(_is(*MUST_BE_PIPELINED_TYPES, *HYBRID_TYPES)).then(wanted).otherwise(batch_required)
         )
-    target = exclusive + options.floating_buffers_per_gate
+    target = exclusive + network.floating_buffers_per_gate
     # At least one floating buffer, which a local channel needs to recover.
     per_channel = (required - 1) // channels
     return {
-        "exclusive_per_channel": pl.min_horizontal(options.buffers_per_channel, per_channel),
+        "exclusive_per_channel": pl.min_horizontal(network.buffers_per_channel, per_channel),
         "required": required,
         "target": target,
         "announced": target,
@@ -338,11 +338,11 @@ def _gate_figures(options: NetworkOptions) -> dict[str, pl.Expr]:
     }
 
 
-def _result_partition_figures(options: NetworkOptions) -> dict[str, pl.Expr]:
+def _result_partition_figures(network: NetworkOptions) -> dict[str, pl.Expr]:
     subpartitions = pl.col("channels")
-    is_sort_shuffle = _is(*BLOCKING_TYPES) & (subpartitions >= options.sort_shuffle_min_parallelism)
-    required = pl.when(is_sort_shuffle).then(options.sort_shuffle_min_buffers).otherwise(subpartitions + 1)
-    bound = subpartitions * options.buffers_per_channel + options.floating_buffers_per_gate
+    is_sort_shuffle = _is(*BLOCKING_TYPES) & (subpartitions >= network.sort_shuffle_min_parallelism)
+    required = pl.when(is_sort_shuffle).then(network.sort_shuffle_min_buffers).otherwise(subpartitions + 1)
+    bound = subpartitions * network.buffers_per_channel + network.floating_buffers_per_gate
     target = (
         pl.when(_is(*_BOUNDED))
         .then(pl.max_horizontal(required, bound))
@@ -355,7 +355,7 @@ def _result_partition_figures(options: NetworkOptions) -> dict[str, pl.Expr]:
         "target": target,
         "announced": pl.when(_is(*BLOCKING_TYPES)).then(required).otherwise(target),
         "overdraft": pl.when(_is(*MUST_BE_PIPELINED_TYPES))
-        .then(options.max_overdraft_buffers_per_gate)
+        .then(network.max_overdraft_buffers_per_gate)
         .otherwise(0),
     }
 
@@ -369,11 +369,11 @@ FIGURES = ("required", "target", "announced")
 
 
 def task_network_buffers(
-    network_buffers: pl.DataFrame, job_vertices: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3
+    network_buffers: pl.DataFrame, job_vertices: pl.DataFrame, *, network: NetworkOptions = FLINK_2_3
 ) -> pl.DataFrame:
     """The buffers of all gates and result partitions of a task, for the vertex's largest task.
 
-    In: network_buffers (see count_network_buffers), counted with the same `options`; job_vertices (vertex,
+    In: network_buffers (see count_network_buffers), counted with the same `network`; job_vertices (vertex,
     slot_sharing_group). Out (key topology_id, vertex): slot_sharing_group, gates, result_partitions, and
     `required`, `target`, `announced` in buffers and, with the suffix _bytes, in bytes. A vertex without edges
     has zeros. A figure is null if one of its summands is not bounded.
@@ -397,16 +397,16 @@ def task_network_buffers(
         *vertices.columns,
         *(pl.col(name).fill_null(0).cast(pl.Int32) for name in ("gates", "result_partitions")),
         *(pl.when(has_none).then(0).otherwise(figure).cast(pl.Int64).alias(figure) for figure in FIGURES),
-    ).with_columns(_bytes(options))
+    ).with_columns(_bytes(network))
 
 
 def slot_network_buffers(
-    task_network_buffers: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3
+    task_network_buffers: pl.DataFrame, *, network: NetworkOptions = FLINK_2_3
 ) -> pl.DataFrame:
     """The buffers of a slot with a task of every vertex of its slot sharing group, an upper bound for its
     slots.
 
-    In: task_network_buffers, with the same `options`. Out (key topology_id, slot_sharing_group): vertices,
+    In: task_network_buffers, with the same `network`. Out (key topology_id, slot_sharing_group): vertices,
     and the figures as in task_network_buffers.
 
     Source: SsgNetworkMemoryCalculationUtils.enrichNetworkMemory.
@@ -414,7 +414,7 @@ def slot_network_buffers(
     sums = task_network_buffers.group_by(TOPOLOGY, "slot_sharing_group").agg(
         pl.len().cast(pl.Int32).alias("vertices"), *(_sum_if_bounded(figure) for figure in FIGURES)
     )
-    return sums.with_columns(_bytes(options))
+    return sums.with_columns(_bytes(network))
 
 
 def _sum_if_bounded(figure: str) -> pl.Expr:
@@ -422,5 +422,5 @@ def _sum_if_bounded(figure: str) -> pl.Expr:
     return pl.when(pl.col(figure).is_not_null().all()).then(total).alias(figure)
 
 
-def _bytes(options: NetworkOptions) -> list[pl.Expr]:
-    return [(pl.col(figure) * options.segment_size_bytes).alias(f"{figure}_bytes") for figure in FIGURES]
+def _bytes(network: NetworkOptions) -> list[pl.Expr]:
+    return [(pl.col(figure) * network.segment_size_bytes).alias(f"{figure}_bytes") for figure in FIGURES]

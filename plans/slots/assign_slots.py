@@ -7,9 +7,10 @@ from penstock.plans.execution_graph.create_intermediate_results import explode_s
 from penstock.plans.execution_graph.job_graph_arrays import job_graph_arrays, with_task_numbers
 from penstock.plans.frames.arrays import runs
 from penstock.plans.frames.polars_frames import ints
-from penstock.plans.slots.strategies import Strategy, numbered_groups
+from penstock.plans.slots.strategies import STRATEGIES, numbered_groups
 from penstock.plans.tables import EXECUTION_SLOT_SHARING_GROUPS, REQUIRED_SLOTS
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import SlotSharingStrategy
 
 
 def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl.DataFrame) -> pl.DataFrame:
@@ -70,9 +71,9 @@ def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
 
 
 def share_slots(
-    ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame, *, strategy: Strategy
+    ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame, *, slot_sharing_strategy: SlotSharingStrategy
 ) -> pl.DataFrame:
-    """Return `slots`, the slot of each subtask by `strategy`, one row per job vertex (key topology_id,
+    """Return `slots`, the slot of each subtask, one row per job vertex (key topology_id,
     vertex).
 
     In: ordered_vertices, placed_edges (see job_graph_arrays). Out: rows in the order of ordered_vertices.
@@ -82,5 +83,5 @@ def share_slots(
     """
     if ordered_vertices.is_empty():
         return with_task_numbers(ordered_vertices, "slots", np.zeros(0, np.int64))
-    slots = strategy(job_graph_arrays(ordered_vertices, placed_edges))
+    slots = STRATEGIES[slot_sharing_strategy](job_graph_arrays(ordered_vertices, placed_edges))
     return with_task_numbers(ordered_vertices, "slots", slots)

@@ -41,6 +41,14 @@ class TopologyTables(NamedTuple):
     rejected: pl.DataFrame
     inputs: int
 
+    @classmethod
+    def of(cls, frames: dict[str, pl.DataFrame]) -> "TopologyTables":
+        """Return the tables of `frames`, which is emptied; its rows are all inputs."""
+        inputs = len(frames["topologies"]) + len(frames["rejected"])
+        tables = {name: frames[name] for name in cls._fields if name != "inputs"}
+        frames.clear()
+        return cls(**tables, inputs=inputs)
+
 
 # The key of a topology without Spark.
 

@@ -8,14 +8,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.planners.run_passes import implementations, inputs_of, steps
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.vocabulary import Layer
 from tests.plans.planners.table_contents import with_dicts
 
-Derived = Callable[[str, Choices, str], list[dict[str, Any]]]
+Derived = Callable[[str, PlanOptions, str], list[dict[str, Any]]]
 """(table, how the cluster is configured, name of a topology) to its rows."""
 
 _BESIDE = {
@@ -42,13 +41,13 @@ def derived_in_process(topologies: Iterable[Mapping[str, Any]]) -> Derived:
     assert given.pop("inputs") == len(given["topologies"])
     given |= {f"given_{name}": given.pop(name) for name in ("stream_nodes", "stream_edges")}
     tables: dict[str, pl.DataFrame] = given
-    for name, derive in steps(Choices(), Layer.SLOTS):
+    for name, derive in steps(PlanOptions()):
         tables[name] = derive(**{read: tables[read] for read in inputs_of(derive)})
 
     @cache
-    def table(name: str, choices: Choices) -> pa.Table:
+    def table(name: str, choices: PlanOptions) -> pa.Table:
         frame = tables[name]
-        if choices != Choices():
+        if choices != PlanOptions():
             derive = implementations(choices)[name]
             frame = derive(**{read: tables[read] for read in inputs_of(derive)})
         if name in _BESIDE:
@@ -61,11 +60,11 @@ def derived_in_process(topologies: Iterable[Mapping[str, Any]]) -> Derived:
     return _by_name(table)
 
 
-def _by_name(table: Callable[[str, Choices], pa.Table]) -> Derived:
-    topologies = table("topologies", Choices())
+def _by_name(table: Callable[[str, PlanOptions], pa.Table]) -> Derived:
+    topologies = table("topologies", PlanOptions())
     ids = dict(zip(*(topologies[column].to_pylist() for column in ("name", TOPOLOGY)), strict=True))
 
-    def rows(name: str, choices: Choices, topology: str) -> list[dict[str, Any]]:
+    def rows(name: str, choices: PlanOptions, topology: str) -> list[dict[str, Any]]:
         found = table(name, choices).filter(pc.field(TOPOLOGY) == ids[topology])
         plain = [
             {field.name: with_dicts(row[field.name], field.type) for field in found.schema}

@@ -10,14 +10,14 @@ from pyspark.sql.types import StructField, StructType
 
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_schemas import spark_type
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.passes import PASSES, Derive
 from penstock.plans.planners.run_passes import implementations, inputs_of
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 
 Rows = list[dict[str, Any]]
-OfChoices = Mapping[Choices, Sequence[int] | None] | None
+OfChoices = Mapping[PlanOptions, Sequence[int] | None] | None
 ONE = {TOPOLOGY: 1}
 OF_DATA_SETS = pa.schema(
     [
@@ -81,7 +81,7 @@ def derive_in_process(produces: str, given: Mapping[str, pl.DataFrame], of_choic
         return derive(**{name: tables[name] for name in inputs_of(derive)})
 
     found: Rows = []
-    for choices, topologies in (of_choices or {Choices(): None}).items():
+    for choices, topologies in (of_choices or {PlanOptions(): None}).items():
         tables = dict(given)
         if topologies is not None:
             tables = {name: t.filter(pl.col(TOPOLOGY).is_in(topologies)) for name, t in given.items()}

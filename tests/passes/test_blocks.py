@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from penstock.engine.planning.plan_topologies import read_topologies, without_topologies
+from penstock.engine.planning.plan_on_spark import read_topologies, without_topologies
 from penstock.engine.planning.write_layers import checkpoints_in
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.packed_blocks import (

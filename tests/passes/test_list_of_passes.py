@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from penstock.plans.layers import LAYER_TABLES, Choices
+from penstock.plans.layers import LAYER_TABLES, PlanOptions
 from penstock.plans.passes import GIVEN, PASSES, produced
 from penstock.plans.planners.run_passes import steps
 from penstock.plans.vocabulary import Layer, SlotSharingStrategy
@@ -25,7 +25,7 @@ def test_a_docstring_names_its_fixture(entry):
 
 @pytest.mark.parametrize("strategy", SlotSharingStrategy)
 def test_a_strategy_has_a_case(strategy):
-    choices = Choices(slot_sharing_strategy=strategy)
+    choices = PlanOptions(slot_sharing_strategy=strategy)
     assert any(choices_of(case) == choices for case in read_cases("task_slots"))
 
 
@@ -43,4 +43,4 @@ def test_every_table_of_a_layer_is_produced_in_it():
 
 @pytest.mark.parametrize("strategy", SlotSharingStrategy)
 def test_every_strategy_is_known(strategy):
-    assert "task_slots" in dict(steps(Choices(slot_sharing_strategy=strategy), Layer.SLOTS))
+    assert "task_slots" in dict(steps(PlanOptions(slot_sharing_strategy=strategy)))

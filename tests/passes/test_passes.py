@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from tests.passes.derived_tables import Derived, derived_in_process
 from tests.passes.fixtures import FOLDER, GIVEN, RULES, Case, Shown, read_cases, shown
@@ -106,7 +106,7 @@ def test_fractions_of_any_weights_are_cut_off_after_16_decimals(columnar):
         total = (sum(of_operators) + 2**31) % 2**32 - 2**31
         found = {
             row["node"]: row["managed_memory_fraction"]
-            for row in columnar("chained_operators", Choices(), name)
+            for row in columnar("chained_operators", PlanOptions(), name)
         }
         assert found == {
             node: {"OPERATOR": cut_off(weight, total)} for node, weight in enumerate(of_operators, 1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.resources.memory_and_buffers import PROFILES
 from penstock.plans.tables import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
@@ -60,7 +60,7 @@ def for_flink() -> Iterator[dict[str, Any]]:
                 yield topology
 
 
-def choices_of(case: Case) -> Choices:
+def choices_of(case: Case) -> PlanOptions:
     """How the case's cluster is configured."""
     chosen: dict[str, Any] = {}
     for key, value in case.settings.items():
@@ -71,7 +71,7 @@ def choices_of(case: Case) -> Choices:
                 chosen[key] = PROFILES[value]
             case "task_manager":
                 chosen[key] = TaskManager(value)
-    return Choices(**chosen)
+    return PlanOptions(**chosen)
 
 
 def _stream_graph_topology(name: str, settings: dict[str, str], nodes: Shown, edges: Shown) -> dict[str, Any]:

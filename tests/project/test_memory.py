@@ -14,14 +14,15 @@ from penstock.engine.machine import operating_system
 from penstock.engine.machine.available_memory import Available, available_memory, memory_bytes
 from penstock.engine.planning import choose_planner as choosing
 from penstock.engine.planning import memory_estimate as foresee
-from penstock.engine.planning.choose_planner import Planner, choose_planner, estimate_size
+from penstock.engine.planning.choose_planner import ChosenPlanner, Planner, choose_planner, estimate_size
 from penstock.engine.planning.memory_estimate import FleetSize, bytes_of_tasks, require_memory_for_tasks
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.planning.plan_into_store import PlanResult, WorkOnSpark
+from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.store.version_notes import VersionNumber
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.execution_graph import job_graph_arrays as counting
 from penstock.plans.execution_graph.job_graph_arrays import TaskRows
+from penstock.plans.layers import PlanOptions
 from penstock.plans.vocabulary import Layer
 from tests.plans.topology.builders import simple, transformation
 
@@ -172,7 +173,7 @@ def test_tasks_that_do_not_fit_are_an_error_before_they_are_made(monkeypatch):
     fleet = [{**wide, "name": str(number)} for number in range(150)]
     with pytest.raises(NotEnoughMemoryError, match=f"{150 * tasks:,} tasks"):
         plan_in_process(fleet)
-    assert plan_in_process(fleet, until=Layer.JOB_GRAPH).planned == 150
+    assert plan_in_process(fleet, PlanOptions(Layer.JOB_GRAPH)).planned == 150
 
     check = require_memory_for_tasks()
     part = TaskRows(500_000, 500_000, 500_000)
@@ -196,11 +197,11 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(
     monkeypatch.setattr(choosing, "spark_fits", lambda: spark_fits)
     planned = []
 
-    def on_spark(work: WorkOnSpark, *_: object) -> PlanResult:
-        planned.append(work.choice)
-        return PlanResult(VersionNumber(1), 1, 1, 0, "joins", work.choice.why)
+    def on_spark(spark: object, chosen: ChosenPlanner, *_: object) -> PlanResult:
+        planned.append(chosen)
+        return PlanResult({}, 1, 1, 0, {}, "joins", chosen.why, VersionNumber(1))
 
-    monkeypatch.setattr("penstock.engine.commands.plan.plan_into_store_on_spark", on_spark)
+    monkeypatch.setattr("penstock.engine.commands.plan._plan_on_spark", on_spark)
     monkeypatch.setattr("penstock.engine.commands.plan.print_imports", lambda *_: None)
     ran = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "store"), "--planner", asked])
     if asked == "auto" and spark_fits:

@@ -24,8 +24,7 @@ from typing import Any
 
 from penstock.engine.machine.operating_system import die_with_parent, own_peak_bytes, resident_bytes
 from penstock.engine.machine.stop_on_signals import process_tree
-from penstock.engine.measure.bench.planners import load_planner
-from penstock.engine.measure.bench.times import Plans, is_enough
+from penstock.engine.measure.bench.times import Run, is_enough
 from penstock.plans.vocabulary import Layer
 
 # Peak memory of a process tree.
@@ -59,7 +58,7 @@ _FIRST = time.monotonic()
 REQUESTS = "--requests"
 
 
-_started: dict[str, Plans] = {}
+_started: dict[str, Run] = {}
 """Planners started by this process."""
 
 
@@ -96,12 +95,12 @@ def _measure(chosen: argparse.Namespace) -> dict[str, Any]:
     start_up = 0.0
     try:
         if cold:
-            _started[chosen.planner] = load_planner(chosen.planner).start()
+            _started[chosen.planner] = _start(chosen.planner)
             start_up = time.monotonic() - chosen.launched
             answer["start_up_seconds"] = round(start_up, 6)
             print(json.dumps(answer), flush=True)
-        plans = _started[chosen.planner]
-        for place, times in enumerate(plans(chosen.input, chosen.until, warm if cold else max(0, warm - 1))):
+        more = warm if cold else max(0, warm - 1)
+        for place, times in enumerate(_started[chosen.planner].plans(chosen.input, chosen.until, more)):
             if cold and place == 0:
                 answer["start_up_seconds"] = round(start_up + times.start_up, 6)
                 answer["cold"] = times.as_json()
@@ -116,14 +115,24 @@ def _measure(chosen: argparse.Namespace) -> dict[str, Any]:
     return answer
 
 
+def _start(planner: str) -> Run:
+    """Start a planner of engine.measure.bench.planners; its imports are part of start-up."""
+    if planner == "flink":
+        from penstock.engine.measure.bench.run_flink import FlinkRun
+
+        return FlinkRun()
+    from penstock.engine.measure.bench.run_planners import PlannerRun
+
+    return PlannerRun(planner)
+
+
 def _digest(chosen: argparse.Namespace) -> dict[str, Any]:
     from penstock.engine.planning.plan_beside_flink import digest_plans
 
     try:
-        planner = load_planner(chosen.planner)
         if chosen.planner not in _started:
-            _started[chosen.planner] = planner.start()
-        digests = digest_plans(planner.plan_lines(chosen.input, chosen.until))
+            _started[chosen.planner] = _start(chosen.planner)
+        digests = digest_plans(_started[chosen.planner].lines(chosen.input, chosen.until))
     except Exception as error:
         return {"failure": describe_failure(error)}
     chosen.digests.write_text(json.dumps(digests))

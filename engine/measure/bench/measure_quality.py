@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +23,7 @@ from penstock.engine.measure.bench.print_results import render_template
 from penstock.engine.output.people import is_terminal, print_table
 from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output, print_line
+from penstock.engine.output.progress import SILENT, Report
 from penstock.engine.planning.find_custom_planners import (
     find_custom_planners,
     name_of_planner,
@@ -41,16 +42,16 @@ from penstock.engine.planning.plan_by_custom_planners import (
     call_settings,
     plan_by_custom_planners,
 )
-from penstock.engine.planning.plan_in_process import ReadTopologies, plan_frames, read_in_process
+from penstock.engine.planning.plan_in_process import plan_in_process, read_in_process
 from penstock.engine.planning.plan_in_workers import Size, call_in_workers, count_inputs, count_rows
-from penstock.engine.planning.plan_options import require_nothing_lost
-from penstock.engine.planning.plan_topologies import read_topologies
+from penstock.engine.planning.plan_on_spark import read_topologies
+from penstock.engine.planning.plan_result import require_nothing_lost
 from penstock.engine.planning.planning_settings import ROWS_PER_PARTITION, partitions_for, planning_settings
 from penstock.engine.planning.print_metrics import number
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_schemas import free
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics.plan_metrics import (
     ESTIMATED,
     METRICS,
@@ -63,9 +64,9 @@ from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants
 from penstock.plans.planners.plan_in_parts import split_into
 from penstock.plans.planners.plan_packed_tables import PlanPart
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.on_spark.topologies_of_lines import TopologyTables
-from penstock.plans.vocabulary import Layer
+from penstock.plans.topology.on_spark.topologies_of_lines import GivenTables
+from penstock.plans.topology.on_spark.topologies_of_lines import TopologyTables as TopologyTablesOnSpark
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 
 if TYPE_CHECKING:
     from penstock.plans.planners.plan_in_parts import InParts
@@ -108,10 +109,9 @@ def measure_quality(
     path: Path,
     planners: Sequence[Any],
     costs: str | None,
-    choices: Choices,
+    options: PlanOptions,
     seconds: float,
-    report: Callable[[str], None] = lambda stage: None,
-    job_defaults: JobDefaults = NO_DEFAULTS,
+    report: Report = SILENT,
     constants: Constants = CONSTANTS,
 ) -> MeasuredQuality:
     """Plan the topologies of `path` by each planner, and compare all with the first one by topology.
@@ -119,19 +119,17 @@ def measure_quality(
     `planners`: as find_custom_planners takes them, or FLINKS_RULES. `costs`: see
     engine.planning.custom_planners.question. `seconds`: time limit of a planner for a batch.
     """
-    read = read_in_process(str(path), report, job_defaults=job_defaults)
-    settings = call_settings(costs, read.frames["topologies"], seconds, constants=constants)
+    read = read_in_process(str(path), options, report)
+    settings = call_settings(costs, read.topologies, seconds, constants=constants)
     measured = {}
     for planner in planners:
         name = name_of_planner(planner)
         report(f"plan by {name}, and measure")
-        measured[name] = plan_and_measure(read, planner, settings, choices)
+        measured[name] = plan_and_measure(read, planner, settings, options)
     return _compare_all(read.inputs, measured, report)
 
 
-def _compare_all(
-    inputs: int, measured: Mapping[str, PlannerQuality], report: Callable[[str], None]
-) -> MeasuredQuality:
+def _compare_all(inputs: int, measured: Mapping[str, PlannerQuality], report: Report) -> MeasuredQuality:
     """Compare plans of the same topologies by several planners with the first planner's, by topology."""
     plans = {name: planner_quality.plans for name, planner_quality in measured.items()}
     rows: list[dict[str, Any]] = [
@@ -151,16 +149,17 @@ def _compare_all(
 
 
 def plan_and_measure(
-    read: ReadTopologies, planner: Any, settings: CallSettings, choices: Choices
+    read: TopologyTables, planner: Any, settings: CallSettings, options: PlanOptions
 ) -> PlannerQuality:
     """Plan topologies by Flink's rules or a custom planner, and measure the plans.
 
     Topologies are planned part by part, and only metrics of each part are kept: memory grows with the
     topologies, not with their plans.
     """
-    rows = len(read.frames["transformations"]) + len(read.frames["stream_nodes"])
-    parts = split_into(read.frames, ceil(rows / ROWS_OF_A_PART))
-    measured = [_plan_and_measure(part, planner, settings, choices) for part in parts]
+    frames = read._asdict()
+    del frames["inputs"]
+    parts = split_into(frames, ceil((len(read.transformations) + len(read.stream_nodes)) / ROWS_OF_A_PART))
+    measured = [_plan_and_measure(TopologyTables.of(part), planner, settings, options) for part in parts]
     return _put_together([part.summary for part in measured], [part.plans for part in measured])
 
 
@@ -184,21 +183,20 @@ def _put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.Dat
 
 
 def _plan_and_measure(
-    frames: dict[str, pl.DataFrame], planner: Any, settings: CallSettings, choices: Choices
+    read: TopologyTables, planner: Any, settings: CallSettings, options: PlanOptions
 ) -> PlannerQuality:
-    inputs = len(frames["topologies"]) + len(frames["rejected"])
     # A custom planner given by name is loaded before: starting its process does not count as planning.
     custom_planners = [] if planner in _FLINKS_RULES else find_custom_planners(planner)
     started = time.monotonic()
     if not custom_planners:
-        planned = plan_frames(frames, inputs, Layer.SLOTS, choices, lambda stage: None)
+        planned = plan_in_process(read, options)
     else:
-        planned = plan_by_custom_planners(frames, inputs, custom_planners, choices=choices, question=settings)
+        planned = plan_by_custom_planners(read, custom_planners, options, settings)
     planning_seconds = time.monotonic() - started
     started = time.monotonic()
     tables = {table: from_arrow(planned.tables[table]) for table in NEEDED}
     costs = settings.costs(tables["stream_nodes"], tables["stream_edges"])
-    quality = plan_metrics(tables, costs, choices.task_manager, choices.network, settings.constants)
+    quality = plan_metrics(tables, costs, options.task_manager, options.network, settings.constants)
     rejected = from_arrow(planned.tables["rejected"].select(["error_stage", "error", "name", "message"]))
     by_planner = rejected.filter(pl.col("error_stage") == "planner").sort("name")
     first = by_planner.unique("error", keep="first", maintain_order=True)
@@ -315,10 +313,9 @@ def measure_quality_on_spark(
     path: Path,
     planners: Sequence[str],
     costs: str | None,
-    choices: Choices,
+    options: PlanOptions,
     seconds: float,
-    report: Callable[[str], None] = lambda stage: None,
-    job_defaults: JobDefaults = NO_DEFAULTS,
+    report: Report = SILENT,
     constants: Constants = CONSTANTS,
 ) -> MeasuredQuality:
     """Like measure_quality, with the same rows. A planner gets the topologies of one partition at a time.
@@ -331,7 +328,7 @@ def measure_quality_on_spark(
         spark, [p for name in planners if name not in _FLINKS_RULES for p in find_custom_planners(name)]
     )
     report("read topologies")
-    topologies = read_topologies(spark, path, job_defaults=job_defaults)
+    topologies = read_topologies(spark, path, options)
     rows, largest, *_ = count_rows(topologies, Size(ROWS_PER_PARTITION, 2**63 - 1))
     partitions = partitions_for(spark, rows)
     at_once = min(partitions, spark.sparkContext.defaultParallelism)
@@ -345,15 +342,15 @@ def measure_quality_on_spark(
     report("plan and measure in workers")
     with planning_settings(spark, partitions):
         measured, _, counts = call_in_workers(
-            topologies, partitions, _planned_and_measured(planners, named, choices, seconds, constants)
+            topologies, partitions, _planned_and_measured(planners, named, options, seconds, constants)
         )
         inputs = count_inputs(topologies, counts)
-        before = topologies.rejected.count() if isinstance(topologies, TopologyTables) else 0
+        before = topologies.rejected.count() if isinstance(topologies, TopologyTablesOnSpark) else 0
         quality = {
             name: _join_parts(measured, number, before, at_once) for number, name in enumerate(planners)
         }
     free(measured)
-    for frame in topologies.persisted if isinstance(topologies, TopologyTables) else ():
+    for frame in () if isinstance(topologies, GivenTables) else topologies.persisted:
         frame.unpersist()
     for planner_quality in quality.values():
         planned, rejected = planner_quality.summary["planned"], planner_quality.summary["rejected"]
@@ -362,20 +359,19 @@ def measure_quality_on_spark(
 
 
 def _planned_and_measured(
-    planners: Sequence[str], costs: str | None, choices: Choices, seconds: float, constants: Constants
+    planners: Sequence[str], costs: str | None, options: PlanOptions, seconds: float, constants: Constants
 ) -> PlanPart:
     """Run plan_and_measure for each planner in a worker, which imports the planner when needed."""
 
     def plan(frames: dict[str, pl.DataFrame]) -> "InParts":
         from penstock.engine.planning.plan_by_custom_planners import call_settings
-        from penstock.engine.planning.plan_in_process import ReadTopologies
         from penstock.plans.planners.plan_in_parts import InParts
 
-        read = ReadTopologies(frames, len(frames["topologies"]) + len(frames["rejected"]), 0.0)
+        read = TopologyTables.of(frames)
         settings = call_settings(costs, frames["topologies"], seconds, part=True, constants=constants)
         tables: dict[str, pa.Table] = {}
         for place, name in enumerate(planners):
-            measured = plan_and_measure(read, name, settings, choices)
+            measured = plan_and_measure(read, name, settings, options)
             tables[f"{_PLANS} {place}"] = measured.plans.to_arrow()
             tables[f"{_SUMMARY} {place}"] = pa.table({_SUMMARY: [json.dumps(measured.summary)]})
         return InParts(tables, {})

@@ -5,10 +5,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.configuration.find_configuration import (
@@ -20,16 +19,15 @@ from penstock.engine.machine.operating_system import environment_as_before
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.installation import install_command
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.printable import printable
 from penstock.plans.topology.flink_options import parse_duration
 
 
 class MeasuredPlanner(NamedTuple):
-    """A planner. `module` has start() -> Plans and plan_lines(path, until); see run_columnar."""
+    """A planner that benchmarks measure; run_planners and run_flink start it."""
 
     name: str
-    module: str
     needs: tuple[str, ...]  #: required modules
     packages: tuple[str, ...]  #: required packages without a module
     reads_lines: bool  #: topology lines only; other planners read generated suites as tables
@@ -42,7 +40,6 @@ PLANNERS: dict[str, MeasuredPlanner] = {
     for planner in (
         MeasuredPlanner(
             "joins",
-            "penstock.engine.measure.bench.run_spark",
             ("pyspark", "delta"),
             (),
             False,
@@ -57,7 +54,6 @@ PLANNERS: dict[str, MeasuredPlanner] = {
         ),
         MeasuredPlanner(
             "columnar-on-spark",
-            "penstock.engine.measure.bench.run_spark",
             ("pyspark", "delta", "polars"),
             (),
             False,
@@ -68,7 +64,6 @@ PLANNERS: dict[str, MeasuredPlanner] = {
         ),
         MeasuredPlanner(
             "columnar",
-            "penstock.engine.measure.bench.run_columnar",
             ("polars",),
             (),
             False,
@@ -79,7 +74,6 @@ PLANNERS: dict[str, MeasuredPlanner] = {
         ),
         MeasuredPlanner(
             "flink",
-            "penstock.engine.measure.bench.run_flink",
             ("penstock.engine.flink.plan_with_flink",),
             ("apache-flink-libraries",),
             True,
@@ -102,9 +96,7 @@ def get_planner(name: str) -> MeasuredPlanner:
     """Return a planner from PLANNERS, or a custom planner."""
     if name in PLANNERS:
         return PLANNERS[name]
-    return MeasuredPlanner(
-        name, "penstock.engine.measure.bench.run_own_planner", ("polars",), (), False, OWN + _device(name)
-    )
+    return MeasuredPlanner(name, ("polars",), (), False, OWN + _device(name))
 
 
 def _device(name: str) -> str:
@@ -132,14 +124,6 @@ def missing_reason(planner: MeasuredPlanner) -> str | None:
         except PackageNotFoundError:
             return f"not installed: no package {package} ({install_command(planner.name)})"
     return None
-
-
-def load_planner(name: str) -> Any:
-    """Import the module that runs a planner, or make an object with the same functions."""
-    module = import_module(get_planner(name).module)
-    if name not in PLANNERS:
-        return module.CustomPlannerRunner(name)
-    return module.COLUMNAR if name == "columnar-on-spark" else module
 
 
 # Values of options of `penstock bench`: planners, sizes, a time.
@@ -237,6 +221,6 @@ def bench_configuration() -> EffectiveConfiguration:
 
 
 @cache
-def bench_choices() -> Choices:
-    """Return the cluster that measured planners plan for."""
-    return plan_options(cluster=bench_configuration().cluster).choices
+def bench_options() -> PlanOptions:
+    """Return the options, above all the cluster, that measured planners plan for."""
+    return plan_options(cluster=bench_configuration().cluster)

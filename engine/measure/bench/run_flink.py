@@ -10,7 +10,7 @@ import orjson
 
 from penstock.engine.flink.plan_with_flink import compiled_planner, flink_jars, plan_with_flink
 from penstock.engine.machine.available_memory import driver_memory_mebibytes
-from penstock.engine.measure.bench.times import ENOUGH_SECONDS, NotPlannedError, Plans, Times
+from penstock.engine.measure.bench.times import ENOUGH_SECONDS, NotPlannedError, Times
 from penstock.engine.spark.find_java import require_java
 from penstock.plans.vocabulary import Layer
 
@@ -19,36 +19,36 @@ NOT_FLINKS = ("StackOverflowError", "OutOfMemoryError")
 """Errors of the JVM in place of a plan; all other errors are Flink's verdicts on a topology."""
 
 
-def start() -> Plans:
-    """Compile the Java program if necessary; the JVM itself starts with the first plan."""
-    compiled_planner(flink_jars(), require_java())
-    return _plans
+class FlinkRun:
+    """Flink's planner; its JVM starts with each call."""
 
+    def __init__(self) -> None:
+        """Compile the Java program if necessary."""
+        compiled_planner(flink_jars(), require_java())
 
-def plan_lines(path: Path, until: Layer) -> Iterator[str]:
-    """Yield plan JSON lines. Raises NotPlannedError."""
-    planned = plan_with_flink(_lines(path), until, heap=_heap())
-    _require_plans(planned.plans, planned.topologies)
-    for plan in planned.plans:
-        yield orjson.dumps(plan).decode()
+    def plans(self, path: Path, until: Layer, warm: int) -> Iterator[Times]:
+        """Yield the times of plans that are all made in one JVM. Raises NotPlannedError."""
+        started = time.monotonic()
+        planned = plan_with_flink(
+            _lines(path),
+            until,
+            heap=_heap(),
+            times_only=True,
+            repeat=1 + warm,
+            enough_seconds=ENOUGH_SECONDS,
+        )
+        _require_plans(planned.plans, planned.topologies)
+        start_up = time.monotonic() - started - sum(sum(run.values()) for run in planned.runs)
+        cold, *others = map(_times, planned.runs)
+        yield cold._replace(start_up=max(0.0, start_up))
+        yield from others
 
-
-def _plans(path: Path, until: Layer, warm: int) -> Iterator[Times]:
-    """Yield the times of plans that are all made in one JVM."""
-    started = time.monotonic()
-    planned = plan_with_flink(
-        _lines(path),
-        until,
-        heap=_heap(),
-        times_only=True,
-        repeat=1 + warm,
-        enough_seconds=ENOUGH_SECONDS,
-    )
-    _require_plans(planned.plans, planned.topologies)
-    start_up = time.monotonic() - started - sum(sum(run.values()) for run in planned.runs)
-    cold, *others = map(_times, planned.runs)
-    yield cold._replace(start_up=max(0.0, start_up))
-    yield from others
+    def lines(self, path: Path, until: Layer) -> Iterator[str]:
+        """Yield plan JSON lines. Raises NotPlannedError."""
+        planned = plan_with_flink(_lines(path), until, heap=_heap())
+        _require_plans(planned.plans, planned.topologies)
+        for plan in planned.plans:
+            yield orjson.dumps(plan).decode()
 
 
 def _times(seconds: Mapping[str, float]) -> Times:

@@ -1,8 +1,8 @@
 """Durations of one plan by phase."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from penstock.plans.vocabulary import Layer
 
@@ -46,8 +46,14 @@ def is_enough(seconds: Sequence[float]) -> bool:
     return bool(seconds) and sum(seconds) * (1 + 1 / len(seconds)) > ENOUGH_SECONDS
 
 
-Plans = Callable[[Path, Layer, int], Iterator[Times]]
-"""(topologies, last layer, N) to the times of a cold plan and at most N warm ones, as they finish."""
+class Run(Protocol):
+    """A planner that was started, as benchmarks measure and compare it."""
+
+    def plans(self, path: Path, until: Layer, warm: int) -> Iterator[Times]:
+        """Yield the times of a cold plan of `path` and at most `warm` more, as they finish."""
+
+    def lines(self, path: Path, until: Layer) -> Iterator[str]:
+        """Yield plan JSON lines of `path`, to compare planners."""
 
 
 class NotPlannedError(Exception):
@@ -56,16 +62,6 @@ class NotPlannedError(Exception):
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
         self.error = error
-
-
-def repeat_plan(plan: Callable[[Path, Layer], Times]) -> Plans:
-    """Make Plans that call `plan` in this process."""
-
-    def plans(path: Path, until: Layer, warm: int) -> Iterator[Times]:
-        for _ in range(1 + warm):
-            yield plan(path, until)
-
-    return plans
 
 
 def by_layer(seconds: Mapping[str, float], steps: Mapping[Layer, tuple[str, ...]]) -> dict[str, float]:

@@ -62,18 +62,20 @@ from penstock.engine.planning.find_custom_planners import (
     send_planners,
 )
 from penstock.engine.planning.plan_by_custom_planners import call_settings
-from penstock.engine.planning.plan_in_process import ReadTopologies, read_in_process
+from penstock.engine.planning.plan_in_process import read_in_process
 from penstock.engine.planning.plan_options import plan_options
 from penstock.operators.common.flink_yaml import core_schema_loader
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
 from penstock.plans.generate.draw_by_spec import draw_by_spec, no_counts, read_fleet_spec
 from penstock.plans.generate.fleet import Spec, fleet_tables
 from penstock.plans.generate.layered import find_shape
+from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics.plan_metrics import fleet_metrics
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, read_constants
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.topology.rules import shorten
+from penstock.plans.topology.topologies_of_lines import TopologyTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -215,19 +217,17 @@ class CellMeter:
 
     def __init__(self) -> None:
         self._source: tuple[str, JobDefaults] | None = None
-        self._read: ReadTopologies | None = None
+        self._read: TopologyTables | None = None
 
     def measure(self, request: CellRequest) -> Result:
         """Measure a cell. Raises the errors of reading and planning."""
         defines = {**request.defines, **request.options}
         configuration = find_configuration(request.config_dir, defines)
-        choices = plan_options(cluster=configuration.cluster).choices
-        read, seconds = self._topologies(request.source, configuration.job_defaults)
+        options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
+        read, seconds = self._topologies(request.source, options)
         terms = CONSTANTS if request.constants is None else read_constants(Path(request.constants))
-        settings = call_settings(
-            request.costs, read.frames["topologies"], request.time_limit, constants=terms
-        )
-        measured = plan_and_measure(read, request.planner, settings, choices)
+        settings = call_settings(request.costs, read.topologies, request.time_limit, constants=terms)
+        measured = plan_and_measure(read, request.planner, settings, options)
         metrics = {
             row["metric"]: [row["mean"], row["p95"]]
             for row in fleet_metrics(measured.plans).iter_rows(named=True)
@@ -236,16 +236,18 @@ class CellMeter:
         return {**counts, "metrics": metrics, "quality": quality_text(measured.plans)}
 
     def _topologies(
-        self, source: Mapping[str, Any], defaults: JobDefaults
-    ) -> tuple[ReadTopologies, float | None]:
+        self, source: Mapping[str, Any], options: PlanOptions
+    ) -> tuple[TopologyTables, float | None]:
         """Return the topologies of a source, and the seconds of reading; None if they were cached."""
-        key = (json.dumps(dict(source), sort_keys=True), defaults)
+        key = (json.dumps(dict(source), sort_keys=True), options.job_defaults)
         if self._source == key and self._read is not None:
             return self._read, None
         self._source, self._read = None, None  # frees the old topologies before new ones are read
-        self._read = read_in_process(_given(source), lambda stage: None, job_defaults=defaults)
+        given = _given(source)
+        started = time.monotonic()
+        self._read = read_in_process(given, options)
         self._source = key
-        return self._read, self._read.seconds
+        return self._read, time.monotonic() - started
 
 
 def quality_text(plans: pl.DataFrame) -> str:

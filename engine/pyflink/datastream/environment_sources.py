@@ -26,6 +26,7 @@ from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.collection import CollectionSource
 from penstock.operators.connectors.source import Source
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.layers import PlanOptions
 from penstock.plans.plan_json.to_plan_lines import to_execution_plan_lines, to_plan_lines
 from penstock.plans.vocabulary import Layer
 
@@ -56,7 +57,7 @@ def job_plan(topology: Mapping[str, Any], section: str) -> dict[str, Any]:
     Raises JobCompileError with Flink's error if Flink refuses the job.
     """
     until = Layer.STREAM_GRAPH if section == "stream_graph" else Layer.JOB_GRAPH
-    tables = plan_in_process([topology], until=until).tables
+    tables = plan_in_process([topology], PlanOptions(until)).tables
     line = json.loads(to_plan_lines({name: from_arrow(table) for name, table in tables.items()})["line"][0])
     planned_section: dict[str, Any] = require_planned(topology, line)[section]
     return planned_section
@@ -82,7 +83,7 @@ def execution_plan_json(job: Job) -> str:
     Raises JobCompileError if Flink refuses the job.
     """
     topology = topology_of(job)
-    tables = plan_in_process([topology], until=Layer.STREAM_GRAPH).tables
+    tables = plan_in_process([topology], PlanOptions(Layer.STREAM_GRAPH)).tables
     lines = to_execution_plan_lines({name: from_arrow(table) for name, table in tables.items()})
     plan = require_planned(topology, json.loads(lines["line"][0]))["execution_plan"]
     nodes = job.lowered.submitted.physical

@@ -10,11 +10,11 @@ import json
 import pickle
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from penstock.engine.machine.folders import describe_owner, liveness
@@ -24,8 +24,22 @@ from penstock.engine.run.clusters.session_folder import Session
 from penstock.plans.errors import PenstockError
 from penstock.plans.installation import own_version
 
+if TYPE_CHECKING:
+    from penstock.engine.planning.choose_planner import Planner
+    from penstock.plans.layers import PlanOptions
+
 _REQUEST, _STAGES, _ANSWER = ".request", ".stages", ".answer"
 _SECONDS_BETWEEN_LOOKS = 0.05
+
+
+class PlanRequest(NamedTuple):
+    """Paths to plan into the store `out` by a planner, with Spark's settings `conf`."""
+
+    source: list[str]
+    options: "PlanOptions"
+    out: str
+    planner: "Planner"
+    conf: Mapping[str, str]
 
 
 class SessionPlanError(PenstockError):
@@ -40,15 +54,15 @@ class SessionAnswer:
     failed: tuple[str, str | None, int] | None = None  #: message, hint, exit code
 
 
-def ask_for_plan(session: Session, work: Any, report: Report) -> Any:
-    """Return the result of `work` in the session. Raises the session's error as SessionPlanError."""
+def ask_for_plan(session: Session, asked: Any, report: Report) -> Any:
+    """Return the result of a plan in the session. Raises the session's error as SessionPlanError."""
     folder = _folder(session.folder)
     name = uuid4().hex
     hidden = folder / f".{name}"
     with hidden.open("xb") as request:
         try:
             fcntl.flock(request, fcntl.LOCK_EX)
-            request.write(pickle.dumps((own_version(), pickle.dumps(work))))
+            request.write(pickle.dumps((own_version(), pickle.dumps(asked))))
             request.flush()
             hidden.rename(folder / f"{name}{_REQUEST}")
             answer = _wait(session, folder, name, report)
@@ -93,7 +107,10 @@ class PlansOfSession:
     """Makes the plans that clients request, in the server, each in its own thread."""
 
     def __init__(
-        self, folder: Path, plan: Callable[[str, Any, Report], Any], cancel: Callable[[str], None]
+        self,
+        folder: Path,
+        plan: Callable[[str, Any, Report], Any],
+        cancel: Callable[[str], None],
     ) -> None:
         self._folder, self._plan, self._cancel = _folder(folder), plan, cancel
         self._running = dict[str, threading.Thread]()
@@ -120,14 +137,14 @@ class PlansOfSession:
     def _answer(self, path: Path) -> None:
         name = path.stem
         try:
-            client_version, work = pickle.loads(path.read_bytes())
+            client_version, asked = pickle.loads(path.read_bytes())
             if client_version != own_version():
                 raise PenstockError(
                     f"the session runs Penstock {own_version()}, and this is {client_version}",
                     "stop the session, and start it again",
                 )
             report = _ReportFile(path.with_suffix(_STAGES))
-            answer = SessionAnswer(result=self._plan(name, pickle.loads(work), report))
+            answer = SessionAnswer(result=self._plan(name, pickle.loads(asked), report))
         except PenstockError as error:
             answer = SessionAnswer(failed=(error.message, error.hint, error.exit_code))
         except FileNotFoundError:  # its client has gone already

@@ -28,12 +28,12 @@ from penstock.engine.run.clusters.session_folder import (
     write_registered,
     write_session,
 )
-from penstock.engine.run.clusters.session_plans import PlansOfSession
+from penstock.engine.run.clusters.session_plans import PlanRequest, PlansOfSession
 from penstock.plans.errors import ConfigurationError, PenstockError
 from penstock.plans.installation import install_command
 
 if TYPE_CHECKING:
-    from penstock.engine.planning.plan_into_store import PlanResult, WorkOnSpark
+    from penstock.engine.planning.plan_result import PlanResult
 
 
 _LOOPBACK = "127.0.0.1"
@@ -115,18 +115,16 @@ def serve(folder: Path, request: dict[str, Any]) -> None:
             seen = now
 
 
-def plan_on(spark: Any, name: str, work: "WorkOnSpark", report: Report) -> "PlanResult":
+def plan_on(spark: Any, name: str, asked: PlanRequest, report: Report) -> "PlanResult":
     """Make a plan that a client requests, with the client's settings; its Spark jobs are the group `name`."""
-    from penstock.engine.planning.plan_into_store import plan_into_store_on_spark
+    from penstock.engine.planning.plan_on_spark import plan_on_spark
     from penstock.engine.spark.session import apply_settings
 
-    def session() -> Any:
-        own = spark.newSession()
-        apply_settings(own, None, work.conf)
-        return own
-
     spark.sparkContext.setJobGroup(name, "penstock plan", interruptOnCancel=True)
-    return plan_into_store_on_spark(work, session, report)
+    report("start Spark")
+    own = spark.newSession()
+    apply_settings(own, None, asked.conf)
+    return plan_on_spark(asked.source, asked.options, asked.out, report, spark=own, planner=asked.planner)
 
 
 def registered_slots(context: Any) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from penstock.engine.planning.plan_in_process import plan_frames, read_in_process
+from penstock.engine.planning.plan_in_process import plan_in_process, read_in_process
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.transformations import (
     Call,
@@ -24,6 +24,7 @@ from penstock.operators.connectors.file_sink import StreamingFileSink
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.errors import ILLEGAL_ARGUMENT
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.layers import PlanOptions
 from penstock.plans.plan_json.to_topology_lines import stream_graph_of_tables
 from penstock.plans.stream_graph.expand_sinks import CACHE_READ, CACHE_WRITE, ids_of_translation
 from penstock.plans.stream_graph.refuse_stream_graphs import TWO_RESOURCES
@@ -347,10 +348,10 @@ def generate_stream_graph(
     if last_id > max((row["node_id"] for row in rows), default=last_id):
         # Ids that the job does not have: nothing reads this one, so it is not part of the graph.
         rows.append({"id": len(rows) + 1, "kind": "union", "inputs": [1], "node_id": last_id})
-    read = read_in_process([{**topology, "transformations": rows}], lambda stage: None)
-    _require_planned(name, read.frames["rejected"].to_dicts())
-    taken = ids_of_translation(read.frames["transformations"], read.frames["job_settings"])
-    planned = plan_frames(read.frames, read.inputs, Layer.STREAM_GRAPH, None, lambda stage: None)
+    read = read_in_process([{**topology, "transformations": rows}])
+    _require_planned(name, read.rejected.to_dicts())
+    taken = ids_of_translation(read.transformations, read.job_settings)
+    planned = plan_in_process(read, PlanOptions(Layer.STREAM_GRAPH))
     _require_planned(name, planned.tables["rejected"].to_pylist())
     tables = {name: from_arrow(table) for name, table in planned.tables.items()}
     graph = stream_graph_of_tables(tables["job_settings"], tables["stream_nodes"], tables["stream_edges"])

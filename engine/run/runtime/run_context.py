@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.engine.configuration.find_configuration import find_configuration
-from penstock.engine.planning.plan_options import PlanOptions, plan_options
+from penstock.engine.planning.plan_options import plan_options
+from penstock.plans.layers import PlanOptions
 
 if TYPE_CHECKING:
     from penstock.engine.run.clusters.session_folder import Session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,8 @@ from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.transformations import Job, Transformation, topology_of, topology_to_run
 from penstock.engine.spark.shared_settings import shared_settings
 from penstock.operators.task.report import ReportAddress, ResultsAddress, TaskSettings
+from penstock.plans.topology.job_defaults import NO_DEFAULTS
+from penstock.plans.vocabulary import Layer
 
 # Warnings, once in a process, for settings of a script or configuration that have no effect here.
 
@@ -162,7 +165,9 @@ def plan_to_run(job: Job) -> dict[str, pa.Table]:
 
 
 def _plan(job: Job, topology: dict[str, Any]) -> dict[str, pa.Table]:
-    planned = plan_in_process([topology], choices=job.plan_options.choices)
+    # The script's calls have filled in the defaults of its configuration.
+    options = replace(job.plan_options, until=Layer.SLOTS, job_defaults=NO_DEFAULTS)
+    planned = plan_in_process([topology], options)
     refused = planned.tables["rejected"].to_pylist()
     if refused:
         rejection = refused[0]

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from penstock.engine.planning.plan_options import PlanOptions, plan_options
+from penstock.engine.planning.plan_options import plan_options
 from penstock.operators.common.typeinfo import TypeInformation
+from penstock.plans.layers import PlanOptions
 
 # Flink's options for the dependencies of a job.
 #

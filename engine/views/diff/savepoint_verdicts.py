@@ -13,6 +13,7 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.views.diff.keyed_plans import TOTALS, Totals
 from penstock.plans.errors import InputError, WorseVerdictError
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.layers import PlanOptions
 from penstock.plans.printable import MOST_OF_A_NAME, limited
 from penstock.plans.restore_savepoint import (
     JOB_COLUMNS,
@@ -214,7 +215,8 @@ def savepoint_verdicts(
         for number, pair in enumerate(pairs)
         for side, topology in (("old", pair.old), ("new", pair.new))
     ]
-    planned = plan_in_process(topologies, until=Layer.EXECUTION_GRAPH, job_defaults=job_defaults).tables
+    options = PlanOptions(Layer.EXECUTION_GRAPH, job_defaults=job_defaults)
+    planned = plan_in_process(topologies, options).tables
     jobs = jobs_to_restore(
         {name: from_arrow(planned[name].select(JOB_COLUMNS[name])) for name in JOB_COLUMNS}
     )

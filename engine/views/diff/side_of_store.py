@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128_digest
 
 from penstock.engine.planning.memory_estimate import require_memory_to_read_on
-from penstock.engine.planning.plan_in_process import plan_frames
-from penstock.engine.planning.plan_options import PlanOptions
+from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.store.open_plan import StoredPlan
 from penstock.engine.store.scan_stored_table import BY_NAME
 from penstock.engine.views.diff.match_operators import IDENTITY_COLUMNS
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import empty, from_arrow
 from penstock.plans.installation import own_version
-from penstock.plans.layers import LAYER_TABLES
+from penstock.plans.layers import LAYER_TABLES, PlanOptions
 from penstock.plans.planners.plan_as_read import ROWS_AT_A_TIME
 from penstock.plans.planners.plan_in_parts import without_garbage_collection
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -353,8 +352,7 @@ def side_of_topologies(
     frames = {table: pl.scan_ipc(paths) if paths else empty(table).lazy() for table, paths in files.items()}
 
     def planned(read_frames: dict[str, pl.DataFrame]) -> Plans:
-        inputs = len(read_frames["topologies"]) + len(read_frames["rejected"])
-        tables = plan_frames(read_frames, inputs, options.until, options.choices, lambda stage: None).tables
+        tables = plan_in_process(TopologyTables.of(read_frames), options).tables
         return {
             table: from_arrow(tables[table].select(list(columns))) for table, columns in PLAN_COLUMNS.items()
         }

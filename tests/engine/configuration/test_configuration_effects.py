@@ -182,7 +182,7 @@ def test_run_takes_the_configuration(tmp_path, conf, monkeypatch):
     assert session is not None
     assert settings.config["parallelism.default"] == "3"
     assert (settings.config["python.files"], defined.config["python.files"]) == ("b.py", "a.py,c.zip")
-    assert settings.plan_options.choices.task_manager.slots == 2
+    assert settings.plan_options.task_manager.slots == 2
     assert session.conf == {"spark.my.password": "hunter-other", "spark.executor.cores": "2"}
 
 

@@ -17,6 +17,7 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext, use_context
+from penstock.plans.layers import PlanOptions
 from tests.plans.topology.builders import simple
 
 PAIRS = list(combinations(Level, 2))
@@ -117,12 +118,12 @@ def test_options_of_a_command_win_over_the_configuration(tmp_path):
     )
     cluster = find_configuration(str(tmp_path)).cluster
     configured = plan_options(cluster=cluster)
-    assert configured.choices.task_manager.slots == 3
-    assert configured.choices.task_manager.process_bytes == 4 << 30
-    assert configured.choices.task_manager.state_backend == "rocksdb"
-    assert configured.choices.network.segment_size_bytes == 64 << 10
-    assert configured.choices.network.sort_shuffle_min_buffers == 100
-    assert configured.choices.slot_sharing_strategy == "task-balanced-preferred"
+    assert configured.task_manager.slots == 3
+    assert configured.task_manager.process_bytes == 4 << 30
+    assert configured.task_manager.state_backend == "rocksdb"
+    assert configured.network.segment_size_bytes == 64 << 10
+    assert configured.network.sort_shuffle_min_buffers == 100
+    assert configured.slot_sharing_strategy == "task-balanced-preferred"
     given = plan_options(slots_per_task_manager=2, task_manager_memory="2g", cluster=cluster)
     assert (given.recorded["slots_per_task_manager"], given.recorded["task_manager_memory"]) == ("2", "2g")
     assert given.recorded["state.backend.type"] == "rocksdb"
@@ -133,7 +134,7 @@ def test_a_topologys_own_settings_win(tmp_path):
     (tmp_path / "a.yaml").write_text("parallelism.default: 3\npipeline.operator-chaining.enabled: false\n")
     defaults = find_configuration(str(tmp_path)).job_defaults
     own = simple("own", parallelism=2, config={"pipeline.operator-chaining.enabled": "true"})
-    tables = plan_in_process([own, simple("other")], job_defaults=defaults).tables
+    tables = plan_in_process([own, simple("other")], PlanOptions(job_defaults=defaults)).tables
     assert tables["topologies"]["parallelism"].to_pylist() == [2, 3]
     assert tables["job_settings"]["chaining_enabled"].to_pylist() == [True, False]
 

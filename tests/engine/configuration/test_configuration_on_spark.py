@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.engine.planning.plan_topologies import plan_read_topologies, read_topologies
+from penstock.engine.planning.plan_on_spark import plan_on_spark
+from penstock.plans.layers import PlanOptions
 from penstock.plans.planners.plan_as_read import read_topologies as read_in_process
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.vocabulary import Layer
@@ -58,8 +59,8 @@ def rows_of(topologies: DataFrame) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("form", ["lines", "document", "objects", "tables", "folder"])
 def test_defaults_of_jobs(spark, forms, form):
-    read = read_topologies(spark, forms[form], job_defaults=DEFAULTS)
-    planned = plan_read_topologies(spark, read, Layer.TOPOLOGY, lambda stage: None)
+    options = PlanOptions(Layer.TOPOLOGY, job_defaults=DEFAULTS)
+    planned = plan_on_spark(forms[form], options, spark=spark)
     expected = read_in_process(GIVEN, job_defaults=DEFAULTS)
     named = expected.topologies.select(COLUMNS).sort("name").to_arrow().to_pylist()
     assert rows_of(planned.tables["topologies"]) == [

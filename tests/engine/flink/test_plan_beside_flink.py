@@ -16,7 +16,7 @@ from penstock.engine.planning.plan_beside_flink import PLANNERS_DISAGREE, first_
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 
@@ -70,7 +70,7 @@ def flink_says(monkeypatch):
 
     def say(change):
         def planned(lines, until):
-            ours = plan_in_process([json.loads(line) for line in lines], until=until)
+            ours = plan_in_process([json.loads(line) for line in lines], PlanOptions(until))
             frames = {name: from_arrow(table) for name, table in ours.tables.items()}
             plan = json.loads(to_plan_lines(frames)["line"][0])
             change(plan)
@@ -147,7 +147,7 @@ def test_what_flink_plans_and_penstock_refuses_is_a_disagreement(file, monkeypat
     monkeypatch.setattr(
         module, "plan_with_flink", lambda lines, until: FlinkPlanResult([plan], {}, [], 1, 0, None)
     )
-    planned = plan_beside_flink([file(FORWARDS)], until=Layer.STREAM_GRAPH)
+    planned = plan_beside_flink([file(FORWARDS)], PlanOptions(Layer.STREAM_GRAPH))
     assert refusals(planned) == {("forwards", "stream_graph", PLANNERS_DISAGREE)}
     assert planned.rejected == 1
 
@@ -166,11 +166,11 @@ def test_the_first_difference(flinks, penstocks, said):
 
 
 def test_only_flinks_own_slot_sharing_can_be_compared(file):
-    choices = Choices(SlotSharingStrategy.TASK_BALANCED_PREFERRED)
+    choices = PlanOptions(slot_sharing_strategy=SlotSharingStrategy.TASK_BALANCED_PREFERRED)
     with pytest.raises(
         ConfigurationError, match="slot sharing must be local-input-preferred, got task-balanced"
     ):
-        plan_beside_flink([file(GOOD)], choices=choices)
+        plan_beside_flink([file(GOOD)], choices)
 
 
 def test_without_flinks_jars_the_command_says_what_to_install(file, tmp_path, monkeypatch):

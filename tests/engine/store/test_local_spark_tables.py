@@ -12,7 +12,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.planning.choose_planner import Planner
-from penstock.engine.planning.plan_topologies import plan
+from penstock.engine.planning.plan_on_spark import plan_on_spark
 from penstock.engine.spark.describe_spark_error import describe_spark_error
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.engine.store import spark_tables as local_spark_tables
@@ -139,7 +139,7 @@ def test_rows_are_planned_with_settings_beside_their_session_and_by_its_workers(
 
 
 def test_a_plan_of_spark_is_stored_as_it_reads(spark: SparkSession, tmp_path: Path):
-    planned = plan(GIVEN, spark=spark, planner=Planner.COLUMNAR)
+    planned = plan_on_spark(GIVEN, spark=spark, planner=Planner.COLUMNAR)
     delta = tables_of_spark(spark, str(tmp_path), planned.packed)
     packed = {table for of_rows in planned.packed for table in of_rows.tables}
     assert {"execution_edges", "execution_vertices", "network_buffers"} <= packed

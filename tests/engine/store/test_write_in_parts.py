@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,11 @@ import polars as pl
 import pytest
 
 from penstock.engine.commands.maintain import verify_version
-from penstock.engine.output.progress import Report
 from penstock.engine.planning import plan_in_process as in_process
-from penstock.engine.planning.choose_planner import Choice, Planner
 from penstock.engine.planning.memory_estimate import FleetSize
 from penstock.engine.planning.plan_in_process import parts_in_process, plan_in_process
-from penstock.engine.planning.plan_into_store import PlanResult, plan_into_store_by_columns
 from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.store import plan_versions
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
@@ -26,16 +25,17 @@ from penstock.engine.store.plan_versions import list_versions
 from penstock.engine.store.vacuum_store import remove_unfinished
 from penstock.engine.store.write_plan import WriteWhilePlanning
 from penstock.plans.errors import InputError, MachineError, StoreError
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.planners.plan_as_read import plan_as_read
 from penstock.plans.topology import unpacked_texts
-from penstock.plans.topology.job_defaults import NO_DEFAULTS
 from penstock.plans.vocabulary import Layer
 from tests.plans.planners.table_contents import rows_of
 from tests.plans.planners.test_read_topologies import COLLIDING
 from tests.plans.topology.builders import simple
 from tests.plans.topology.hostile_lines import RAW, hostile_lines
 from tests.reference.random_topologies import MODES, random_topology
+
+counts = attrgetter("inputs", "planned", "rejected")
 
 FLEET = [random_topology(number, 12, mode=MODES[number % len(MODES)]) for number in range(24)]
 """Some of which Flink refuses."""
@@ -67,22 +67,15 @@ def lines_of(topologies: list[dict[str, Any]]) -> list[bytes]:
 def plan_into(store: Path, lines: list[bytes], until: Layer = Layer.SLOTS) -> PlanResult:
     file = store.parent / "lines.jsonl"
     file.write_bytes(b"\n".join(lines) + b"\n")
-    return plan_into_store_by_columns(
-        [str(file)],
-        str(store),
-        plan_options(until),
-        Report(),
-        choice=Choice(Planner.COLUMNAR, "as asked"),
-        max_line_bytes=1 << 20,
-    )
+    return plan_in_process([str(file)], plan_options(until, max_line_bytes=1 << 20), str(store))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lines", [lines_of(TWICE), [*hostile_lines(12, 24), *RAW]], ids=["fleet", "hostile"])
 def test_the_rows_are_those_of_a_plan_in_memory(tmp_path, lines):
     stored = plan_into(tmp_path / "store", lines)
-    planned = plan_in_process(str(tmp_path / "lines.jsonl"), max_line_bytes=1 << 20)
-    assert stored[1:4] == planned[1:4]
+    planned = plan_in_process(str(tmp_path / "lines.jsonl"), PlanOptions(max_line_bytes=1 << 20))
+    assert counts(stored) == counts(planned)
     assert stored.planned
     assert stored.rejected
     delta = DeltaRsTables(str(tmp_path / "store"))
@@ -99,9 +92,9 @@ def test_the_rows_are_those_of_a_plan_in_memory(tmp_path, lines):
 def test_parts_are_small(tmp_path, size_of_parts):
     file = tmp_path / "lines.jsonl"
     file.write_bytes(b"\n".join(lines_of(FLEET)) + b"\n")
-    parts = [len(part.transformations) for part in parts_in_process([str(file)], 1 << 20, NO_DEFAULTS)]
-    whole = in_process.read_in_process(str(file), lambda stage: None)
-    assert sum(parts) == len(whole.frames["transformations"])
+    parts = [len(part.transformations) for part in parts_in_process([str(file)])]
+    whole = in_process.read_in_process(str(file))
+    assert sum(parts) == len(whole.transformations)
     assert len(parts) > 1
     assert (len(parts) > 20) == (size_of_parts == 1)
 
@@ -182,14 +175,7 @@ def test_files_that_no_log_lists_are_removed_with_what_a_killed_write_left(tmp_p
 def test_what_is_wrong_with_the_paths_is_said_before_there_is_a_store(tmp_path):
     (tmp_path / "empty.jsonl").write_bytes(b"\n\n")
     with pytest.raises(InputError, match="no topologies"):
-        plan_into_store_by_columns(
-            [str(tmp_path / "empty.jsonl")],
-            str(tmp_path / "store"),
-            plan_options(Layer.SLOTS),
-            Report(),
-            choice=Choice(Planner.COLUMNAR, "as asked"),
-            max_line_bytes=1 << 20,
-        )
+        plan_in_process([str(tmp_path / "empty.jsonl")], plan_options(), str(tmp_path / "store"))
     assert not (tmp_path / "store").exists()
 
 
@@ -198,14 +184,16 @@ def frames(count: int, fail_at: int | None = None) -> Iterator[dict[str, pl.Data
     for number in range(count):
         if number == fail_at:
             raise InputError("a broken file")
-        yield in_process.read_in_process(lines, lambda stage: None).frames
+        read = in_process.read_in_process(lines)._asdict()
+        del read["inputs"]
+        yield read
 
 
 @pytest.mark.parametrize("place", [0, 1, 5])
 def test_what_reading_raises_ends_all(place):
     taken: list[int] = []
     with pytest.raises(InputError, match="a broken file"):
-        plan_as_read(frames(8, place), Layer.JOB_GRAPH, Choices(), lambda tables: taken.append(1))
+        plan_as_read(frames(8, place), PlanOptions(Layer.JOB_GRAPH), lambda tables: taken.append(1))
     assert len(taken) <= place
     assert threading.active_count() < 50
 
@@ -215,7 +203,7 @@ def test_what_planning_raises_ends_all():
         raise MachineError("no memory")
 
     with pytest.raises(MachineError, match="no memory"):
-        plan_as_read(frames(8), Layer.EXECUTION_GRAPH, Choices(), lambda tables: None, no_memory)
+        plan_as_read(frames(8), PlanOptions(Layer.EXECUTION_GRAPH), lambda tables: None, no_memory)
 
 
 @pytest.mark.slow
@@ -233,7 +221,7 @@ def test_no_more_is_read_than_is_taken():
         nonlocal taken
         taken += 1
 
-    plan_as_read(counted(), Layer.JOB_GRAPH, Choices(), take)
+    plan_as_read(counted(), PlanOptions(Layer.JOB_GRAPH), take)
     assert (read, taken) == (20, 20)
 
 

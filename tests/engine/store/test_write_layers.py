@@ -1,6 +1,7 @@
 """A giant whose tables workers write leaves the store that other topologies leave."""
 
 import shutil
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +10,25 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.engine.commands.maintain import verify_version
-from penstock.engine.output.progress import Report
-from penstock.engine.planning import plan_giants, plan_topologies
-from penstock.engine.planning.choose_planner import Choice, Planner
+from penstock.engine.planning import plan_giants
+from penstock.engine.planning import plan_on_spark as on_spark
+from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_in_workers import Size
-from penstock.engine.planning.plan_into_store import PlanResult, WorkOnSpark, plan_into_store_on_spark
+from penstock.engine.planning.plan_on_spark import plan_on_spark
 from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.planning.write_layers import WriteLayers
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions
 from penstock.plans.errors import MachineError, StoreError
+from penstock.plans.layers import PlanOptions
 from penstock.plans.vocabulary import Layer
 from tests.plans.planners.table_contents import rows_of
 from tests.reference.random_topologies import random_topology
+
+counts = attrgetter("inputs", "planned", "rejected")
 
 PLANNED = random_topology(3, 40)
 REFUSED_LATE = {
@@ -38,7 +43,7 @@ REFUSED_LATE = {
 
 @pytest.fixture(autouse=True)
 def giants_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_topologies, "OF_GIANTS", Size(15, 2**40))
+    monkeypatch.setattr(on_spark, "OF_GIANTS", Size(15, 2**40))
     monkeypatch.setattr(plan_giants, "_rows_of_a_block", lambda size, cores: 12)
 
 
@@ -51,9 +56,7 @@ def plan_into(
 ) -> PlanResult:
     file = store.parent / "topologies.jsonl"
     file.write_bytes(b"\n".join(map(orjson.dumps, topologies)))
-    choice = Choice(planner, "as asked", on_spark=True)
-    work = WorkOnSpark((str(file),), str(store), plan_options(until), choice, {}, 1 << 20)
-    return plan_into_store_on_spark(work, lambda: spark, Report())
+    return plan_on_spark([str(file)], plan_options(until), str(store), spark=spark, planner=planner)
 
 
 def stored_in(spark: SparkSession) -> set[int]:
@@ -74,7 +77,7 @@ def test_nothing_of_a_plan_that_fails_stays_in_the_storage_of_a_session(
     def no_memory(*_: Any) -> None:
         raise MachineError("no memory")
 
-    monkeypatch.setattr(plan_topologies, "count_rows", no_memory)
+    monkeypatch.setattr(on_spark, "count_rows", no_memory)
     with pytest.raises(MachineError):
         plan_into(spark, tmp_path / "store", [PLANNED], Layer.TOPOLOGY, planner)
     assert stored_in(spark) <= before
@@ -84,7 +87,7 @@ def test_rows_are_those_of_a_plan_in_memory(spark: SparkSession, tmp_path: Path)
     store, before = tmp_path / "store", stored_in(spark)
     stored = plan_into(spark, store, [PLANNED])
     assert stored_in(spark) <= before
-    assert stored[1:4] == (1, 1, 0)
+    assert counts(stored) == (1, 1, 0)
     found = read_plan(DeltaRsTables(str(store)))
     planned = plan_in_process(str(tmp_path / "topologies.jsonl"))
     assert found.keys() == planned.tables.keys()
@@ -104,9 +107,9 @@ def test_the_same_plan_is_no_new_version_and_leaves_no_files(spark: SparkSession
 def test_a_topology_that_a_later_layer_refuses_is_in_no_table(spark: SparkSession, tmp_path: Path):
     store = tmp_path / "store"
     stored = plan_into(spark, store, [REFUSED_LATE], Layer.JOB_GRAPH)
-    assert stored[1:4] == (1, 0, 1)
+    assert counts(stored) == (1, 0, 1)
     found = read_plan(DeltaRsTables(str(store)))
-    planned = plan_in_process(str(tmp_path / "topologies.jsonl"), until=Layer.JOB_GRAPH)
+    planned = plan_in_process(str(tmp_path / "topologies.jsonl"), PlanOptions(Layer.JOB_GRAPH))
     assert {name for name, rows in found.items() if len(rows)} == {"rejected"}
     assert rows_of(found["rejected"]) == rows_of(planned.tables["rejected"])
     (version,) = list_versions(DeltaRsTables(str(store)))

@@ -29,7 +29,7 @@ from penstock.plans.blocks.stages import (
     starts_of_blocks,
 )
 from penstock.plans.frames.polars_frames import to_arrow
-from penstock.plans.layers import Choices
+from penstock.plans.layers import DEFAULT_OPTIONS, PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import Layer, TopologyForm
@@ -38,7 +38,7 @@ Batches = list[pa.RecordBatch]
 
 
 def plan_in_blocks(
-    tables: TopologyTables, blocks: int, until: Layer = Layer.SLOTS, choices: Choices | None = None
+    tables: TopologyTables, blocks: int, options: PlanOptions = DEFAULT_OPTIONS
 ) -> dict[str, pa.Table]:
     """The plan's tables of the only topology of `tables`, in about this number of blocks."""
     topology = tables.topologies
@@ -46,12 +46,12 @@ def plan_in_blocks(
     if topology["form"][0] == TopologyForm.TRANSFORMATIONS:
         rows = tables.transformations
         starts = starts_of_blocks(len(rows), -(-len(rows) // blocks), given=False)
-        giant = Giant(topology_id, starts, until, choices or Choices())
+        giant = Giant(topology_id, starts, options)
         given = _divided(giant, "given", rows, "id")
     else:
         ids = np.sort(tables.stream_nodes["id"].to_numpy())
         starts = tuple({*ids[:: -(-len(ids) // blocks)].tolist(), int(ids[-1]) + 1})
-        giant = Giant(topology_id, tuple(sorted(starts)), until, choices or Choices(), graph=True)
+        giant = Giant(topology_id, tuple(sorted(starts)), options, graph=True)
         given = _divided(giant, "given", tables.stream_nodes, "id")
         given += _divided(giant, "given_edges", tables.stream_edges, "target")
     return _run_jobs(jobs_of_giant(giant, topology, tables.job_settings), given)
@@ -62,7 +62,7 @@ def plan_given_in_blocks(
 ) -> dict[str, pa.Table]:
     """The same for a topology of given tables, which are normalized and not validated."""
     here = pl.col(TOPOLOGY) == topology_id
-    giant = Giant(topology_id, starts, until, Choices(), given=True)
+    giant = Giant(topology_id, starts, PlanOptions(until), given=True)
     given = _divided(giant, "given", rows.filter(here), "id")
     return _run_jobs(jobs_of_giant(giant, topologies.filter(here)), given)
 

@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +16,27 @@ from pyspark.sql import functions as F
 
 import penstock
 from penstock.engine.library.planned_tables import by_text
-from penstock.engine.output.progress import Report
-from penstock.engine.planning import plan_giants, plan_topologies
-from penstock.engine.planning.choose_planner import Choice, Planner
+from penstock.engine.planning import plan_giants
+from penstock.engine.planning import plan_on_spark as on_spark
+from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_in_workers import Size
-from penstock.engine.planning.plan_into_store import WorkOnSpark, plan_into_store_on_spark
+from penstock.engine.planning.plan_on_spark import plan_on_spark
 from penstock.engine.planning.plan_options import plan_options
-from penstock.engine.planning.plan_topologies import plan
-from penstock.engine.planning.planned_on_spark import Planned
+from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.plans.blocks import run_blocks
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.spark_schemas import keep_with_lineage
+from penstock.plans.layers import PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 from tests.plans.blocks.shapes import doubling_unions, graph_with_gaps
 from tests.plans.planners.table_contents import exchanges_of, rows_of
 from tests.reference.random_topologies import random_topology
+
+counts = attrgetter("inputs", "planned", "rejected")
 
 BLOCK = 4_096  # the least of rows that are not validated
 
@@ -62,7 +65,7 @@ FLEET = [random_topology(seed, 12) for seed in range(6)]
 
 @pytest.fixture(autouse=True)
 def _giants_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_topologies, "OF_GIANTS", Size(60, 2**40))
+    monkeypatch.setattr(on_spark, "OF_GIANTS", Size(60, 2**40))
 
 
 @pytest.fixture
@@ -90,7 +93,7 @@ def written_as_tables(
     change: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
 ) -> Path:
     """The tables that generated giants come in, with changed transformations."""
-    given = plan_in_process(topologies, until=Layer.TOPOLOGY).tables
+    given = plan_in_process(topologies, PlanOptions(Layer.TOPOLOGY)).tables
     rows = given["transformations"]
     if change is not None:
         columns = change(from_arrow(rows)).to_arrow(compat_level=pl.CompatLevel.oldest()).columns
@@ -100,7 +103,7 @@ def written_as_tables(
     return folder
 
 
-def found_in(planned: Planned) -> dict[str, list[str]]:
+def found_in(planned: PlanResult) -> dict[str, list[str]]:
     return {table: rows_of(rows.toArrow(), _WITHOUT) for table, rows in planned.tables.items()}
 
 
@@ -115,13 +118,11 @@ def test_a_giant_goes_into_a_store_by_three_jobs_and_twenty_exchanges(
     spark: SparkSession, tmp_path: Path, seen: dict[str, int]
 ):
     folder, store = written_as_tables(tmp_path / "given", [GIANT]), tmp_path / "store"
-    choice = Choice(Planner.JOINS, "as asked", on_spark=True)
-    work = WorkOnSpark((str(folder),), str(store), plan_options(Layer.SLOTS), choice, {}, 1 << 20)
     spark.sparkContext.setJobGroup("a giant", "")
-    stored = plan_into_store_on_spark(work, lambda: spark, Report())
+    stored = plan_on_spark([str(folder)], plan_options(), str(store), spark=spark, planner=Planner.BLOCKS)
     jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("a giant")
     spark.sparkContext.setJobGroup("others", "")
-    assert stored[1:4] == (1, 1, 0)
+    assert counts(stored) == (1, 1, 0)
     assert len(jobs) <= 3
     assert 10 < seen["exchanges"] <= 20
     found = read_plan(DeltaRsTables(str(store)))
@@ -137,7 +138,7 @@ def test_frames_in_any_order_with_others_and_wrong_rows_beside_them(
     details = wide("rare keys", 80, node_id=7_000)
     details["transformations"][3] |= {"keyed": [True], "parallelism": 3, "parallelism_configured": False}
     topologies = [GIANT, wide("refused", 80, uid=""), *FLEET[:3], wide("wrong", 80), details]
-    given = dict(plan_in_process(topologies, until=Layer.TOPOLOGY).tables)
+    given = dict(plan_in_process(topologies, PlanOptions(Layer.TOPOLOGY)).tables)
     names = given["topologies"].select([TOPOLOGY, "name"]).to_pylist()
     (wrong,) = (row[TOPOLOGY] for row in names if row["name"] == "wrong")
     rows = from_arrow(given["transformations"])
@@ -147,7 +148,7 @@ def test_frames_in_any_order_with_others_and_wrong_rows_beside_them(
     tables = [given[table] for table in ("topologies", "transformations")]
     frames = [spark.createDataFrame(table).orderBy(F.rand(1)).repartition(3) for table in tables]
     monkeypatch.setattr(plan_giants, "_rows_of_a_block", lambda size, cores: BLOCK)
-    planned = plan((frames[0], frames[1]), spark=spark, planner=Planner.JOINS)
+    planned = plan_on_spark((frames[0], frames[1]), spark=spark, planner=Planner.JOINS)
     found = found_in(planned)
     expected = expected_of((tables[0], tables[1]))
     assert (planned.planned, planned.rejected) == (len(expected["topologies"]), len(expected["rejected"]))
@@ -161,11 +162,14 @@ FLEET_WITH_GIANTS = [GIANT, wide("other", 400), wide("refused", 9_000, uid="u4")
 
 def test_giants_among_a_fleet_go_into_a_store_with_the_fleet(spark: SparkSession, tmp_path: Path):
     folder, store = written_as_tables(tmp_path / "given", FLEET_WITH_GIANTS), tmp_path / "store"
-    choice = Choice(Planner.BLOCKS, "as asked", on_spark=True)
-    work = WorkOnSpark((str(folder),), str(store), plan_options(Layer.SLOTS), choice, {}, 1 << 20)
-    stored = [plan_into_store_on_spark(work, lambda: spark, Report())[:4] for _ in range(2)]
+    stored = [
+        plan_on_spark([str(folder)], plan_options(), str(store), spark=spark, planner=Planner.BLOCKS)
+        for _ in range(2)
+    ]
     planned = plan_in_process(str(folder))
-    assert stored == [(1, 6, planned.planned, planned.rejected)] * 2, "the second plan is the same version"
+    assert [(made.version, *counts(made)) for made in stored] == [
+        (1, 6, planned.planned, planned.rejected)
+    ] * 2, "the second plan is the same version"
     assert planned.rejected
     found = read_plan(DeltaRsTables(str(store)))
     assert [table for table, rows in planned.tables.items() if rows_of(found[table]) != rows_of(rows)] == []
@@ -185,7 +189,7 @@ def test_rows_of_a_frame_with_a_giant_that_another_row_names(spark: SparkSession
     columns = f"name string, parallelism int, transformations array<struct<{row}, partitioner string>>"
     given = spark.createDataFrame(rows, columns)
     here = penstock.plan(given, planner="process")
-    on_spark = plan(given.repartition(3), spark=spark, planner=Planner.BLOCKS)
+    on_spark = plan_on_spark(given.repartition(3), spark=spark, planner=Planner.BLOCKS)
     found = found_in(on_spark)
     on_spark.release()
     assert [
@@ -208,7 +212,7 @@ def test_lines_in_blocks(spark: SparkSession, tmp_path: Path, monkeypatch: pytes
     with gzip.open(file, "wb") as opened:
         opened.write(b"\n".join(map(orjson.dumps, [*topologies, {"name": "wrong", "transformations": [{}]}])))
     monkeypatch.setattr(plan_giants, "_rows_of_a_block", lambda size, cores: -(-size.rows // blocks))
-    planned = plan(str(file), spark=spark, planner=Planner.JOINS)
+    planned = plan_on_spark(str(file), spark=spark, planner=Planner.JOINS)
     found = found_in(planned)
     planned.release()
     expected = expected_of(str(file))
@@ -233,10 +237,8 @@ def test_a_giant_that_is_refused_writes_nothing_but_its_row(spark: SparkSession,
     """Flink refuses it, or its ids are wrong: Spark reads rows without an id, workers read others."""
     topology = GIANT if change else wide("refused", 9_000, uid="u4")
     folder, store = written_as_tables(tmp_path / "given", [topology], change), tmp_path / "store"
-    choice = Choice(Planner.JOINS, "as asked", on_spark=True)
-    work = WorkOnSpark((str(folder),), str(store), plan_options(Layer.SLOTS), choice, {}, 1 << 20)
-    stored = plan_into_store_on_spark(work, lambda: spark, Report())
-    assert stored[1:4] == (1, 0, 1)
+    stored = plan_on_spark([str(folder)], plan_options(), str(store), spark=spark, planner=Planner.BLOCKS)
+    assert counts(stored) == (1, 0, 1)
     found = read_plan(DeltaRsTables(str(store)))
     assert {name for name, rows in found.items() if len(rows)} == {"rejected"}
     assert rows_of(found["rejected"]) == rows_of(plan_in_process(str(folder)).tables["rejected"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.planners.plan_in_parts import plan_columnar
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology import fingerprint
@@ -57,7 +57,7 @@ def differences(tables: Tables, blocks: int, until: Layer = Layer.JOB_GRAPH) -> 
         planned = plan_given_in_blocks(number, topology, own, starts, until)
         read = columnar._validated(topology, own, [] if len(topology) else [number])._asdict()
         read.pop("inputs")
-        expected = plan_columnar(read, until, Choices())
+        expected = plan_columnar(read, PlanOptions(until))
         found[number] = [
             table
             for table, of_table in expected.items()

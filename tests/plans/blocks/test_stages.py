@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.blocks.messages import DRIVER, MESSAGES, Inbox, Message, blocks_stage, packed, parts_of
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.planners.plan_in_parts import plan_columnar
 from penstock.plans.stream_graph.transformation_details import has_details
@@ -36,10 +36,10 @@ def differences(topology: dict[str, Any], blocks: int, until: Layer = Layer.SLOT
     tables = read_topologies([topology])
     if len(tables.topologies) != 1 or has_details(tables.transformations):  # workers plan these whole
         return []
-    found = plan_in_blocks(tables, blocks, until)
+    found = plan_in_blocks(tables, blocks, PlanOptions(until))
     frames = tables._asdict()
     frames.pop("inputs")
-    expected = plan_columnar(frames, until, Choices())
+    expected = plan_columnar(frames, PlanOptions(until))
     return [table for table, rows in expected.items() if not is_equal(found.get(table), rows, table)]
 
 

@@ -9,7 +9,8 @@ import pytest
 import penstock
 from penstock.engine.planning.find_custom_planners import CustomPlanner, find_custom_planners
 from penstock.engine.planning.plan_by_custom_planners import CallSettings, plan_by_custom_planners
-from penstock.engine.planning.plan_in_process import PlannedTables, read_in_process
+from penstock.engine.planning.plan_in_process import read_in_process
+from penstock.engine.planning.plan_result import PlanResult
 
 KEYS = ["topology_id", "target", "in_index"]
 
@@ -39,14 +40,12 @@ def custom_planner(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 
 def planned(
     custom_planners: list[CustomPlanner], *topologies: dict[str, Any], seconds: float = 20
-) -> PlannedTables:
-    read = read_in_process([*topologies], lambda stage: None)
-    return plan_by_custom_planners(
-        read.frames, read.inputs, custom_planners, question=CallSettings(seconds=seconds)
-    )
+) -> PlanResult:
+    read = read_in_process([*topologies])
+    return plan_by_custom_planners(read, custom_planners, question=CallSettings(seconds=seconds))
 
 
-def rejected(plan: PlannedTables) -> dict[str, tuple[str, str, str]]:
+def rejected(plan: PlanResult) -> dict[str, tuple[str, str, str]]:
     rows = plan.tables["rejected"].to_pylist()
     return {row["name"]: (row["error_stage"], row["error"], row["message"]) for row in rows}
 

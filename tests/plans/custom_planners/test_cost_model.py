@@ -16,7 +16,7 @@ from penstock.plans.errors import InputError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.generate.fleet import Spec, topology_lines
 from penstock.plans.generate.layered import SHAPES
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics.operator_costs import ASSUMED, MOST
 from penstock.plans.metrics.plan_arrays import Edges, Operators, SteadyState, kinds_of_slots
 from penstock.plans.metrics.plan_metrics import SUSTAINED, plan_metrics
@@ -290,7 +290,7 @@ def tables_of(lines: list[Any]) -> dict[str, pl.DataFrame]:
 
 def metrics_of(tables: dict[str, pl.DataFrame], costs: str | None) -> pl.DataFrame:
     chosen = chosen_costs(costs, tables["topologies"])(tables["stream_nodes"], tables["stream_edges"])
-    return plan_metrics(tables, chosen, Choices().task_manager, Choices().network).plans
+    return plan_metrics(tables, chosen, PlanOptions().task_manager, PlanOptions().network).plans
 
 
 def layered_lines(operators: int) -> list[Any]:

@@ -10,7 +10,7 @@ from penstock.engine.measure.bench.measure_quality import bootstrap_interval, co
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import InputError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics import operator_costs as rows_of_costs
 from penstock.plans.metrics.operator_costs import ASSUMED, MOST, drawn_costs, operator_costs, read_costs
 from penstock.plans.metrics.plan_metrics import METRICS, Metrics, fleet_metrics, plan_metrics
@@ -50,7 +50,7 @@ COSTS = [
 def measured(costs: pl.DataFrame | None = None) -> tuple[Metrics, dict[str, pl.DataFrame]]:
     planned = plan_in_process([TOPOLOGY])
     tables = {name: from_arrow(rows) for name, rows in planned.tables.items()}
-    choices = Choices()
+    choices = PlanOptions()
     given = operator_costs(tables["stream_nodes"], tables["stream_edges"], costs)
     return plan_metrics(tables, given, choices.task_manager, choices.network, FREE), tables
 
@@ -125,7 +125,7 @@ def test_the_first_subtask_alone_has_what_global_edges_bring():
         pl.col("id").cast(pl.Int32),
         *ASSUMED,
     )
-    choices = Choices()
+    choices = PlanOptions()
     vertices = plan_metrics(tables, costs, choices.task_manager, choices.network, FREE).vertices
     found = {row["name"]: (row["cpu_load"], row["utilisation"]) for row in vertices.iter_rows(named=True)}
     first = 100 + 800 / 4

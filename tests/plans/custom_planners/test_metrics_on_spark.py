@@ -11,12 +11,12 @@ from penstock.engine.planning.metrics_on_spark import metrics_on_spark
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_schemas import free
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics.plan_metrics import NEEDED, plan_metrics
 from tests.plans.planners.test_plan_columnar import GOLDEN, golden_lines
 from tests.reference.random_topologies import MODES, random_topology
 
-CHOICES = Choices()
+CHOICES = PlanOptions()
 (EDGE_CASES,) = (path for path in GOLDEN if path.name == "edge_cases.jsonl.gz")
 KEYS = {"plans": ["topology_id"], "vertices": ["topology_id", "vertex"],
         "edges": ["topology_id", "target", "in_index"]}  # fmt: skip

@@ -16,7 +16,7 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.print_metrics import number
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics.operator_costs import ASSUMED, PREFIX
 from penstock.plans.metrics.plan_metrics import plan_metrics
 from penstock.plans.vocabulary import VIRTUAL_KINDS
@@ -53,7 +53,7 @@ def test_metrics_are_those_of_the_page():
     tables = planned(TOPOLOGIES)
     assert len(tables["rejected"]) == 0
     costs = chosen_costs(None, tables["topologies"])(tables["stream_nodes"], tables["stream_edges"])
-    found = plan_metrics(tables, costs, Choices().task_manager, Choices().network).plans
+    found = plan_metrics(tables, costs, PlanOptions().task_manager, PlanOptions().network).plans
     page = (ROOT / "docs" / "workloads.md").read_text()
     shown = {
         name: re.split(r" \| ", rest)

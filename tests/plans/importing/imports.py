@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.layers import PlanOptions
 from penstock.plans.vocabulary import Layer
 
 
@@ -19,7 +20,7 @@ def imported(*arguments):
     code, written, _ = run("import", *arguments)
     assert code == 0
     topologies = [json.loads(line) for line in written.splitlines()]
-    assert plan_in_process(topologies, until=Layer.JOB_GRAPH).planned == len(topologies)
+    assert plan_in_process(topologies, PlanOptions(Layer.JOB_GRAPH)).planned == len(topologies)
     return topologies
 
 

@@ -19,6 +19,7 @@ from penstock.plans.importing.stream_graph_form import (
     memory_weights,
     stream_edge,
 )
+from penstock.plans.layers import PlanOptions
 from penstock.plans.plan_json.to_plan_lines import (
     to_execution_plan_lines,
     to_flink_plan_lines,
@@ -37,7 +38,7 @@ def lines_of(path):
 
 def tables_of(topologies, until=Layer.JOB_GRAPH):
     given = [one if isinstance(one, dict) else one.encode() for one in topologies]
-    planned = plan_in_process(given, until=until)
+    planned = plan_in_process(given, PlanOptions(until))
     return {name: from_arrow(table) for name, table in planned.tables.items()}
 
 
@@ -295,7 +296,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("document", "error", "says"), WRONG)
 def test_what_is_wrong_with_a_document_is_said(document, error, says):
-    (row,) = plan_in_process([document], until=Layer.STREAM_GRAPH).tables["rejected"].to_pylist()
+    (row,) = plan_in_process([document], PlanOptions(Layer.STREAM_GRAPH)).tables["rejected"].to_pylist()
     assert (row["error"], says in row["message"]) == (error, True), row
 
 

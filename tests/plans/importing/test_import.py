@@ -20,6 +20,7 @@ from penstock.plans.importing.given_graph import (
     topology_of_graph,
 )
 from penstock.plans.importing.known_forms import as_topology
+from penstock.plans.layers import PlanOptions
 from penstock.plans.vocabulary import Layer
 from tests.plans.importing.imports import DIAMOND, imported, operators, run
 
@@ -119,7 +120,7 @@ def test_isolated_nodes_and_odd_names():
     found = topology_of(graph_of(*edges, nodes=["alone", *names]))
     assert "isolated nodes 'alone'" in found["config"][IGNORED_KEY]
     assert {name for _, name, _ in operators(found)} >= {"\u202eevil", "<script>", "a\nb", "s", "x" * 300}
-    assert plan_in_process([found], until=Layer.STREAM_GRAPH).inputs == 1
+    assert plan_in_process([found], PlanOptions(Layer.STREAM_GRAPH)).inputs == 1
 
 
 def test_what_is_not_taken_is_listed():

@@ -7,6 +7,7 @@ import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.importing.task_graphs import is_wfformat
+from penstock.plans.layers import PlanOptions
 from penstock.plans.vocabulary import Layer
 from tests.plans.importing.imports import DIAMOND, imported, operators
 
@@ -42,7 +43,7 @@ def test_workflows_of_wfcommons(tmp_path, version):
     # plan takes it as it is, too
     for given in (version, float(version)):
         document = {**workflow(version), "schemaVersion": given}
-        assert plan_in_process([document], until=Layer.JOB_GRAPH).planned == 1
+        assert plan_in_process([document], PlanOptions(Layer.JOB_GRAPH)).planned == 1
 
 
 def test_what_has_but_one_of_the_two_keys_is_no_workflow():
@@ -59,7 +60,7 @@ def test_either_end_of_a_dependency_may_name_it():
         for parent in task.pop("parents"):
             next(one for one in tasks if one["id"] == parent)["children"].append(task["id"])
     both, parents = (
-        plan_in_process([one], until=Layer.STREAM_GRAPH).tables["stream_edges"].num_rows
+        plan_in_process([one], PlanOptions(Layer.STREAM_GRAPH)).tables["stream_edges"].num_rows
         for one in (document, workflow("1.5"))
     )
     assert both == parents == 5
@@ -78,7 +79,7 @@ def test_either_end_of_a_dependency_may_name_it():
     ],
 )
 def test_what_is_wrong_with_a_workflow_is_said(change, error, says):
-    found = plan_in_process([{**workflow("1.4"), **change}], until=Layer.STREAM_GRAPH)
+    found = plan_in_process([{**workflow("1.4"), **change}], PlanOptions(Layer.STREAM_GRAPH))
     (row,) = found.tables["rejected"].to_pylist()
     assert (row["error"], says in row["message"]) == (error, True), row
 
@@ -90,7 +91,7 @@ def test_tasks_need_the_keys_that_name_them(version, key):
     without = [{name: value for name, value in task.items() if name != key} for task in holder["tasks"]]
     found = plan_in_process([{**document, "workflow": {**document["workflow"], **(
         {"tasks": without} if version == "1.4" else {"specification": {"tasks": without, "files": []}}
-    )}}], until=Layer.STREAM_GRAPH)  # fmt: skip
+    )}}], PlanOptions(Layer.STREAM_GRAPH))  # fmt: skip
     assert [key in row["message"] for row in found.tables["rejected"].to_pylist()] == [True] * (
         version > "1.4"
     )

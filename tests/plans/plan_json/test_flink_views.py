@@ -16,6 +16,7 @@ from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.layers import PlanOptions
 from penstock.plans.plan_json import to_plan_lines as view_lines
 from penstock.plans.plan_json import to_topology_lines as json_text
 from penstock.plans.plan_json.to_plan_lines import to_execution_plan_lines, to_flink_plan_lines
@@ -33,7 +34,7 @@ def golden():
 
 
 def tables_of(topologies):
-    planned = plan_in_process(topologies, until=Layer.JOB_GRAPH)
+    planned = plan_in_process(topologies, PlanOptions(Layer.JOB_GRAPH))
     return {name: from_arrow(table) for name, table in planned.tables.items()}
 
 

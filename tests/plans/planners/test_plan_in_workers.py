@@ -21,16 +21,16 @@ from penstock.engine.planning.chosen_costs import DRAWN
 from penstock.engine.planning.plan_by_custom_planners import named_custom_planners, plan_by_custom_planners
 from penstock.engine.planning.plan_in_process import plan_in_process, read_in_process
 from penstock.engine.planning.plan_in_workers import plan_in_workers
-from penstock.engine.planning.plan_topologies import plan, read_topologies
+from penstock.engine.planning.plan_on_spark import plan_on_spark, read_topologies
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
 from penstock.plans.frames.spark_schemas import spark_schema
+from penstock.plans.layers import DEFAULT_OPTIONS
 from penstock.plans.planners import plan_packed_tables as packing
 from penstock.plans.planners.plan_packed_tables import divide, packed_rows, unpack
 from penstock.plans.tables import require_schema
 from penstock.plans.topology.lines_batch import TopologyTexts, read_topology_texts
 from penstock.plans.topology.topologies_of_lines import topology_id
-from penstock.plans.vocabulary import Layer
 from tests.plans.planners.table_contents import rows_of
 from tests.plans.planners.test_plan_columnar import GOLDEN, golden_lines
 from tests.reference.random_topologies import MODES, random_topology
@@ -55,7 +55,7 @@ def in_one_process():
 def test_rows_are_those_of_one_process(spark, in_one_process, partitions):
     given = read_topologies(spark, [WRONG, *reversed(TOPOLOGIES)])
     with planning_settings(spark, partitions):
-        planned = plan_in_workers(given, Layer.SLOTS, partitions)
+        planned = plan_in_workers(given, DEFAULT_OPTIONS, partitions)
     assert planned.inputs == in_one_process.inputs
     assert planned.tables.keys() == in_one_process.tables.keys()
     for name, rows in planned.tables.items():
@@ -75,12 +75,12 @@ def test_planners_of_others_decide_in_workers_as_in_one_process(spark, planner, 
     (tmp_path / "no_planner.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
     custom_planners = named_custom_planners(planner, DRAWN, 60)
-    read = read_in_process(TOPOLOGIES[::6], lambda stage: None)
-    question = custom_planners.question(read.frames["topologies"])
-    expected = plan_by_custom_planners(read.frames, read.inputs, custom_planners.chosen, question=question)
+    read = read_in_process(TOPOLOGIES[::6])
+    question = custom_planners.question(read.topologies)
+    expected = plan_by_custom_planners(read, custom_planners.chosen, question=question)
     given = read_topologies(spark, TOPOLOGIES[::6])
     with planning_settings(spark, 2):
-        planned = plan_in_workers(given, Layer.SLOTS, 2, custom_planners=custom_planners)
+        planned = plan_in_workers(given, DEFAULT_OPTIONS, 2, custom_planners=custom_planners)
     for name, rows in planned.tables.items():
         assert rows_of(rows.toArrow()) == rows_of(expected.tables[name]), name
     assert (expected.planned > 0) == (planner != "no_planner:raises")
@@ -100,10 +100,14 @@ def test_given_tables_are_validated_and_planned_by_the_same_call(spark, in_one_p
     topologies = topologies.where(F.col("topology_id") != second)
     topologies = topologies.unionByName(topologies.where(F.col("topology_id") == third))
     given = [topologies.orderBy(F.xxhash64("name")), rows.orderBy(F.xxhash64("topology_id", "id", "name"))]
-    planned = plan(given, spark=spark, planner=Planner.COLUMNAR)
+    planned = plan_on_spark(given, spark=spark, planner=Planner.COLUMNAR)
     expected = plan_in_process([table.toArrow() for table in given])
     assert (planned.planner, planned.why) == ("columnar", "as asked")
-    assert (planned.inputs, planned.planned, planned.rejected) == expected[1:4]
+    assert (planned.inputs, planned.planned, planned.rejected) == (
+        expected.inputs,
+        expected.planned,
+        expected.rejected,
+    )
     for name, table in planned.tables.items():
         assert rows_of(table.toArrow()) == rows_of(expected.tables[name]), name
     kinds = {error["error"] for row in expected.tables["rejected"].to_pylist() for error in row["errors"]}

@@ -23,12 +23,10 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.engine.output.progress import Report
-from penstock.engine.planning import plan_in_workers, plan_topologies
-from penstock.engine.planning.choose_planner import Choice, Planner
+from penstock.engine.planning import plan_in_workers, plan_on_spark
+from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_in_workers import Size
-from penstock.engine.planning.plan_into_store import WorkOnSpark, plan_into_store_on_spark
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.spark.session import get_session
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
@@ -37,6 +35,7 @@ from penstock.plans.blocks import run_blocks
 from penstock.plans.blocks.messages import Inbox, Message
 from penstock.plans.blocks.stages import Step
 from penstock.plans.frames.spark_schemas import is_local
+from penstock.plans.layers import PlanOptions
 from penstock.plans.vocabulary import Layer
 from tests.engine.run.runtime.spark_cluster import spark_cluster
 from tests.plans.blocks.test_giants_on_spark import wide, written_as_tables
@@ -45,7 +44,7 @@ from tests.reference.random_topologies import random_topology
 
 BLOCKS: Any = run_blocks
 WORKERS: Any = plan_in_workers
-TOPOLOGIES: Any = plan_topologies
+TOPOLOGIES: Any = plan_on_spark
 
 ROOT = Path(__file__).parents[3]
 GIANT = wide("giant", 5_000)  # two blocks
@@ -165,9 +164,7 @@ def into_store(
 ) -> list[str]:
     """From a Delta folder into a store."""
     given, store = written_as_tables(folder / "given", topologies), folder / "store"
-    choice = Choice(planner, "as asked", on_spark=True)
-    work = WorkOnSpark((str(given),), str(store), plan_options(Layer.SLOTS), choice, {}, 1 << 20)
-    plan_into_store_on_spark(work, lambda: spark, Report())
+    plan_on_spark.plan_on_spark([str(given)], plan_options(), str(store), spark=spark, planner=planner)
     return unequal(read_plan(DeltaRsTables(str(store))), plan_in_process(str(given)).tables)
 
 
@@ -181,7 +178,7 @@ def fleet_into_store(spark: SparkSession, folder: Path) -> list[str]:
 
 def frames(spark: SparkSession, folder: Path) -> list[str]:
     """From DataFrames to DataFrames, of which some are read: of each part that executors keep."""
-    given = plan_in_process([GIANT, *OTHERS], until=Layer.TOPOLOGY).tables
+    given = plan_in_process([GIANT, *OTHERS], PlanOptions(Layer.TOPOLOGY)).tables
     tables = given["topologies"], given["transformations"]
     topologies, transformations = (spark.createDataFrame(table).repartition(2) for table in tables)
     planned: Any = penstock.plan((topologies, transformations), planner="joins")

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.engine.planning.plan_topologies import read_topologies as read_with_spark
+from penstock.engine.planning.plan_on_spark import read_topologies as read_with_spark
 from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology import unpacked_texts

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.engine.planning.plan_topologies import read_topologies as read_with_spark
+from penstock.engine.planning.plan_on_spark import read_topologies as read_with_spark
 from penstock.plans.errors import InputError
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology.find_topology_files import find_topology_files

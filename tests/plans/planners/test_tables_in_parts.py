@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -11,28 +12,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.engine.output.progress import Report
 from penstock.engine.planning import plan_in_process as in_process
-from penstock.engine.planning.choose_planner import Choice, Planner
 from penstock.engine.planning.plan_in_process import parts_in_process, plan_in_process, read_in_process
-from penstock.engine.planning.plan_into_store import plan_into_store_by_columns
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.plans.errors import InputError, NotEnoughMemoryError
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology import read_topology_tables as parts
-from penstock.plans.topology.job_defaults import NO_DEFAULTS
 from penstock.plans.topology.read_topology_tables import (
     divide_by_topology,
     read_topology_folder_in_parts,
     rows_in_parts,
 )
 from penstock.plans.topology.topologies_of_lines import TopologyTables
-from penstock.plans.vocabulary import Layer
 from tests.plans.planners.table_contents import frame_contents, rows_of
 from tests.plans.topology.builders import simple
 from tests.reference.random_topologies import MODES, random_topology
+
+counts = attrgetter("inputs", "planned", "rejected")
 
 FLEET = [random_topology(number, 12, mode=MODES[number % len(MODES)]) for number in range(40)]
 ORDERS = ["as given", "shuffled", "by id", "topologies shuffled"]
@@ -40,7 +38,7 @@ ORDERS = ["as given", "shuffled", "by id", "topologies shuffled"]
 
 def test_seconds_of_reading_are_within_those_of_the_call():
     started = time.monotonic()
-    assert 0 <= read_in_process([simple("a")], lambda stage: None).seconds <= time.monotonic() - started
+    assert 0 <= plan_in_process([simple("a")]).seconds["read_and_validate"] <= time.monotonic() - started
 
 
 @cache
@@ -48,7 +46,7 @@ def tables() -> tuple[pl.DataFrame, pl.DataFrame]:
     """Both tables, with every mistake that a row of them can have."""
     given = [topology for topology in FLEET if "transformations" in topology]
     names = ("twice", "mismatch", "no rows", "only rows", "too", "wrong")
-    found = read_in_process([*given, *map(simple, names)], lambda stage: None).frames
+    found = read_in_process([*given, *map(simple, names)])._asdict()
     topologies, rows = found["topologies"], found["transformations"]
     ids = dict(zip(topologies["name"], topologies["topology_id"], strict=True))
     only = [ids["only rows"], ids["too"]]
@@ -122,16 +120,9 @@ def test_parts_hold_what_the_whole_holds(read_whole, monkeypatch, order, size):
 def test_the_stored_plan_is_that_of_a_plan_in_memory(tmp_path, monkeypatch, order):
     monkeypatch.setattr(in_process, "ROWS_AT_A_TIME", 100)
     folder, store = str(write_folder(tmp_path / "in", order)), str(tmp_path / "store")
-    stored = plan_into_store_by_columns(
-        [folder],
-        store,
-        plan_options(Layer.SLOTS),
-        Report(),
-        choice=Choice(Planner.COLUMNAR, "as asked"),
-        max_line_bytes=1 << 20,
-    )
+    stored = plan_in_process([folder], plan_options(max_line_bytes=1 << 20), store)
     planned = plan_in_process(folder)
-    assert stored[1:4] == planned[1:4]
+    assert counts(stored) == counts(planned)
     found = read_plan(DeltaRsTables(store))
     for name, table in planned.tables.items():
         assert rows_of(found[name]) == rows_of(table), name
@@ -176,7 +167,7 @@ def test_more_rows_without_a_topology_than_one_part_holds(tmp_path, monkeypatch)
 def test_errors_and_the_end_of_memory_stop_the_reading(tmp_path, monkeypatch):
     folder = write_folder(tmp_path / "in", "shuffled")
     with pytest.raises(InputError, match="cannot be read together with other inputs"):
-        next(parts_in_process([str(tmp_path / "a.jsonl"), str(folder)], 1 << 20, NO_DEFAULTS))
+        next(parts_in_process([str(tmp_path / "a.jsonl"), str(folder)]))
 
     def no_memory() -> None:
         raise NotEnoughMemoryError("none left", "")

@@ -1,6 +1,6 @@
 """size_managed_memory against ManagedMemoryUtils, StreamConfig and MemoryManager."""
 
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.resources.divide_memory import MemoryOptions, TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
 from tests.passes.frames import derive_in_process, make_polars
@@ -47,9 +47,9 @@ def tables(make, of_flink):
 
 def test_every_fraction_and_size_is_flinks():
     of_flink = dict(enumerate(rows("managed")))
-    of_choices: dict[Choices, list[int]] = {}
+    of_choices: dict[PlanOptions, list[int]] = {}
     for topology, row in of_flink.items():
-        of_choices.setdefault(Choices(task_manager=task_manager(row)), []).append(topology)
+        of_choices.setdefault(PlanOptions(task_manager=task_manager(row)), []).append(topology)
     found = derive_in_process("managed_memory", tables(make_polars, of_flink), of_choices)
     by_topology = {row[TOPOLOGY]: row for row in found}
     assert by_topology.keys() == of_flink.keys()

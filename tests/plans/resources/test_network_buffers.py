@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.resources.memory_and_buffers import (
     FLINK_1_20,
     FLINK_2_3,
@@ -89,9 +89,9 @@ def numbered():
 
 @pytest.fixture(scope="module")
 def numbers_by_choices(numbered):
-    found: dict[Choices, list[int]] = {}
+    found: dict[PlanOptions, list[int]] = {}
     for number, row in numbered.items():
-        found.setdefault(Choices(network=NetworkOptions(**row["options"])), []).append(number)
+        found.setdefault(PlanOptions(network=NetworkOptions(**row["options"])), []).append(number)
     return found
 
 
@@ -164,7 +164,7 @@ def test_tasks_and_slots_add_up():
     }
     buffers = pl.DataFrame(derive_in_process("network_buffers", given), infer_schema_length=None)
     options = NetworkOptions(segment_size_bytes=4096)
-    tasks = task_network_buffers(buffers, vertices, options=options)
+    tasks = task_network_buffers(buffers, vertices, network=options)
     figures = ("required", "target", "announced", "required_bytes", "announced_bytes")
     of_tasks = [
         (1, 0, 0, 1, 7, 20, 20, 7 * 4096, 20 * 4096),
@@ -178,7 +178,7 @@ def test_tasks_and_slots_add_up():
         (0, 3, 18, None, None, 18 * 4096, None),
         (1, 1, 13, 20, 20, 13 * 4096, 20 * 4096),
     ]
-    slots = slot_network_buffers(tasks, options=options)
+    slots = slot_network_buffers(tasks, network=options)
     found = slots.select("slot_sharing_group", "vertices", *figures).rows()
     assert sorted(found, key=lambda row: row[0]) == of_slots
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.plans.slots import strategies
 from penstock.plans.slots.assign_slots import share_slots
 from penstock.plans.slots.strategies import deal_in_turn, prefer_producers_slots
 from tests.plans.execution_graph.job_graph_tables import (
@@ -42,7 +43,8 @@ every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
 def slots_of(jobs, kernel, seed=0):
-    found = share_slots(*job_graph_tables(jobs, seed), strategy=kernel)
+    (strategy,) = (name for name, known in strategies.STRATEGIES.items() if known is kernel)
+    found = share_slots(*job_graph_tables(jobs, seed), slot_sharing_strategy=strategy)
     return numbers_of_jobs(found.to_dicts(), jobs, "slots")
 
 

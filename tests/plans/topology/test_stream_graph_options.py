@@ -14,6 +14,7 @@ from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.job_graph.order_depth_first import order_depth_first
 from penstock.plans.job_graph.stream_graph_arrays import GraphEdges, stream_graph_arrays
 from penstock.plans.job_graph.uid_hashes import UidHashes
+from penstock.plans.layers import PlanOptions
 from penstock.plans.plan_json.to_plan_lines import (
     to_execution_plan_lines,
     to_flink_plan_lines,
@@ -40,7 +41,7 @@ DATA_SET = "00112233445566778899aabbccddeeff"
 
 
 def tables_of(*topologies: dict[str, Any], until: Layer = Layer.SLOTS) -> dict[str, Any]:
-    planned = plan_in_process(list(topologies), until=until)
+    planned = plan_in_process(list(topologies), PlanOptions(until))
     assert planned.tables["rejected"].to_pylist() == []
     return {name: from_arrow(table) for name, table in planned.tables.items()}
 

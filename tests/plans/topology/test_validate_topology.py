@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import TopologyError
+from penstock.plans.layers import PlanOptions
 from penstock.plans.topology.json_documents import duplicate_keys
 from penstock.plans.topology.operator_rules import DETAILS as DETAIL_RULES
 from penstock.plans.topology.parse_lines import refuse_uid_hashes
@@ -235,7 +236,7 @@ def test_keys_that_few_transformations_have(topology: dict[str, Any], expected: 
     """In files and in tables, where they are JSON in one column."""
     assert expected in errors_of(topology)
     assert errors_of(with_map(**DETAILS)) == []
-    given = plan_in_process([with_map(**DETAILS)], until=Layer.TOPOLOGY).tables
+    given = plan_in_process([with_map(**DETAILS)], PlanOptions(Layer.TOPOLOGY)).tables
     wrong = {
         key: value for row in topology["transformations"] for key, value in row.items() if key in DETAIL_RULES
     }

@@ -136,7 +136,7 @@ def test_measured_planners_plan_for_the_cluster_that_options_describe(monkeypatc
     monkeypatch.setenv(OPTIONS, "{}")
     hand_on(None, {"taskmanager.numberOfTaskSlots": "7"})
     module = "penstock.engine.measure.bench.planners"
-    code = f"from {module} import bench_choices\nprint(bench_choices().task_manager)"
+    code = f"from {module} import bench_options\nprint(bench_options().task_manager)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=python_environment(), capture_output=True, text=True, check=True
     )

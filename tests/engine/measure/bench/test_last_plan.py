@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from penstock.engine.measure.bench import run_spark
-from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.measure.bench.run_planners import PlannerRun
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.planning.planned_on_spark import Planned
+from penstock.engine.planning.plan_result import PlanResult
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.layers import PlanOptions
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.vocabulary import Layer
 
@@ -35,37 +35,39 @@ def inputs(tmp_path):
 def released(monkeypatch):
     """Names of the topologies of each plan, in the order in which plans are released."""
     names = []
-    release = Planned.release
+    release = PlanResult.release
 
     def note(self):
         names.append([row.name for row in self.tables["topologies"].collect()])
         release(self)
 
-    monkeypatch.setattr(Planned, "release", note)
-    yield names
-    run_spark._release_last_plan()
+    monkeypatch.setattr(PlanResult, "release", note)
+    return names
 
 
-def plan_lines(file, until=Layer.TOPOLOGY):
-    return list(run_spark.plan_lines(file, until, Planner.JOINS))
+@pytest.fixture
+def run(spark):
+    started = PlannerRun("joins")
+    yield started
+    started.release()
 
 
-def test_the_last_plan_is_compared_and_released_after_it(spark, inputs, released, monkeypatch):
+def test_the_last_plan_is_compared_and_released_after_it(run, inputs, released, monkeypatch):
     first, _ = inputs
-    run_spark._plan(first, Layer.TOPOLOGY, Planner.JOINS)
+    next(run.plans(first, Layer.TOPOLOGY, 0))
     assert released == []
-    monkeypatch.delattr(run_spark, "plan")  # nothing is planned anew
-    lines = plan_lines(first)
+    monkeypatch.delattr(run, "_plan")  # nothing is planned anew
+    lines = list(run.lines(first, Layer.TOPOLOGY))
     assert released == [["one"]]
-    tables = plan_in_process(str(first), until=Layer.TOPOLOGY).tables
+    tables = plan_in_process(str(first), PlanOptions(Layer.TOPOLOGY)).tables
     expected = to_plan_lines({name: from_arrow(rows) for name, rows in tables.items()})["line"]
     assert lines == expected.to_list()
 
 
-def test_another_plan_releases_the_last_one(spark, inputs, released):
+def test_another_plan_releases_the_last_one(run, inputs, released):
     first, second = inputs
-    run_spark._plan(first, Layer.TOPOLOGY, Planner.JOINS)
-    run_spark._plan(second, Layer.TOPOLOGY, Planner.JOINS)
+    next(run.plans(first, Layer.TOPOLOGY, 0))
+    next(run.plans(second, Layer.TOPOLOGY, 0))
     assert released == [["one"]]
-    plan_lines(first)  # which is compared, but was not the last
+    list(run.lines(first, Layer.TOPOLOGY))  # which is compared, but was not the last
     assert released == [["one"], ["two"], ["one"]]

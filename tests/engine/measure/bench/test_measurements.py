@@ -5,6 +5,7 @@ import sys
 import time
 from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,7 +95,7 @@ def test_planners_take_turns_and_another_one_is_first_each_time():
 
 
 def test_a_planner_that_is_not_there_says_why():
-    nowhere = MeasuredPlanner("x", "m", ("no_such_module_there",), (), False, "")
+    nowhere = MeasuredPlanner("x", ("no_such_module_there",), (), False, "")
     inside = nowhere._replace(needs=("no_such_module_there.inside",))
     no_package = nowhere._replace(needs=("json",), packages=("no-such-package",))
     assert all("no_such_module_there" in (missing_reason(planner) or "") for planner in (nowhere, inside))
@@ -277,7 +278,7 @@ def test_long_plans_are_repeated_once(tmp_path, monkeypatch):
     def plans(path, until, warm):
         return (Times(None, {}, ENOUGH_SECONDS) for _ in range(1 + warm))
 
-    monkeypatch.setattr(measure_planner, "_started", {"columnar": plans})
+    monkeypatch.setattr(measure_planner, "_started", {"columnar": SimpleNamespace(plans=plans)})
     chosen = Namespace(planner="columnar", input=tmp_path, until="slots", repeat_in_process=9, launched=0)
     assert len(measure_planner._measure(chosen)["warm"]) == 1
 

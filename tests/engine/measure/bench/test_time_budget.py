@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from penstock import decides
-from penstock.engine.measure.bench import run_own_planner
+from penstock.engine.measure.bench import run_planners
 from penstock.engine.measure.bench.planners import budget_seconds, chosen_planners, get_planner
 from penstock.engine.measure.bench.prepare_inputs import SUITES, Case, TimeBudget, seconds_left, turns
 from penstock.engine.measure.bench.times import NotPlannedError
@@ -57,7 +57,7 @@ def test_times_are_said_and_read():
 def test_planners_of_ones_own_are_measured_beside_others(tmp_path, monkeypatch):
     own = "penstock.engine.examples.chain_equal_costs:chain"
     assert chosen_planners(["columnar", own]) == (["columnar", own], {})
-    assert get_planner(own).module.endswith("run_own_planner")
+    assert get_planner(own).includes.startswith("A custom planner in one Python process")
     with pytest.raises(ConfigurationError, match=r"must be one of .*columnar.*, or a custom planner"):
         chosen_planners(["columna"])
     with pytest.raises(ConfigurationError, match="ModuleNotFoundError"):
@@ -72,7 +72,7 @@ def test_a_planner_of_ones_own_that_plans_only_some_topologies_has_no_time(tmp_p
         return stream_edges.select("topology_id", "target", "in_index", chainable=pl.lit(False)).head(0)
 
     monkeypatch.setattr(
-        run_own_planner,
+        run_planners,
         "named_custom_planners",
         lambda name, *rest: named_custom_planners(raises_for_b, *rest),
     )
@@ -80,7 +80,7 @@ def test_a_planner_of_ones_own_that_plans_only_some_topologies_has_no_time(tmp_p
     file = tmp_path / "jobs.jsonl"
     for names, said in (("ac", None), ("abc", r"1 of 3 topologies, first b: .*ValueError: not b")):
         file.write_text("".join(json.dumps({"name": n, "transformations": steps}) + "\n" for n in names))
-        plans = run_own_planner.CustomPlannerRunner("own:planner").start()
+        plans = run_planners.PlannerRun("own:planner").plans
         if said is None:
             assert next(plans(file, Layer.SLOTS, 0)).layers
         else:

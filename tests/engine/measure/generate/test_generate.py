@@ -26,6 +26,7 @@ from penstock.plans.generate.generate_on_spark import generate_on_spark
 from penstock.plans.generate.giant import giant
 from penstock.plans.generate.layered import SHAPES, Shape, diamond, layered
 from penstock.plans.generate.random import random
+from penstock.plans.layers import PlanOptions
 from penstock.plans.tables import TABLES
 from penstock.plans.topology.topologies_of_lines import topology_id
 from penstock.plans.topology.validate_topology import validate_topology
@@ -138,8 +139,8 @@ def test_random_fleets_have_every_kind_and_option():
 
 def test_of_what_is_drawn_nothing_is_refused_unless_asked_for():
     drawn = [fleet_tables(random(Spec(12, 1_500, 1, with_refusals=refused))) for refused in (False, True)]
-    assert plan_in_process(drawn[0], until=Layer.EXECUTION_GRAPH).rejected == 0
-    assert plan_in_process(drawn[1], until=Layer.EXECUTION_GRAPH).rejected > 40
+    assert plan_in_process(drawn[0], PlanOptions(Layer.EXECUTION_GRAPH)).rejected == 0
+    assert plan_in_process(drawn[1], PlanOptions(Layer.EXECUTION_GRAPH)).rejected > 40
 
 
 @pytest.mark.slow

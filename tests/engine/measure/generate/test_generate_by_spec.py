@@ -18,6 +18,7 @@ from penstock.plans.generate.draw_by_spec import (
     no_counts,
     read_fleet_spec,
 )
+from penstock.plans.layers import PlanOptions
 from penstock.plans.topology.validate_topology import validate_topology
 from penstock.plans.vocabulary import Layer
 
@@ -124,7 +125,7 @@ def test_subtasks_are_divided(balancing: str, found: list[int]):
 def test_drawn_topologies_are_valid_planned_and_the_same_for_a_seed():
     made = drawn(EVERYTHING, 200)
     assert not any(map(validate_topology, made))
-    assert plan_in_process(made, until=Layer.JOB_GRAPH).rejected == 0
+    assert plan_in_process(made, PlanOptions(Layer.JOB_GRAPH)).rejected == 0
     assert drawn(EVERYTHING, 20) == made[:20]
     assert drawn(EVERYTHING, 20, seed=1) != made[:20]
     assert {row["parallelism"] for one in made for row in one["transformations"] if "name" in row} > {1, 2}

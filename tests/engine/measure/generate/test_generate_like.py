@@ -24,6 +24,7 @@ from penstock.plans.generate.draw_like import (
 from penstock.plans.generate.fidelity import fidelity
 from penstock.plans.generate.fleet import Spec, topology_lines
 from penstock.plans.generate.random import random
+from penstock.plans.layers import PlanOptions
 from penstock.plans.plan_json.to_topology_lines import to_topology_lines
 from penstock.plans.topology.validate_topology import validate_topology
 from penstock.plans.vocabulary import Layer
@@ -33,7 +34,7 @@ Frames = dict[str, pl.DataFrame]
 
 
 def planned(topologies: list[Topology]) -> Frames:
-    tables = plan_in_process(topologies, until=Layer.JOB_GRAPH).tables
+    tables = plan_in_process(topologies, PlanOptions(Layer.JOB_GRAPH)).tables
     return {name: from_arrow(table) for name, table in tables.items()}
 
 
@@ -135,7 +136,7 @@ def test_drawn_topologies_are_valid_as_large_and_planned(given):
     made = drawn(fleet, range(600))
     assert not any(map(validate_topology, made))
     assert len({one["name"] for one in made}) == 600
-    assert plan_in_process(made, until=Layer.EXECUTION_GRAPH).rejected == 0
+    assert plan_in_process(made, PlanOptions(Layer.EXECUTION_GRAPH)).rejected == 0
     given_sizes = {
         sum(name not in ("partition", "union", "select", "side_output") for name in kinds)
         for kinds in given["transformations"].group_by("topology_id").agg("kind")["kind"]

@@ -33,7 +33,7 @@ from penstock.engine.measure.sweep.run_sweep import (
 )
 from penstock.engine.output.progress import Report
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics.plan_metrics import METRICS
 from tests.engine.measure.sweep.grids import GRID, run, topology
 
@@ -66,7 +66,7 @@ def test_every_combination_is_measured_once_and_equals_bench(folder):
         for slots in "14"
         for planner in planners
     )
-    quality = measure_quality(Path("given.jsonl"), planners, "drawn", Choices(), 60)
+    quality = measure_quality(Path("given.jsonl"), planners, "drawn", PlanOptions(), 60)
     for row in rows:
         if row["topologies"] != "given.jsonl" or row["options"]["taskmanager.numberOfTaskSlots"] != "1":
             continue

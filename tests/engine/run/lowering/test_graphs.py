@@ -25,7 +25,7 @@ from penstock.engine.run.runtime.run_context import EnvironmentSettings
 from penstock.engine.run.runtime.transformations import topology_of
 from penstock.plans.errors import PenstockError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.layers import LAYER_TABLES
+from penstock.plans.layers import LAYER_TABLES, PlanOptions
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.plan_json.to_topology_lines import to_topology_lines
 from penstock.plans.vocabulary import Layer
@@ -160,7 +160,7 @@ def assert_same_after_export(topologies):
 
 
 def planned_frames(topologies):
-    tables = plan_in_process(topologies, until=Layer.JOB_GRAPH).tables
+    tables = plan_in_process(topologies, PlanOptions(Layer.JOB_GRAPH)).tables
     return {name: from_arrow(table) for name, table in tables.items()}
 
 
@@ -196,7 +196,7 @@ def test_all_cases_are_submitted_as_pyflink_submits_them(tmp_path):
         assert without_unknown_keys(as_captured(job), expected) == expected, name
         topologies.append(topology_of(job))
         wanted[name] = run["job_graph"]
-    tables = plan_in_process(topologies, until=Layer.JOB_GRAPH).tables
+    tables = plan_in_process(topologies, PlanOptions(Layer.JOB_GRAPH)).tables
     lines = to_plan_lines({name: from_arrow(table) for name, table in tables.items()})["line"]
     found = {plan["name"]: plan["job_graph"] for plan in map(json.loads, lines)}
     for name, graph in wanted.items():

@@ -17,7 +17,7 @@ from penstock.engine.run.runtime.job_monitor import JobResult, tables_of_run, wr
 from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext
 from penstock.engine.store.open_plan import open_plan
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics.measured_costs import RUN_TABLES, _Edge, _records_of_edges, measured_costs
 from penstock.plans.metrics.operator_costs import operator_costs
 from penstock.plans.metrics.plan_metrics import NEEDED, Metrics, plan_metrics
@@ -61,7 +61,7 @@ FREE = Constants(*(0.0,) * len(Constants._fields))._replace(
 
 def predicted(tables: dict[str, pl.DataFrame], constants: Constants = CONSTANTS) -> Metrics:
     costs = operator_costs(tables["stream_nodes"], tables["stream_edges"], measured_costs(tables).costs)
-    return plan_metrics(tables, costs, Choices().task_manager, Choices().network, constants)
+    return plan_metrics(tables, costs, PlanOptions().task_manager, PlanOptions().network, constants)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from penstock.operators.connectors.sink import CollectSink
 from penstock.operators.connectors.source import NumberSequenceSource
 from penstock.operators.records.map_records import MapOperator
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.layers import Choices
+from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics.measured_costs import RUN_TABLES, measured_costs
 from penstock.plans.metrics.operator_costs import operator_costs
 from penstock.plans.metrics.plan_metrics import NEEDED, plan_metrics
@@ -94,7 +94,7 @@ def require_that_costs_give_the_counts(result: JobResult, sources: int) -> None:
     measured = measured_costs(tables).costs
     assert sorted(measured["id"].to_list()) == sorted(tables["stream_nodes"]["id"].to_list())
     costs = operator_costs(tables["stream_nodes"], tables["stream_edges"], measured)
-    found = plan_metrics(tables, costs, Choices().task_manager, Choices().network)
+    found = plan_metrics(tables, costs, PlanOptions().task_manager, PlanOptions().network)
     seconds = result.milliseconds / 1000
     rates = dict(found.edges.select("source", "records_per_second").iter_rows())
     counted = dict(tables["executions"].group_by("vertex").agg(pl.col("records_out").sum()).iter_rows())

@@ -20,7 +20,6 @@ from penstock.engine.views.diff.savepoint_verdicts import (
     savepoint_verdicts,
 )
 from penstock.engine.views.diff.side_of_store import Side, side_of_topologies
-from penstock.plans.topology.topologies_of_lines import TopologyTables
 
 PAIRS = Path(__file__).parents[3] / "plans" / "savepoint" / "pairs.jsonl.gz"
 
@@ -39,9 +38,9 @@ def pairs() -> list[tuple[Topology, Topology]]:
 
 
 def side(folder: Path, name: str, topologies: list[Topology]) -> Side:
-    frames, inputs, _ = read_in_process(topologies, lambda stage: None)
+    read = read_in_process(topologies)
     (folder / name).mkdir(exist_ok=True)
-    return side_of_topologies(name, [TopologyTables(**frames, inputs=inputs)], plan_options(), folder / name)
+    return side_of_topologies(name, [read], plan_options(), folder / name)
 
 
 @pytest.fixture(scope="module")
