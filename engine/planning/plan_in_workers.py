@@ -45,7 +45,7 @@ from penstock.plans.topology.on_spark.local_transformations import (
     read_row_groups,
 )
 from penstock.plans.topology.on_spark.topologies_of_lines import GivenLines, GivenTables, TopologyTables
-from penstock.plans.vocabulary import Layer
+from penstock.plans.vocabulary import Kind, Layer
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,7 +90,7 @@ Read = TopologyTables | GivenTables | GivenLines
 def count_rows(topology_tables: Read, of_giants: Size) -> RowCounts:
     """Counted by a query or two, or in this process where the files are here (see local_transformations).
 
-    A giant has more rows or tasks than `of_giants`, and no `details`, which blocks do not read.
+    A giant has more rows or tasks than `of_giants`, and no `cache`, which blocks do not expand.
     Transformations without a topology_id are none, but count as one topology in `largest`: one worker would
     get them.
     """
@@ -134,27 +134,28 @@ def _count_lines(given: GivenLines, of_giants: Size) -> RowCounts:
 
 def _sizes(topology_tables: TopologyTables | GivenTables) -> DataFrame:
     """Return one row per topology: size (transformations or given stream nodes), tasks if nothing is chained,
-    its rows in `topologies`, and in_blocks: no row has `details`. Null is the topology of rows without one.
+    its rows in `topologies`, and in_blocks: no row is a cache. Null is the topology of rows without one.
     """
-    rows = topology_tables.transformations.select(TOPOLOGY, "parallelism", "details")
+    rows = topology_tables.transformations.select(TOPOLOGY, "parallelism", "kind")
     if isinstance(topology_tables, TopologyTables):
         nodes = topology_tables.stream_nodes.select(TOPOLOGY, "parallelism")
         rows = rows.unionByName(nodes, allowMissingColumns=True)
     own = F.col("parallelism").cast("long")
     no, nothing = F.lit(0), F.lit(None).cast("long")
-    of_rows = (own, F.lit(1), own.isNull().cast("int"), F.col("details").isNotNull().cast("int"), nothing, no)
+    is_cache = F.col("kind").eqNullSafe(F.lit(str(Kind.CACHE))).cast("int")
+    of_rows = (own, F.lit(1), own.isNull().cast("int"), is_cache, nothing, no)
     of_topologies = (nothing, no, no, no, own, F.lit(1))
-    names = ("tasks", "size", "unset", "detailed", "default", "topologies")
+    names = ("tasks", "size", "unset", "caches", "default", "topologies")
     # One shuffle, of one row for each topology and task: Spark sums up before it.
     both = rows.select(TOPOLOGY, *map(Column.alias, of_rows, names)).unionByName(
         topology_tables.topologies.select(TOPOLOGY, *map(Column.alias, of_topologies, names))
     )
     sums = both.groupBy(TOPOLOGY).agg(
-        *(F.sum(name).alias(name) for name in ("size", "tasks", "unset", "detailed", "topologies")),
+        *(F.sum(name).alias(name) for name in ("size", "tasks", "unset", "caches", "topologies")),
         F.max("default").alias("default"),
     )
     tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
-    in_blocks = (F.col("detailed") == 0).alias("in_blocks")
+    in_blocks = (F.col("caches") == 0).alias("in_blocks")
     return sums.select(TOPOLOGY, "size", tasks.alias("tasks"), "topologies", in_blocks)
 
 
@@ -175,21 +176,18 @@ def _sizes_in_files(tasks: Sequence[Sequence[RowGroups]]) -> "pl.DataFrame | Non
 
     files = sorted({group.path for task in tasks for group in task})
     columns = pl.read_parquet_schema(files[0])
-    parallelism, details = (
-        pl.col(name) if name in columns else pl.lit(None, kind)
-        for name, kind in (("parallelism", pl.Int64), ("details", pl.String))
-    )
+    parallelism = pl.col("parallelism") if "parallelism" in columns else pl.lit(None, pl.Int64)
     rows = pl.scan_parquet(files, glob=False)
     if rows.select(pl.len()).collect().item() > MOST_ROWS_HERE:
         return None
     return (
-        rows.select(TOPOLOGY, parallelism.cast(pl.Int64).alias("parallelism"), details.alias("details"))
+        rows.select(TOPOLOGY, parallelism.cast(pl.Int64).alias("parallelism"), "kind")
         .group_by(TOPOLOGY)
         .agg(
             pl.len().cast(pl.Int64).alias("size"),
             pl.col("parallelism").sum().alias("tasks"),
             pl.col("parallelism").null_count().cast(pl.Int64).alias("unset"),
-            (pl.col("details").count() == 0).alias("in_blocks"),
+            (pl.col("kind") != Kind.CACHE).all().alias("in_blocks"),
         )
         .collect(engine="streaming")
     )
