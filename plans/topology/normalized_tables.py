@@ -102,10 +102,14 @@ def given_columns(schema: pa.Schema, batches: Iterable[pa.RecordBatch | pa.Table
     return GivenColumns({field.name: type_name(field.type) for field in schema}, columns, rows)
 
 
-_RESOURCES = ("min_resources", "preferred_resources")
-
-
 # The two tables.
+
+
+WITH_ZEROS = ("min_resources", "preferred_resources")
+"""Columns of resources, whose fields RESOURCES_OF_ZERO are 0 by default."""
+
+DEFAULTS: dict[str, Any] = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
+"""Values of columns of `transformations` where a row sets none."""
 
 
 def normalized_topologies(topologies: GivenColumns, job_defaults: JobDefaults = NO_DEFAULTS) -> pl.DataFrame:
@@ -149,9 +153,8 @@ def _under(configs: pl.Series, config: Mapping[str, str]) -> pl.Series:
 
 def normalized_transformations(transformations: GivenColumns) -> pl.DataFrame:
     """Return TRANSFORMATIONS columns; topology_id, id, kind and inputs are required. The input is emptied."""
-    missing = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
-    normalized = _normalized(transformations, "transformations", missing)
-    resource_columns = [name for name in _RESOURCES if normalized[name].null_count() < len(normalized)]
+    normalized = _normalized(transformations, "transformations", DEFAULTS)
+    resource_columns = [name for name in WITH_ZEROS if normalized[name].null_count() < len(normalized)]
     return normalized.with_columns(map(_with_zeros, resource_columns))
 
 

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.tables.column_types import type_name
 from penstock.plans.topology.input_errors import no_such_path
+from penstock.plans.topology.normalized_tables import DEFAULTS
 from penstock.plans.topology.open_given_table import is_delta, plain_files
 
 # The files of a local Delta table that needs nothing of Delta to be read.
@@ -83,8 +84,6 @@ MOST_FILES = 1_000
 
 _ROWS_OF_A_BATCH = 2**15
 _PLAIN = pa.schema([field.remove_metadata().with_nullable(True) for field in TRANSFORMATIONS])
-_DEFAULTS = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
-"""As normalized_tables has them."""
 
 
 class RowGroups(NamedTuple):
@@ -185,7 +184,7 @@ def _tasks(ranges: Iterable[tuple[RowGroups, int]]) -> Iterator[tuple[RowGroups,
 def _filled(rows: pa.RecordBatch) -> pa.RecordBatch:
     for place, field in enumerate(_PLAIN):
         column = rows.column(place)
-        if field.name in _DEFAULTS and column.null_count:
-            default = pa.scalar(_DEFAULTS[field.name], field.type)
+        if field.name in DEFAULTS and column.null_count:
+            default = pa.scalar(DEFAULTS[field.name], field.type)
             rows = rows.set_column(place, field, pc.if_else(column.is_valid(), column, default))
     return rows

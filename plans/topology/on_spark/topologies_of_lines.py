@@ -28,7 +28,7 @@ from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.printable import MOST_OF_A_NAME
 from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.lines_batch import encode, lines_batch
+from penstock.plans.topology.lines_batch import encode
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.topology.parse_lines import PARSED, parse_lines
 from penstock.plans.topology.topologies_of_lines import MOST_OBJECTS, topology_id
@@ -434,23 +434,3 @@ def parsed_given_lines(given: GivenLines) -> TopologyTables:
 
 def _run(job: Callable[[], None]) -> None:
     job()
-
-
-# Python objects as the tables of the topology layer, through the same validation as files.
-
-
-def read_topology_objects(
-    spark: SparkSession,
-    topologies: Iterable[Mapping[str, Any] | str | bytes],
-    job_defaults: JobDefaults = NO_DEFAULTS,
-) -> TopologyTables:
-    """Dicts as docs/topology-files.md describes them, or JSON strings of them.
-
-    As `read_topology_files`, but source_file and source_line are null, and no topology at all is no error. An
-    object that JSON cannot say is rejected as NotJson. Raises no InputError.
-    """
-    encoded = [encode(topology) for topology in topologies]
-    values, problems = zip(*encoded, strict=True) if encoded else ((), ())
-    lines = lines_batch(values, None, range(len(encoded)), problems)
-    frame = spark.createDataFrame(pa.Table.from_batches([lines]))
-    return topologies_of_lines(parsed_lines(frame, job_defaults=job_defaults), _run)
