@@ -21,6 +21,7 @@ from penstock.engine.planning.memory_estimate import (
 from penstock.engine.planning.plan_in_workers import Size
 from penstock.engine.planning.planned_on_spark import Planned
 from penstock.engine.planning.planning_settings import ROWS_OF_A_BLOCK, ROWS_PER_PARTITION, planning_settings
+from penstock.engine.spark.session import cores_of, is_connect
 from penstock.plans.blocks.giant import Giant, RowGroups, Write
 from penstock.plans.blocks.run_blocks import Given, PlannedInBlocks, run_blocks
 from penstock.plans.blocks.stages import jobs_of_giant, starts_of_blocks
@@ -73,9 +74,9 @@ def plan_giant(
     `read` may hold other topologies. `store` gets the tables of a plan; without it they are DataFrames.
     Raises NotEnoughMemoryError before a job starts (see require_memory_for_blocks).
     """
-    cores = spark.sparkContext.defaultParallelism
+    cores = cores_of(spark)
     rows_of_a_block = _rows_of_a_block(size, cores)
-    if is_local(spark.sparkContext):  # on a cluster, memory is the executors'
+    if not is_connect(spark) and is_local(spark.sparkContext):  # on a cluster, memory is the executors'
         at_a_time = min(size.rows, cores * rows_of_a_block)
         require_memory_for_blocks(size.rows, size.tasks, at_a_time, lambda: memory_of_workers(spark))
     giant, given = _giant(read, topology, topology_id, size, until, choices or Choices(), rows_of_a_block)
@@ -93,7 +94,7 @@ def plan_giant(
 
     with planning_settings(spark, max(2, giant.blocks + 1), ROWS_OF_A_BLOCK):
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_ROWS_PER_BATCH))
-        planned = run_blocks(spark, giant, given, jobs_of_giant(giant, topology, settings), begin)
+        planned = run_blocks(spark, giant, given, jobs_of_giant(giant, topology, settings), begin, cores)
     ends = [*(since for _, since in begun[1:]), time.monotonic()]
     seconds = {stage.replace(" ", "_"): end - since for (stage, since), end in zip(begun, ends, strict=True)}
     return _result(spark, planned, max(1, len(topology)), seconds, tables, store, giant.write)

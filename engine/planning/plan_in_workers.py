@@ -15,7 +15,7 @@ from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.planned_on_spark import Planned
 from penstock.engine.planning.require_memory_in_worker import require_memory_in_worker
-from penstock.engine.spark.session import cores_of, is_connect
+from penstock.engine.spark.session import cores_of
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.frames.polars_frames import from_arrow
@@ -271,8 +271,7 @@ def plan_in_workers(
     if isinstance(read, GivenLines):
         for frame in read.persisted:
             frame.unpersist()
-    kept = [] if is_connect(planned.sparkSession) else [planned]  # the server frees what nothing refers to
-    result = Planned(tables, inputs, seconds, kept, persisted, packed=(packed,))
+    result = Planned(tables, inputs, seconds, [planned], persisted, packed=(packed,))
     require_nothing_lost(inputs, counts.planned, rejected, counts.ids)
     result.planned, result.rejected, result.is_counted = counts.planned, rejected, True
     return result
@@ -296,8 +295,7 @@ def call_in_workers(read: Read, partitions: int, plan_part: PlanPart) -> tuple[D
         run = plan_packed_tables(tables, plan_part)
     with scoped_settings(spark, settings):
         planned = blocks.mapInArrow(run, PACKED)
-        # A session of Spark Connect has no JVM to express the partitioning in; here nothing needs it.
-        kept = planned.localCheckpoint(eager=False) if is_connect(spark) else keep_with_lineage(planned)
+        kept = keep_with_lineage(planned)
         return kept, *_counted(kept)
 
 

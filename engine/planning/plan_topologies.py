@@ -27,9 +27,9 @@ from penstock.engine.planning.planning_settings import (
     planning_settings,
     reading_settings,
 )
-from penstock.engine.spark.session import any_session, cores_of, is_connect, is_on_this_machine, require_delta
+from penstock.engine.spark.session import any_session, cores_of, is_on_this_machine, require_delta
 from penstock.plans.blocks.giant import Write
-from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
+from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -245,8 +245,6 @@ def _plan_by_choice(
     choice = choose_on_spark(
         planner, largest, most_tasks, lambda: memory_of_workers(spark).size_bytes // cores
     )
-    if choice.by_blocks and giants and is_connect(spark):
-        choice = _whole_over_connect(spark, choice, counts)
     foreseen = is_on_this_machine(spark)  # on a cluster, memory is the executors'
     partitions = partitions_for(spark, rows)
     if (not choice.by_blocks or custom_planners is not None) and foreseen:
@@ -277,20 +275,6 @@ def _plan_by_choice(
     planned.planner = choice.planner if custom_planners is None else custom_planners.name
     planned.why = choice.why
     return planned
-
-
-def _whole_over_connect(spark: SparkSession, choice: Choice, counts: RowCounts) -> Choice:
-    """Return the choice for giants that workers hold whole. Raises ConfigurationError for others."""
-    cores = cores_of(spark)
-    possible = choose_on_spark(
-        Planner.AUTO, counts.largest, counts.most_tasks, lambda: memory_of_workers(spark).size_bytes // cores
-    )
-    if possible.by_blocks:
-        raise ConfigurationError(
-            f"{possible.why}; blocks need the JVM of a session of classic Spark, got one of Spark Connect",
-            "plan it in a session of classic Spark, or in this process (planner='process')",
-        )
-    return possible._replace(why=choice.why)
 
 
 def _plan_lines_with_giants(
