@@ -1,7 +1,7 @@
 """Plan topologies on Spark that are too large for one worker, in blocks."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from math import ceil
 from typing import Protocol
 
@@ -113,7 +113,7 @@ def _giant(
     here = F.col(TOPOLOGY) == topology_id
     if isinstance(read, GivenTables):
         starts = starts_of_blocks(size.rows, rows_of_a_block, given=True)
-        files = row_groups_of_blocks(read.folder, topology_id, starts)
+        files = row_groups_of_blocks(read.files, topology_id, starts)
         giant = Giant(topology_id, starts, until, choices, files, given=True)
         rows = [] if files else [("given", read.transformations.where(here), "transformations", "id")]
         return giant, rows
@@ -187,9 +187,9 @@ def _local(spark: SparkSession, table: str, rows: pl.DataFrame) -> DataFrame:
 
 
 def row_groups_of_blocks(
-    folder: str | None, topology: int, starts: tuple[int, ...]
+    paths: Sequence[str], topology: int, starts: tuple[int, ...]
 ) -> tuple[tuple[RowGroups, ...], ...] | None:
-    """Return the row groups of `transformations` in a local folder that may have rows of each block.
+    """Return the row groups of files of `transformations` that may have rows of each block.
 
     None if Spark has to read them: files that this process does not read (see local_transformations), or
     whose rows are so far from the order of ids that blocks would read them again and again. Rows without an
@@ -197,7 +197,7 @@ def row_groups_of_blocks(
     """
     import pyarrow.parquet as pq
 
-    tasks = None if folder is None else local_transformations(folder)
+    tasks = local_transformations(paths)
     if not tasks:
         return None
     blocks: list[list[RowGroups]] = [[] for _ in starts[1:]]

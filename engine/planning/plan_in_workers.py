@@ -161,8 +161,8 @@ def _sizes(topology_tables: TopologyTables | GivenTables) -> DataFrame:
 
 def _sizes_here(topology_tables: TopologyTables | GivenTables) -> "pl.DataFrame | None":
     """Return the rows of _sizes, read by polars; None if the files are not local or not readable so."""
-    folder = topology_tables.folder if isinstance(topology_tables, GivenTables) else None
-    tasks = None if folder is None else local_transformations(folder)
+    files = topology_tables.files if isinstance(topology_tables, GivenTables) else ()
+    tasks = local_transformations(files)
     if not tasks:
         return None
     try:
@@ -311,11 +311,11 @@ def _some_rows(read: Read) -> DataFrame:
 def _blocks(topology_tables: TopologyTables | GivenTables, partitions: int) -> DataFrame:
     """Return PACKED rows of all tables, those of a topology in one of `partitions`."""
     divided = {name: rows for name, rows in topology_tables._asdict().items() if name in _DIVIDED}
-    folder = topology_tables.folder if isinstance(topology_tables, GivenTables) else None
-    files = None if folder is None else local_transformations(folder)
+    files = topology_tables.files if isinstance(topology_tables, GivenTables) else ()
+    tasks = local_transformations(files)
     packed = [
-        _packed_files(rows.sparkSession, files, partitions)
-        if name == "transformations" and files
+        _packed_files(rows.sparkSession, tasks, partitions)
+        if name == "transformations" and tasks
         else _packed(rows, name, partitions)
         for name, rows in divided.items()
     ]

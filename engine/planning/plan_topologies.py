@@ -92,7 +92,7 @@ def _where(read: Tables, chosen: Column) -> Tables:
     tables = ("topologies", "transformations", "stream_nodes", "stream_edges", "job_settings")
     of_them = {name: rows.filter(chosen) for name, rows in read._asdict().items() if name in tables}
     if isinstance(read, GivenTables):
-        return read._replace(**of_them, folder=None)
+        return read._replace(**of_them, files=())
     return read._replace(**of_them)
 
 

@@ -15,6 +15,7 @@ from penstock.plans.tables.column_types import TOPOLOGY, type_name
 from penstock.plans.tables.plain_columns import plain_column, plain_type, require_unique_columns
 from penstock.plans.topology.canonical_texts import RESOURCES_OF_ZERO
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.operator_rules import DEFAULTS
 from penstock.plans.topology.topologies_of_lines import XXHASH64_SEED, topology_id
 from penstock.plans.vocabulary import TopologyForm
 
@@ -107,9 +108,6 @@ def given_columns(schema: pa.Schema, batches: Iterable[pa.RecordBatch | pa.Table
 
 WITH_ZEROS = ("min_resources", "preferred_resources")
 """Columns of resources, whose fields RESOURCES_OF_ZERO are 0 by default."""
-
-DEFAULTS: dict[str, Any] = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
-"""Values of columns of `transformations` where a row sets none."""
 
 
 def normalized_topologies(topologies: GivenColumns, job_defaults: JobDefaults = NO_DEFAULTS) -> pl.DataFrame:

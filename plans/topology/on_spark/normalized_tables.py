@@ -17,7 +17,6 @@ from penstock.plans.topology.canonical_texts import RESOURCES_OF_ZERO
 from penstock.plans.topology.input_errors import missing_table, unusable_path
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.normalized_tables import (
-    DEFAULTS,
     WITH_ZEROS,
     integers_too_large,
     is_other_integer,
@@ -27,10 +26,13 @@ from penstock.plans.topology.on_spark.local_transformations import (
     AS_THEY_ARE,
     MOST_FILES,
     files_of_delta_table,
+    files_of_frame,
+    files_of_table,
     is_delta_table,
 )
 from penstock.plans.topology.on_spark.topologies_of_lines import GivenTables
 from penstock.plans.topology.open_given_table import is_delta
+from penstock.plans.topology.operator_rules import DEFAULTS
 from penstock.plans.vocabulary import TopologyForm
 
 # Given tables with exactly the columns of TOPOLOGIES and TRANSFORMATIONS, defaults filled in.
@@ -41,7 +43,9 @@ def normalized_tables(
 ) -> GivenTables:
     """Both tables, not validated. Raises SchemaError for other columns than they may have."""
     return GivenTables(
-        normalized_topologies(topologies, job_defaults), normalized_transformations(transformations)
+        normalized_topologies(topologies, job_defaults),
+        normalized_transformations(transformations),
+        files_of_frame(transformations),
     )
 
 
@@ -175,7 +179,8 @@ def load_topology_folder(
         given_tables = normalized_tables(topologies, transformations, job_defaults)
     except SchemaError as error:
         raise unusable_path(path, error.message) from None
-    return given_tables._replace(folder=folder)
+    files = () if folder is None else files_of_table(Path(folder) / "transformations")
+    return given_tables._replace(files=files)
 
 
 def _read_folder(spark: SparkSession, table: str) -> DataFrame:

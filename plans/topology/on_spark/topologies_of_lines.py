@@ -116,13 +116,13 @@ class TopologyTables(NamedTuple):
 class GivenTables(NamedTuple):
     """DataFrames with the schemas of the same names in `plans.tables`, defaults filled in.
 
-    Not validated yet; a function that takes them validates both tables. `folder`: where both tables are
-    read from, if it is a folder of this machine.
+    Not validated yet; a function that takes them validates both tables. `files`: Parquet files of this
+    machine whose rows are just those of `transformations`; none if Spark has to read them.
     """
 
     topologies: DataFrame
     transformations: DataFrame
-    folder: str | None = None
+    files: tuple[str, ...] = ()
 
 
 class GivenLines(NamedTuple):
