@@ -177,7 +177,7 @@ RESOURCES = {"cpu_cores": 1.0, "task_heap_memory_bytes": 1024}
 RARE = operators(
     ("source", [], {"node_id": 500, "bounded": True}),
     ("legacy_source", [], {"registered": True, "bounded": True, "description": "unread"}),
-    ("cache_read", [], {"name": "c", "data_set": "ab" * 16, "node_id": 3_000_000}),
+    ("cache_read", [], {"name": "c", "data_set": "ab" * 16, "node_id": 2_000_000_000}),
     ("partition", [1], {"partitioner": "rescale", "unaligned_checkpoints": False, "node_id": -7}),
     ("partition", [3], {"partitioner": "hash", "node_id": 1}),
     ("side_output", [4], {"tag": "late", "node_id": -8}),
