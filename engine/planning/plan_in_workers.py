@@ -262,7 +262,7 @@ def plan_in_workers(
     packed = PackedTables(planned, frozenset(tables), packed_parts)
     rejected = counts.rejected
     if isinstance(read, TopologyTables):
-        rejected += read.rejected.count()
+        rejected += read.refused
         tables["rejected"] = read.rejected.unionByName(tables["rejected"])
         packed = packed._replace(tables=packed.tables - {"rejected"})
     if inputs is None:

@@ -100,7 +100,7 @@ class TopologyTables(NamedTuple):
     of `topologies`, and topologies that only `transformations` names). `stream_nodes` and `stream_edges`
     hold the topologies of form stream_graph, `transformations` the others. `persisted` is what reading
     keeps in Spark's storage so that no input is read twice: unpersist each when the tables are no longer
-    needed.
+    needed. `refused` counts the rows of `rejected`.
     """
 
     topologies: DataFrame
@@ -111,6 +111,7 @@ class TopologyTables(NamedTuple):
     rejected: DataFrame
     inputs: int
     persisted: tuple[DataFrame, ...]
+    refused: int
 
 
 class GivenTables(NamedTuple):
@@ -214,6 +215,7 @@ def topologies_of_lines(
         rejected=rejected_rows(refused),
         inputs=total["topologies"] + total["rejected"],
         persisted=(parsed,),
+        refused=total["topologies"] + total["rejected"] - total["ids"],
     )
 
 
