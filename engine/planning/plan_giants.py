@@ -41,8 +41,9 @@ OF_GIANTS = Size(65_536, 2**29 // bytes_of_tasks(TaskRows(1, 1, 1)))
 
 _TASKS_OF_A_BLOCK = 4 * OF_GIANTS.tasks
 
-_MOST_READ = 1.5
-"""How many times the rows of a giant may be read if workers read files block by block."""
+_MOST_READ = 4
+"""How many times the rows of a giant may be read if workers read files block by block. Spark takes longer to
+read and exchange them once."""
 
 
 class Store(Protocol):
