@@ -19,7 +19,8 @@ from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.topology.fingerprint import BLOCK
-from penstock.plans.topology.on_spark.topologies_of_lines import read_topology_objects
+from penstock.plans.topology.job_defaults import NO_DEFAULTS
+from penstock.plans.topology.on_spark.topologies_of_lines import given_objects, parsed_given_lines
 from tests.planned_lines import differs
 from tests.plans.planners.table_contents import rows_of
 from tests.reference.deep_topologies import SHAPES, deep_topologies
@@ -65,7 +66,7 @@ def planned(spark: SparkSession) -> Rows:
     def shuffled(rows: DataFrame) -> DataFrame:
         return rows.orderBy(F.rand(2)).repartition(3)
 
-    read = read_topology_objects(spark, TOPOLOGIES)
+    read = parsed_given_lines(given_objects(spark, TOPOLOGIES, NO_DEFAULTS))
     settings = {"spark.sql.adaptive.enabled": "true", "spark.sql.ansi.enabled": "false"}
     with session_settings(spark, settings), pytest.MonkeyPatch.context() as patched:
         patched.setattr(plan_on_spark, "OF_GIANTS", Size(LARGEST, 2**40))

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
+from pyarrow import parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +21,7 @@ from penstock.engine.library.given_topologies import (
 )
 from penstock.engine.planning.choose_planner import (
     ON_SPARK,
+    READ_TABLE_MICROSECONDS,
     ChosenPlanner,
     GivenToSpark,
     Planner,
@@ -165,7 +167,8 @@ def collected(read: GivenLines | GivenTables) -> TopologyTexts | TablesOfTopolog
     None if Spark refuses to collect that many.
     """
     if isinstance(read, GivenTables):
-        topologies, transformations = map(_rows_here, (read.topologies, read.transformations))
+        topologies = _rows_here(read.topologies)
+        transformations = _rows_of_files(read.files) or _rows_here(read.transformations)
         known = topologies is not None and transformations is not None
         return TablesOfTopologies(topologies, transformations) if known else None
     texts = _rows_here(read.lines.select(*_TEXTS))
@@ -186,6 +189,15 @@ def _rows_here(frame: DataFrame) -> pa.Table | None:
         return None
 
 
+def _rows_of_files(paths: tuple[str, ...]) -> pa.Table | None:
+    if not paths:
+        return None
+    try:
+        return pa.concat_tables(map(parquet.read_table, paths), promote_options="default")
+    except (OSError, pa.ArrowException):  # Spark's reader reports what is wrong
+        return None
+
+
 _TEXTS = ("key", "ordinal", "value", "problem")
 
 
@@ -203,7 +215,8 @@ def _as_topologies(tables: list[pa.Table]) -> TopologyTexts | TablesOfTopologies
 def size_here(source: Objects | TablesOfTopologies) -> GivenToSpark:
     """Return the size of topologies that this process holds."""
     if isinstance(source, TablesOfTopologies):
-        return GivenToSpark(len(source.transformations), len(source.topologies))
+        rows, topologies = len(source.transformations), len(source.topologies)
+        return GivenToSpark(rows, topologies, read_microseconds=READ_TABLE_MICROSECONDS)
     rows = sum(
         len(topology) // 500 if isinstance(topology, bytes) else _rows(topology)
         for topology in source.topologies
@@ -218,8 +231,10 @@ def _rows(topology: Any) -> int:
 
 def size_on_spark(read: GivenLines | GivenTables, counts: RowCounts) -> GivenToSpark:
     """Return the size of topologies in DataFrames that were counted."""
-    bytes_ = read.size_bytes if isinstance(read, GivenLines) else counts.rows * _BYTES_OF_A_ROW
-    return GivenToSpark(counts.rows, counts.inputs or 0, bytes_)
+    if isinstance(read, GivenLines):
+        return GivenToSpark(counts.rows, counts.inputs or 0, read.size_bytes)
+    bytes_ = 0 if read.files else counts.rows * _BYTES_OF_A_ROW
+    return GivenToSpark(counts.rows, counts.inputs or 0, bytes_, READ_TABLE_MICROSECONDS)
 
 
 _BYTES_OF_A_ROW = 300

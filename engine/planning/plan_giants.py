@@ -1,7 +1,7 @@
 """Plan topologies on Spark that are too large for one worker (giants), in blocks."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from math import ceil
 from typing import Protocol
@@ -23,6 +23,7 @@ from penstock.engine.planning.memory_estimate import (
 from penstock.engine.planning.plan_in_workers import Size
 from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.planning.planning_settings import ROWS_OF_A_BLOCK, ROWS_PER_PARTITION, planning_settings
+from penstock.engine.spark.session import cores_of, is_connect
 from penstock.plans.blocks.giant import Giant, RowGroups, Write
 from penstock.plans.blocks.run_blocks import Given, PlannedInBlocks, run_blocks
 from penstock.plans.blocks.stages import jobs_of_giant, starts_of_blocks
@@ -42,8 +43,9 @@ OF_GIANTS = Size(65_536, 2**29 // bytes_of_tasks(TaskRows(1, 1, 1)))
 
 _TASKS_OF_A_BLOCK = 4 * OF_GIANTS.tasks
 
-_MOST_READ = 1.5
-"""How many times the rows of a giant may be read if workers read files block by block."""
+_MOST_READ = 4
+"""How many times the rows of a giant may be read if workers read files block by block. Spark takes longer to
+read and exchange them once."""
 
 
 class Store(Protocol):
@@ -74,9 +76,9 @@ def plan_in_blocks(
     `read` may hold other topologies. `store` gets the tables of a plan; without it they are DataFrames.
     Raises NotEnoughMemoryError before a job starts (see require_memory_for_blocks).
     """
-    cores = spark.sparkContext.defaultParallelism
+    cores = cores_of(spark)
     rows_of_a_block = _rows_of_a_block(size, cores)
-    if is_local(spark.sparkContext):  # on a cluster, memory is the executors'
+    if not is_connect(spark) and is_local(spark.sparkContext):  # on a cluster, memory is the executors'
         at_a_time = min(size.rows, cores * rows_of_a_block)
         require_memory_for_blocks(size.rows, size.tasks, at_a_time, lambda: memory_of_workers(spark))
     giant, given = _giant(read, topology, topology_id, size, options, rows_of_a_block)
@@ -94,7 +96,7 @@ def plan_in_blocks(
 
     with planning_settings(spark, max(2, giant.blocks + 1), ROWS_OF_A_BLOCK):
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_ROWS_PER_BATCH))
-        planned = run_blocks(spark, giant, given, jobs_of_giant(giant, topology, settings), begin)
+        planned = run_blocks(spark, giant, given, jobs_of_giant(giant, topology, settings), begin, cores)
     ends = [*(since for _, since in begun[1:]), time.monotonic()]
     seconds = {stage.replace(" ", "_"): end - since for (stage, since), end in zip(begun, ends, strict=True)}
     return _result(spark, planned, max(1, len(topology)), seconds, tables, store, giant.write)
@@ -112,7 +114,7 @@ def _giant(
     here = F.col(TOPOLOGY) == topology_id
     if isinstance(read, GivenTables):
         starts = starts_of_blocks(size.rows, rows_of_a_block, given=True)
-        files = row_groups_of_blocks(read.folder, topology_id, starts)
+        files = row_groups_of_blocks(read.files, topology_id, starts)
         giant = Giant(topology_id, starts, options, files, given=True)
         rows = [] if files else [("given", read.transformations.where(here), "transformations", "id")]
         return giant, rows
@@ -184,9 +186,9 @@ def _local(spark: SparkSession, table: str, rows: pl.DataFrame) -> DataFrame:
 
 
 def row_groups_of_blocks(
-    folder: str | None, topology: int, starts: tuple[int, ...]
+    paths: Sequence[str], topology: int, starts: tuple[int, ...]
 ) -> tuple[tuple[RowGroups, ...], ...] | None:
-    """Return the row groups of `transformations` in a local folder that may have rows of each block.
+    """Return the row groups of files of `transformations` that may have rows of each block.
 
     None if Spark has to read them: files that this process does not read (see local_transformations), or
     whose rows are so far from the order of ids that blocks would read them again and again. Rows without an
@@ -194,7 +196,7 @@ def row_groups_of_blocks(
     """
     import pyarrow.parquet as pq
 
-    tasks = None if folder is None else local_transformations(folder)
+    tasks = local_transformations(paths)
     if not tasks:
         return None
     blocks: list[list[RowGroups]] = [[] for _ in starts[1:]]

@@ -16,7 +16,7 @@ from penstock.engine.planning.find_custom_planners import send_planners
 from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 from penstock.engine.planning.plan_result import PlanResult, require_nothing_lost
 from penstock.engine.planning.require_memory_in_worker import require_memory_in_worker
-from penstock.engine.spark.session import cores_of, is_connect
+from penstock.engine.spark.session import cores_of
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.frames.polars_frames import from_arrow
@@ -46,6 +46,7 @@ from penstock.plans.topology.on_spark.local_transformations import (
     read_row_groups,
 )
 from penstock.plans.topology.on_spark.topologies_of_lines import GivenLines, GivenTables, TopologyTables
+from penstock.plans.vocabulary import Kind
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,7 +91,7 @@ Read = TopologyTables | GivenTables | GivenLines
 def count_rows(topology_tables: Read, of_giants: Size) -> RowCounts:
     """Counted by a query or two, or in this process where the files are here (see local_transformations).
 
-    A giant has more rows or tasks than `of_giants`, and no `details`, which blocks do not read.
+    A giant has more rows or tasks than `of_giants`, and no `cache`, which blocks do not expand.
     Transformations without a topology_id are none, but count as one topology in `largest`: one worker would
     get them.
     """
@@ -134,34 +135,35 @@ def _count_lines(given: GivenLines, of_giants: Size) -> RowCounts:
 
 def _sizes(topology_tables: TopologyTables | GivenTables) -> DataFrame:
     """Return one row per topology: size (transformations or given stream nodes), tasks if nothing is chained,
-    its rows in `topologies`, and in_blocks: no row has `details`. Null is the topology of rows without one.
+    its rows in `topologies`, and in_blocks: no row is a cache. Null is the topology of rows without one.
     """
-    rows = topology_tables.transformations.select(TOPOLOGY, "parallelism", "details")
+    rows = topology_tables.transformations.select(TOPOLOGY, "parallelism", "kind")
     if isinstance(topology_tables, TopologyTables):
         nodes = topology_tables.stream_nodes.select(TOPOLOGY, "parallelism")
         rows = rows.unionByName(nodes, allowMissingColumns=True)
     own = F.col("parallelism").cast("long")
     no, nothing = F.lit(0), F.lit(None).cast("long")
-    of_rows = (own, F.lit(1), own.isNull().cast("int"), F.col("details").isNotNull().cast("int"), nothing, no)
+    is_cache = F.col("kind").eqNullSafe(F.lit(str(Kind.CACHE))).cast("int")
+    of_rows = (own, F.lit(1), own.isNull().cast("int"), is_cache, nothing, no)
     of_topologies = (nothing, no, no, no, own, F.lit(1))
-    names = ("tasks", "size", "unset", "detailed", "default", "topologies")
+    names = ("tasks", "size", "unset", "caches", "default", "topologies")
     # One shuffle, of one row for each topology and task: Spark sums up before it.
     both = rows.select(TOPOLOGY, *map(Column.alias, of_rows, names)).unionByName(
         topology_tables.topologies.select(TOPOLOGY, *map(Column.alias, of_topologies, names))
     )
     sums = both.groupBy(TOPOLOGY).agg(
-        *(F.sum(name).alias(name) for name in ("size", "tasks", "unset", "detailed", "topologies")),
+        *(F.sum(name).alias(name) for name in ("size", "tasks", "unset", "caches", "topologies")),
         F.max("default").alias("default"),
     )
     tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
-    in_blocks = (F.col("detailed") == 0).alias("in_blocks")
+    in_blocks = (F.col("caches") == 0).alias("in_blocks")
     return sums.select(TOPOLOGY, "size", tasks.alias("tasks"), "topologies", in_blocks)
 
 
 def _sizes_here(topology_tables: TopologyTables | GivenTables) -> "pl.DataFrame | None":
     """Return the rows of _sizes, read by polars; None if the files are not local or not readable so."""
-    folder = topology_tables.folder if isinstance(topology_tables, GivenTables) else None
-    tasks = None if folder is None else local_transformations(folder)
+    files = topology_tables.files if isinstance(topology_tables, GivenTables) else ()
+    tasks = local_transformations(files)
     if not tasks:
         return None
     try:
@@ -175,21 +177,18 @@ def _sizes_in_files(tasks: Sequence[Sequence[RowGroups]]) -> "pl.DataFrame | Non
 
     files = sorted({group.path for task in tasks for group in task})
     columns = pl.read_parquet_schema(files[0])
-    parallelism, details = (
-        pl.col(name) if name in columns else pl.lit(None, kind)
-        for name, kind in (("parallelism", pl.Int64), ("details", pl.String))
-    )
+    parallelism = pl.col("parallelism") if "parallelism" in columns else pl.lit(None, pl.Int64)
     rows = pl.scan_parquet(files, glob=False)
     if rows.select(pl.len()).collect().item() > MOST_ROWS_HERE:
         return None
     return (
-        rows.select(TOPOLOGY, parallelism.cast(pl.Int64).alias("parallelism"), details.alias("details"))
+        rows.select(TOPOLOGY, parallelism.cast(pl.Int64).alias("parallelism"), "kind")
         .group_by(TOPOLOGY)
         .agg(
             pl.len().cast(pl.Int64).alias("size"),
             pl.col("parallelism").sum().alias("tasks"),
             pl.col("parallelism").null_count().cast(pl.Int64).alias("unset"),
-            (pl.col("details").count() == 0).alias("in_blocks"),
+            (pl.col("kind") != Kind.CACHE).all().alias("in_blocks"),
         )
         .collect(engine="streaming")
     )
@@ -264,16 +263,13 @@ def plan_in_workers(
     packed = PackedTables(planned, frozenset(tables), packed_parts)
     rejected = counts.rejected
     if isinstance(read, TopologyTables):
-        rejected += read.rejected.count()
+        rejected += read.refused
         tables["rejected"] = read.rejected.unionByName(tables["rejected"])
         packed = packed._replace(tables=packed.tables - {"rejected"})
     if inputs is None:
         inputs = count_inputs(read, counts)
     require_nothing_lost(inputs, counts.planned, rejected, counts.ids)
-    # The server of Spark Connect frees what nothing refers to.
-    storage: tuple[Callable[[], None], ...] = ()
-    if not is_connect(planned.sparkSession):
-        storage = (partial(free, planned),)
+    storage: tuple[Callable[[], None], ...] = (partial(free, planned),)
     if isinstance(read, TopologyTables):
         storage += storage_of(read)
     elif isinstance(read, GivenLines):
@@ -311,8 +307,7 @@ def call_in_workers(read: Read, partitions: int, plan_part: PlanPart) -> tuple[D
         run = plan_packed_tables(tables, plan_part)
     with scoped_settings(spark, settings):
         planned = blocks.mapInArrow(run, PACKED)
-        # A session of Spark Connect has no JVM to express the partitioning in; here nothing needs it.
-        kept = planned.localCheckpoint(eager=False) if is_connect(spark) else keep_with_lineage(planned)
+        kept = keep_with_lineage(planned)
         return kept, *_counted(kept)
 
 
@@ -328,11 +323,11 @@ def _some_rows(read: Read) -> DataFrame:
 def _blocks(topology_tables: TopologyTables | GivenTables, partitions: int) -> DataFrame:
     """Return PACKED rows of all tables, those of a topology in one of `partitions`."""
     divided = {name: rows for name, rows in topology_tables._asdict().items() if name in _DIVIDED}
-    folder = topology_tables.folder if isinstance(topology_tables, GivenTables) else None
-    files = None if folder is None else local_transformations(folder)
+    files = topology_tables.files if isinstance(topology_tables, GivenTables) else ()
+    tasks = local_transformations(files)
     packed = [
-        _packed_files(rows.sparkSession, files, partitions)
-        if name == "transformations" and files
+        _packed_files(rows.sparkSession, tasks, partitions)
+        if name == "transformations" and tasks
         else _packed(rows, name, partitions)
         for name, rows in divided.items()
     ]

@@ -35,9 +35,9 @@ from penstock.engine.planning.planning_settings import (
     planning_settings,
     reading_settings,
 )
-from penstock.engine.spark.session import any_session, cores_of, is_connect, is_on_this_machine, require_delta
+from penstock.engine.spark.session import any_session, cores_of, is_on_this_machine, require_delta
 from penstock.plans.blocks.giant import Write
-from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
+from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import DEFAULT_OPTIONS, PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -137,7 +137,7 @@ def _where(read: Tables, chosen: Column) -> Tables:
     tables = ("topologies", "transformations", "stream_nodes", "stream_edges", "job_settings")
     of_them = {name: rows.filter(chosen) for name, rows in read._asdict().items() if name in tables}
     if isinstance(read, GivenTables):
-        return read._replace(**of_them, folder=None)
+        return read._replace(**of_them, files=())
     return read._replace(**of_them)
 
 
@@ -268,8 +268,6 @@ def _choose(
     chosen = choose_on_spark(
         planner, counts.largest, counts.most_tasks, lambda: memory_of_workers(spark).size_bytes // cores
     )
-    if chosen.by_blocks and counts.giants and is_connect(spark):
-        chosen = _whole_over_connect(spark, chosen, counts)
     foreseen = is_on_this_machine(spark)  # on a cluster, memory is the executors'
     if (not chosen.by_blocks or is_custom) and foreseen:
         try:
@@ -280,20 +278,6 @@ def _choose(
                 raise
             chosen = ChosenPlanner(Planner.BLOCKS, error.message, on_spark=True)
     return chosen
-
-
-def _whole_over_connect(spark: SparkSession, chosen: ChosenPlanner, counts: RowCounts) -> ChosenPlanner:
-    """Return the choice for giants that workers hold whole. Raises ConfigurationError for others."""
-    cores = cores_of(spark)
-    possible = choose_on_spark(
-        Planner.AUTO, counts.largest, counts.most_tasks, lambda: memory_of_workers(spark).size_bytes // cores
-    )
-    if possible.by_blocks:
-        raise ConfigurationError(
-            f"{possible.why}; blocks need the JVM of a session of classic Spark, got one of Spark Connect",
-            "plan it in a session of classic Spark, or in this process (planner='process')",
-        )
-    return possible._replace(why=chosen.why)
 
 
 def _plan_lines_with_giants(work: _Work, given: GivenLines, counts: RowCounts) -> PlanResult:

@@ -56,7 +56,9 @@ def make_edges(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     target_row = edges["target_row"].to_numpy()
     if inbox.has("kept"):
         target_row = inbox.one("kept")["place"].to_numpy()[target_row]
-    numbers, ends, with_halo = _ends(block, nodes, target_row, inbox)
+    numbers, ends, with_halo = _ends(giant, block, nodes, target_row, inbox)
+    if "node_id" in numbers.columns:
+        edges = edges.with_columns(numbers["node_id"].alias("source"))
     if giant.graph:
         marked = given_edges_with_ends(edges.drop("target_row"), ends, with_halo, giant.job_settings)
         marked = mark_local_reasons(marked.with_columns(numbers["out_degree"]))
@@ -77,14 +79,15 @@ def make_edges(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
 
 
 def _ends(
-    block: int, nodes: pl.DataFrame, target_row: Ints, inbox: Inbox
+    giant: Giant, block: int, nodes: pl.DataFrame, target_row: Ints, inbox: Inbox
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Return the answers about the sources of edges, the rows of both ends, and the nodes at these rows.
 
     Nodes of the block come first, then a row for each edge from another block.
     """
     answers = inbox.frames("answer")
-    no_answer = pl.DataFrame(schema=dict.fromkeys(("place", "out_index", "out_degree"), pl.Int32))
+    names = ("place", "out_index", "out_degree", *(["node_id"] if giant.traits.highest_node_id else []))
+    no_answer = pl.DataFrame(schema=dict.fromkeys(names, pl.Int32))
     parts = [answer.select(set(no_answer.columns) & set(answer.columns)) for _, answer in answers]
     numbers = pl.concat([no_answer, *parts], how="diagonal")
     lengths = [len(answer) for _, answer in answers]

@@ -37,6 +37,7 @@ class Traits(NamedTuple):
     named_groups: bool = False  #: some operator names its slot sharing group
     cuts: bool = False  #: a legacy source may head a chain with an operator that yields
     sinks: bool = False  #: some sinks become several operators
+    highest_node_id: int = 0  #: the highest `node_id` of all rows; 0 if none has one
 
 
 class Giant(NamedTuple):
@@ -130,9 +131,9 @@ SUMMARY, WRITTEN, REASONS, WAYS = "summary", "written", "reasons", "ways"
 """Kinds of messages to the driver: the properties of a block's rows; a file; reasons to refuse the giant; the
 number of edges that the inputs of a block stand for."""
 
-EXPLAINED, UNBOUNDED, EXCESS = "explained", "unbounded", "excess"
+EXPLAINED, UNBOUNDED, EXCESS, TAKEN = "explained", "unbounded", "excess", "taken"
 """More of them: errors of a given topology; whether an operator reads an unbounded source; the transformation
-at which unions expand to too many edges."""
+at which unions expand to too many edges; whether two transformations have one stream node id."""
 
 _ROWS_OF_A_PART = 131_072
 

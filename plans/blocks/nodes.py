@@ -8,7 +8,7 @@ import polars as pl
 
 from penstock.plans.blocks.giant import WAYS, Giant, reasons, runs_of
 from penstock.plans.blocks.messages import DRIVER, WALK, Inbox, Message
-from penstock.plans.blocks.read import kinds_of, reasons_without_transformations
+from penstock.plans.blocks.read import OF_VIRTUAL, kinds_of, reasons_without_transformations
 from penstock.plans.frames.arrays import Flags, Ints
 from penstock.plans.frames.compiled import run_loop
 from penstock.plans.frames.polars_frames import count_in_groups
@@ -21,22 +21,29 @@ from penstock.plans.stream_graph.choose_partitioners import (
     TARGET_ATTRIBUTES,
     inherited_groups,
 )
-from penstock.plans.stream_graph.expand_sinks import expand_numbered_sinks, expand_sinks
+from penstock.plans.stream_graph.expand_sinks import (
+    expand_caches,
+    expand_numbered_sinks,
+    expand_sinks,
+    with_configured,
+)
 from penstock.plans.stream_graph.refuse_stream_graphs import (
+    different_resources,
     missing_uids,
     refuse_operator_settings,
     refuse_transformations,
+    with_resources,
 )
 from penstock.plans.stream_graph.resolve_virtual_nodes import (
     FIRST_VIRTUAL,
     KINDS,
-    LABELLED,
     InputRows,
     count_expanded_ways,
     most_edges,
     offsets,
     resolve_inputs,
 )
+from penstock.plans.stream_graph.transformation_details import details_of, has_details, with_node_ids
 from penstock.plans.stream_graph.translate_transformations import translate_nodes
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import SOURCE_KINDS, Kind
@@ -148,10 +155,14 @@ def make_nodes(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     """Nodes of the block, and the edges into them, by the block of their source.
 
     To the block of each source: ask (the row of the source there, for each edge). To the block: nodes (of
-    all physical transformations), node_of_row, is_source; edges, in the order in which sources are asked.
-    To WALK, if slot sharing groups are inherited: group_nodes, group_edges.
+    all physical transformations), node_of_row, may_be_unread (whether it is left out unless an operator reads
+    it); edges, in the order in which sources are asked.
+    To WALK, if slot sharing groups are inherited: group_nodes, group_edges, resources (of named groups).
+
+    Ids tell which block has a transformation until its links are rows; then node ids replace them. Those of
+    sources in other blocks come with the answers to `ask`.
     """
-    raw, first = inbox.one("rows"), giant.starts[block]
+    raw, first = with_configured(inbox.one("rows")), giant.starts[block]
     halo = _halo(raw, first, inbox)
     before = len(halo.ids)
     own, links = expand_sinks(raw.with_columns(sink_topology=_NO_TEXT)), None
@@ -166,13 +177,17 @@ def make_nodes(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     links = links or _link_rows(halo, own, first)
     if excess:
         links = _without_unions(links)  # the giant is rejected: any edges will do
+    settings = giant.job_settings
+    addresses = np.concatenate([halo.ids, own["id"].to_numpy()])
+    if has_details(own):
+        own = with_node_ids(expand_caches(own, settings))
     rows = pl.concat(
-        [giant.with_topology(halo.labelled), own.select(TOPOLOGY, *LABELLED)], how="diagonal_relaxed"
+        [giant.with_topology(halo.labelled), own.select(TOPOLOGY, *OF_VIRTUAL, "kind")],
+        how="diagonal_relaxed",
     ).rechunk()
     resolved = resolve_inputs(rows, links, before).with_columns(pl.col("target_row") - before)
     kinds = links.kinds[before:]
     physical = np.flatnonzero(kinds < FIRST_VIRTUAL)
-    settings = giant.job_settings
     group = pl.DataFrame({"row": physical.astype(np.int32)}).with_columns(
         slot_sharing_group=pl.lit(DEFAULT_SLOT_SHARING_GROUP)
     )
@@ -187,39 +202,51 @@ def make_nodes(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     node_of_row[physical] = np.arange(len(physical), dtype=np.int32)
     if giant.traits.named_groups:
         groups = own["slot_sharing_group"].gather(pl.Series(physical.astype(np.uint32)))
-        yield Message(WALK, "group_nodes", pl.DataFrame({"id": nodes["id"], "group": groups}))
-        yield Message(WALK, "group_edges", resolved.select("source", "target"))
+        grouped = pl.DataFrame({"id": addresses[before + physical].astype(np.int32), "group": groups})
+        ends = {
+            "source": resolved["source_row"].to_numpy(),
+            "target": resolved["target_row"].to_numpy() + before,
+        }
+        yield Message(WALK, "group_nodes", grouped)
+        of_ends = {end: addresses[row_of].astype(np.int32) for end, row_of in ends.items()}
+        yield Message(WALK, "group_edges", pl.DataFrame(of_ends))
+        if has_details(own):
+            yield Message(WALK, "resources", _first_resources(own))
+    may_be_unread = _IS_SOURCE[kinds[physical]]
+    if has_details(own):
+        may_be_unread &= ~details_of(own)["registered"].fill_null(value=False).to_numpy()[physical]
     yield Message(block, "nodes", nodes)
     yield Message(block, "node_of_row", pl.DataFrame({"node": node_of_row}))
-    yield Message(block, "is_source", pl.DataFrame({"is_source": _IS_SOURCE[kinds[physical]]}))
-    yield from _send_edges(giant, block, resolved, before, own["transformation"], node_of_row)
+    yield Message(block, "may_be_unread", pl.DataFrame({"source": may_be_unread}))
+    yield from _send_edges(giant, block, resolved, addresses, before, own["transformation"], node_of_row)
 
 
 def _send_edges(
     giant: Giant,
     block: int,
     resolved: pl.DataFrame,
+    addresses: Ints,
     before: int,
     transformations: pl.Series,
     node_of_row: Ints,
 ) -> Iterator[Message]:
     """To the block: edges, by the block of their source; to this: ask.
 
-    In: resolved_inputs, whose sources are `before` rows of other blocks, then rows of this one;
-    `transformations` and `node_of_row` of these.
+    In: resolved_inputs, whose sources are `before` rows of other blocks, then rows of this one, with these
+    ids; `transformations` and `node_of_row` of these.
     """
     source_rows = resolved["source_row"].to_numpy()
-    owners = np.where(source_rows < before, giant.owners(resolved["source"].to_numpy()), block)
+    owners = np.where(source_rows < before, giant.owners(addresses[source_rows]), block)
     by_owner = np.argsort(owners, kind="stable")
     resolved = resolved.drop(TOPOLOGY, "source_row", "out_index", "out_degree")[by_owner]
     source_rows, owners = source_rows[by_owner], owners[by_owner]
-    sources, targets = resolved["source"].to_numpy(), resolved["target_row"].to_numpy()
+    sources, targets = addresses[source_rows], resolved["target_row"].to_numpy()
     yield Message(block, "edges", resolved.with_columns(target_row=pl.Series(node_of_row[targets])))
     for owner, start, end in runs_of(owners):
         at = source_rows[start:end] - before if owner == block else sources[start:end] - giant.starts[owner]
         ask = pl.DataFrame({"row": at.astype(np.int32)})
         if giant.refuses_by_use:
-            ask = ask.hstack(resolved.slice(start, end - start).select("source", "target", "in_index"))
+            ask = ask.hstack(resolved.slice(start, end - start).select("target", "in_index"))
             of_targets = transformations.gather(pl.Series(targets[start:end].astype(np.uint32)))
             ask = ask.with_columns(transformation=of_targets)
         yield Message(owner, "ask", ask)
@@ -254,7 +281,7 @@ class _Halo(NamedTuple):
     """
 
     ids: Ints
-    labelled: pl.DataFrame  #: id, and the other columns LABELLED of virtual transformations
+    labelled: pl.DataFrame  #: id, and the other columns OF_VIRTUAL of virtual transformations, with node ids
     kinds: Ints
     lengths: Ints  #: the number of inputs of each row
     inputs: Ints  #: ids
@@ -277,8 +304,10 @@ def _halo(own: pl.DataFrame, first: int, inbox: Inbox) -> _Halo:
     kinds[at] = kinds_of(virtual)
     kinds[np.searchsorted(ids, named)] = of_named
     labelled = pl.DataFrame({"id": ids.astype(np.int32)}).join(
-        virtual.select(LABELLED), on="id", how="left", maintain_order="left"
+        virtual.select(OF_VIRTUAL), on="id", how="left", maintain_order="left"
     )
+    if has_details(labelled):
+        labelled = labelled.with_columns(id=pl.coalesce(details_of(labelled)["node_id"], "id"))
     lengths = np.zeros(len(ids), np.int64)
     lengths[at] = virtual["inputs"].list.len().to_numpy()
     return _Halo(ids, labelled, kinds, lengths, further)
@@ -305,21 +334,36 @@ def _link_rows(halo: _Halo, own: pl.DataFrame, first: int) -> InputRows:
     return InputRows(order, offsets(lengths), here, kinds)
 
 
+def _first_resources(own: pl.DataFrame) -> pl.DataFrame:
+    """Return the first row of each slot sharing group and resources that the block's rows give it."""
+    given = with_resources(own).sort("position")
+    return given.unique(["slot_sharing_group", "resources"], keep="first", maintain_order=True)
+
+
 def inherit_groups(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
     """To each block: groups (the slot sharing group of each node). See inherit_slot_sharing_groups."""
-
+    resources = inbox.together("resources")
+    if resources is not None:
+        in_order = resources.sort("transformation", "position").with_columns(position=pl.int_range(pl.len()))
+        yield from reasons(different_resources(in_order))
     nodes, edges = inbox.frames("group_nodes"), inbox.frames("group_edges")
     own = pl.concat([frame["group"] for _, frame in nodes])
     default = pl.Series([DEFAULT_SLOT_SHARING_GROUP])
     names = pl.concat([default, own.drop_nulls().unique(maintain_order=True)]).unique(maintain_order=True)
     ids = np.concatenate([frame["id"].to_numpy() for _, frame in nodes])
-    numbers = np.full(ids.max(initial=0) + 1, NO_GROUP, np.int32)
-    own_numbers = own.cast(pl.Enum(names)).to_physical().cast(pl.Int32).fill_null(NO_GROUP)
-    numbers[ids] = own_numbers.to_numpy()
     ends = [np.concatenate([frame[end].to_numpy() for _, frame in edges]) for end in ("source", "target")]
-    groups = inherited_groups(numbers, *ends)
+    places = ids
+    if giant.traits.highest_node_id:  # parts of sinks have higher ids, which may be far above all others
+        by_id = np.sort(ids)
+        places, *ends = (np.searchsorted(by_id, of) for of in (ids, *ends))
+    numbers = np.full(places.max(initial=0) + 1, NO_GROUP, np.int32)
+    own_numbers = own.cast(pl.Enum(names)).to_physical().cast(pl.Int32).fill_null(NO_GROUP)
+    numbers[places] = own_numbers.to_numpy()
+    groups = inherited_groups(numbers, *ends)[places]
+    start = 0
     for block, frame in nodes:
-        of_block = names.gather(pl.Series(groups[frame["id"].to_numpy()].astype(np.uint32)))
+        of_block = names.gather(pl.Series(groups[start : start + len(frame)].astype(np.uint32)))
+        start += len(frame)
         yield Message(block, "groups", pl.DataFrame({"slot_sharing_group": of_block.cast(pl.Categorical)}))
 
 
@@ -328,7 +372,7 @@ def inherit_groups(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
 
 def answer(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     """To each asking block: answer (the place of each source among the nodes of its block, out_index,
-    out_degree, and the attributes of sources of other blocks).
+    out_degree, node_id if some row sets one, and the attributes of sources of other blocks).
 
     To the block: nodes (of the stream graph), kept (the place of each node before unread sources were
     removed), edges.
@@ -337,21 +381,24 @@ def answer(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     if giant.traits.named_groups:
         nodes = nodes.with_columns(inbox.one("groups")["slot_sharing_group"].cast(pl.String))
     node_of_row = inbox.one("node_of_row")["node"].to_numpy()
-    is_source = inbox.one("is_source")["is_source"].to_numpy()
+    may_be_unread = inbox.one("may_be_unread")["source"].to_numpy()
     asked = inbox.frames("ask")
     rows = np.concatenate([np.zeros(0, np.int32), *(frame["row"].to_numpy() for _, frame in asked)])
     read = node_of_row[rows]
     out_index = count_in_groups(read, len(nodes))
     out_degree = np.bincount(read, minlength=len(nodes)).astype(np.int32)
-    kept = (out_degree > 0) | ~is_source
+    kept = (out_degree > 0) | ~may_be_unread
+    sources = nodes["id"].gather(pl.Series(read.astype(np.uint32)))
     place = (np.cumsum(kept) - 1).astype(np.int32)
     place[~kept] = _NONE
     if not kept.all():
         nodes = nodes.filter(pl.Series(values=kept))
     if giant.refuses_by_use:
         uses = [frame.drop("row") for _, frame in asked]
-        yield from _refuse_sources(giant, inbox.one("sources"), uses, out_index)
+        yield from _refuse_sources(giant, inbox.one("sources"), uses, sources, out_index)
     numbers = pl.DataFrame({"place": place[read], "out_index": out_index, "out_degree": out_degree[read]})
+    if giant.traits.highest_node_id:
+        numbers = numbers.with_columns(sources.alias("node_id"))
     yield from _answers(giant, block, nodes, asked, numbers)
     yield Message(block, "kept", pl.DataFrame({"place": place}))
     yield Message(block, "edges", inbox.forward("edges"))
@@ -389,12 +436,12 @@ def _answers(
 
 
 def _refuse_sources(
-    giant: Giant, sources: pl.DataFrame, uses: list[pl.DataFrame], out_index: Ints
+    giant: Giant, sources: pl.DataFrame, uses: list[pl.DataFrame], used: pl.Series, out_index: Ints
 ) -> Iterator[Message]:
     """Refusals of the block's sources when the first operator that reads them is translated."""
     if not uses:
         return
-    edges = giant.with_topology(pl.concat(uses)).with_columns(out_index=pl.Series(out_index))
+    edges = giant.with_topology(pl.concat(uses)).with_columns(source=used, out_index=pl.Series(out_index))
     first = edges.filter(pl.col("out_index") == 0).join(sources, left_on="source", right_on="id", how="semi")
     targets = first.select(TOPOLOGY, "transformation", id="target").unique()
     known = pl.concat([sources, targets], how="diagonal").unique(["id"], keep="first")

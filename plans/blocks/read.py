@@ -7,7 +7,7 @@ import orjson
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.blocks.giant import EXCESS, EXPLAINED, SUMMARY, UNBOUNDED, Giant, runs_of
+from penstock.plans.blocks.giant import EXCESS, EXPLAINED, SUMMARY, TAKEN, UNBOUNDED, Giant, runs_of
 from penstock.plans.blocks.messages import DRIVER, WALK, Inbox, Message
 from penstock.plans.frames.arrays import Ints
 from penstock.plans.frames.polars_frames import empty, from_arrow
@@ -22,6 +22,7 @@ from penstock.plans.stream_graph.resolve_virtual_nodes import (
     offsets,
     resolve_virtual_nodes,
 )
+from penstock.plans.stream_graph.transformation_details import details_of, has_details
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.lines_of_tables import (
     Numbers,
@@ -33,7 +34,7 @@ from penstock.plans.topology.lines_of_tables import (
     wrong_by_number,
 )
 from penstock.plans.topology.normalized_tables import given_columns, normalized_transformations
-from penstock.plans.topology.read_topology_tables import digest_checked_blocks
+from penstock.plans.topology.read_topology_tables import digest_checked_blocks, kinds_by_bounds
 from penstock.plans.topology.validate_transformations import reads_unbounded_source
 from penstock.plans.vocabulary import Kind
 
@@ -66,7 +67,13 @@ def read(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
         "kinds": np.bincount(kinds, minlength=len(KINDS)).tolist(),
         "named_groups": rows["slot_sharing_group"].null_count() < len(rows) or _steps_name_groups(rows),
         "expands_sinks": rows["sink_topology"].null_count() < len(rows),
+        "legacy_by_bounds": 0,
+        "highest_node_id": None,
     }
+    if sound:
+        legacy = kinds_of(rows.select(kinds_by_bounds(rows))) == KINDS.index(Kind.LEGACY_SOURCE)
+        summary["legacy_by_bounds"] = int(legacy.sum())
+        summary["highest_node_id"] = details_of(rows)["node_id"].max() if has_details(rows) else None
     yield Message(DRIVER, SUMMARY, pl.DataFrame([summary], _SUMMARY))
     yield Message(block, "rows", rows)
     if not sound:
@@ -80,7 +87,7 @@ def read(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     yield Message(
         block,
         "virtual",
-        rows.select(*LABELLED, "kind", "inputs").filter(pl.Series(values=kinds >= FIRST_VIRTUAL)),
+        rows.select(*OF_VIRTUAL, "kind", "inputs").filter(pl.Series(values=kinds >= FIRST_VIRTUAL)),
     )
 
 
@@ -91,7 +98,11 @@ _SUMMARY: dict[str, pl.DataType | type[pl.DataType]] = {
     "kinds": pl.List(pl.Int64),
     "named_groups": pl.Boolean,
     "expands_sinks": pl.Boolean,
+    "legacy_by_bounds": pl.Int64,
+    "highest_node_id": pl.Int64,
 }
+OF_VIRTUAL = (*LABELLED, "details")
+"""Columns of virtual transformations that edges through them read."""
 
 
 def _steps_name_groups(rows: pl.DataFrame) -> bool:
@@ -198,14 +209,35 @@ def explain(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
         yield Message(DRIVER, EXPLAINED, pl.DataFrame({"refusal": [orjson.dumps(refusal).decode()]}))
 
 
+# The stream node ids that given rows set.
+
+
+def send_node_ids(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
+    """To WALK: node_ids (of each row, its id if it sets none)."""
+    rows = inbox.one("rows")
+    node_ids = details_of(rows)["node_id"] if has_details(rows) else pl.lit(None, pl.Int32)
+    yield Message(WALK, "node_ids", rows.select(id=pl.coalesce(node_ids, "id")))
+
+
+def find_taken_node_ids(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]:
+    """To the driver: TAKEN (whether two rows have one stream node id, which is an error)."""
+    yield Message(
+        DRIVER, TAKEN, pl.DataFrame({"taken": [bool(inbox.one("node_ids")["id"].is_duplicated().any())]})
+    )
+
+
 # Walks over the inputs of all transformations.
 
 
 def send_links(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
-    """To WALK: links (kind and number of inputs of each row), inputs, sink_sizes (see sizes_of_sinks)."""
+    """To WALK: links (kind and number of inputs of each row), inputs, sink_sizes (see sizes_of_sinks).
+
+    The kind of a source is as its bounds say (see kinds_by_bounds).
+    """
     rows = inbox.one("rows")
     lengths = rows["inputs"].list.len().cast(pl.Int32)
-    yield Message(WALK, "links", pl.DataFrame({"kind": kinds_of(rows), "inputs": lengths}))
+    kinds = kinds_of(rows.select(kinds_by_bounds(rows)))
+    yield Message(WALK, "links", pl.DataFrame({"kind": kinds, "inputs": lengths}))
     yield Message(WALK, "inputs", pl.DataFrame({"id": rows["inputs"].explode(empty_as_null=False)}))
     sizes = sizes_of_sinks(rows)
     if len(sizes):
@@ -223,7 +255,9 @@ def number_all_sinks(giant: Giant, walk: int, inbox: Inbox) -> Iterator[Message]
     """To each block with sinks to expand: sink_numbers (see number_sinks)."""
     links, parts = _links(inbox), inbox.frames("sink_sizes")
     sizes = pl.concat([frame for _, frame in parts])
-    numbers = number_sinks(np.full(len(links.kinds), giant.topology), links, sizes)
+    topologies = np.full(len(links.kinds), giant.topology)
+    highest = np.full(len(links.kinds), giant.traits.highest_node_id)
+    numbers = number_sinks(topologies, links, sizes, highest_ids=highest)
     start = 0
     for block, frame in parts:
         yield Message(block, "sink_numbers", numbers.slice(start, len(frame)))
@@ -264,7 +298,7 @@ def read_graph(giant: Giant, block: int, inbox: Inbox) -> Iterator[Message]:
     kinds[KINDS.index(Kind.LEGACY_SOURCE)] = nodes["legacy_source"].sum()
     kinds[KINDS.index(Kind.ASYNC)] = nodes["yielding"].sum()
     summary = {"block": block, "sound": True, "digests": [], "kinds": kinds.tolist()}
-    summary |= {"named_groups": False, "expands_sinks": False}
+    summary |= {"named_groups": False, "expands_sinks": False, "legacy_by_bounds": 0}
     yield Message(DRIVER, SUMMARY, pl.DataFrame([summary], _SUMMARY))
     owners = giant.owners(edges["source"].to_numpy())
     by_owner = np.argsort(owners, kind="stable")

@@ -62,12 +62,18 @@ Given = Sequence[tuple[str, DataFrame, str, str]]
 
 
 def run_blocks(
-    spark: SparkSession, giant: Giant, given: Given, jobs: Jobs, report: Callable[[str], None]
+    spark: SparkSession,
+    giant: Giant,
+    given: Given,
+    jobs: Jobs,
+    report: Callable[[str], None],
+    cores: int,
 ) -> PlannedInBlocks:
     """Run the jobs of a giant.
 
-    `given`: its rows, in any order; none if workers read files (see Giant.files). A giant that is rejected
-    leaves only files that nothing lists.
+    `given`: its rows, in any order; none if workers read files (see Giant.files). Tables that are not written
+    have twice as many partitions as `cores`, or one for each block. A giant that is rejected leaves only
+    files that nothing lists.
     """
     kept: list[DataFrame] = []
     first_plan: DataFrame | None = None
@@ -83,12 +89,14 @@ def run_blocks(
                 said = _said(first)
             else:
                 said, frames = _run(job, first, giant, kept)
-                tables = _tables([first, *frames], giant) if job.plans and giant.write is None else tables
+                tables = (
+                    _tables([first, *frames], giant, cores) if job.plans and giant.write is None else tables
+                )
             job = jobs.send(said)
     except StopIteration as ended:
         finished: Finished = ended.value
         if giant.write is None and len(finished.topologies) and not tables:
-            tables = _tables([first], giant)
+            tables = _tables([first], giant, cores)
         return PlannedInBlocks(finished, tables, kept)
     except BaseException:
         for frame in kept:
@@ -182,11 +190,10 @@ def _said(frame: DataFrame) -> Said:
     )
 
 
-def _tables(frames: list[DataFrame], giant: Giant) -> dict[str, DataFrame]:
+def _tables(frames: list[DataFrame], giant: Giant, cores: int) -> dict[str, DataFrame]:
     """The tables in messages to PLAN; `frames`: of transformations, the stream graph, the rest."""
     names = [table for layer in layers_until(giant.options.until) for table in LAYER_TABLES[layer]]
-    at_once = 2 * frames[0].sparkSession.sparkContext.defaultParallelism
-    few = [frame.coalesce(min(at_once, giant.blocks + 1)) for frame in frames]
+    few = [frame.coalesce(min(2 * cores, giant.blocks + 1)) for frame in frames]
     return {
         table: _table(few[_FRAME_OF.get(table, -1)], table)
         for table in names

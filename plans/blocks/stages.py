@@ -16,6 +16,7 @@ from penstock.plans.blocks.giant import (
     EXPLAINED,
     REASONS,
     SUMMARY,
+    TAKEN,
     UNBOUNDED,
     WAYS,
     WRITTEN,
@@ -27,12 +28,14 @@ from penstock.plans.blocks.nodes import answer, answer_graph, export, inherit_gr
 from penstock.plans.blocks.read import (
     explain,
     find_excess,
+    find_taken_node_ids,
     find_unbounded_source,
     find_wrong_numbers,
     number_all_sinks,
     read,
     read_graph,
     send_links,
+    send_node_ids,
     send_numbers,
     show_wrong_rows,
 )
@@ -135,7 +138,11 @@ def jobs_of_giant(giant: Giant, topology: pl.DataFrame, settings: pl.DataFrame |
     files = _files(said)
     if settings is None:
         giant = giant._replace(header=topologies_without_rows(to_nullable_arrow(topology, "topologies"))[0])
-        if not _holds(giant, topology, said):
+        holds = _holds(giant, topology, said)
+        if holds and said[SUMMARY]["highest_node_id"].null_count() < giant.blocks:
+            found = yield Job("compare node ids", _comparing_node_ids(giant))
+            holds = not found[TAKEN]["taken"].any()
+        if not holds:
             found = yield Job("find wrong rows", _explaining(giant))
             if EXPLAINED in found:
                 return _rejected([_refusal(topology, *orjson.loads(found[EXPLAINED]["refusal"][0]))])
@@ -242,6 +249,10 @@ def _explaining(giant: Giant) -> list[Step]:
     ]
 
 
+def _comparing_node_ids(giant: Giant) -> list[Step]:
+    return [_step(giant, send_node_ids, reads_rows=True), _step(giant, find_taken_node_ids, walks=True)]
+
+
 def _walking(giant: Giant, walk: Function) -> list[Step]:
     """Return the stages of a walk over the inputs of all rows."""
     return [_step(giant, send_links, reads_rows=True), _step(giant, walk, walks=True)]
@@ -303,7 +314,12 @@ def _kinds(said: Said) -> dict[Kind, int]:
 
 def _depends_on_sources(topology: pl.DataFrame, said: Said) -> bool:
     config = dict(topology["config"].to_arrow().to_pylist()[0])
-    return _kinds(said)[Kind.LEGACY_SOURCE] > 0 and may_run_as_batch(config)
+    return said[SUMMARY]["legacy_by_bounds"].sum() > 0 and may_run_as_batch(config)
+
+
+def _highest_node_id(said: Said) -> int:
+    highest = said[SUMMARY]["highest_node_id"].max()
+    return max(0, highest) if isinstance(highest, int) else 0
 
 
 def _traits(said: Said) -> Traits:
@@ -315,6 +331,7 @@ def _traits(said: Said) -> Traits:
         cuts=kinds[Kind.LEGACY_SOURCE] > 0
         and (kinds[Kind.ASYNC] + kinds[Kind.WRITER] > 0 or bool(said[SUMMARY]["expands_sinks"].any())),
         sinks=bool(said[SUMMARY]["expands_sinks"].any()),
+        highest_node_id=_highest_node_id(said),
     )
 
 

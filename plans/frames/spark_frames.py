@@ -18,6 +18,8 @@ def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     """Return an empty DataFrame that Spark knows to be empty; PySpark's own way starts Python workers to find
     out.
     """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return spark.createDataFrame([], schema)
     session, jvm = spark._jsparkSession, spark._jvm
     assert jvm is not None
     return DataFrame(

@@ -93,6 +93,8 @@ def free(kept: DataFrame) -> None:
 
     A stopped session has released it already.
     """
+    if _is_connect(kept):  # the server frees what nothing refers to
+        return
     context: Any = kept.sparkSession.sparkContext
     with unless_ended(kept.sparkSession):
         rows = kept._jdf.logicalPlan().rdd()
@@ -104,9 +106,14 @@ def free(kept: DataFrame) -> None:
         path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
 
 
+def _is_connect(of_spark: Any) -> bool:
+    """Return whether a session or a DataFrame belongs to a client of Spark Connect, which has no JVM."""
+    return type(of_spark).__module__.startswith("pyspark.sql.connect")
+
+
 def has_ended(spark: Any) -> bool:
     """Return whether a session, classic or Connect, has been stopped, or its JVM has ended."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if _is_connect(spark):
         return bool(spark.is_stopped)
     java: Any = spark.sparkContext._jsc
     try:
@@ -156,8 +163,11 @@ def keep(rows: DataFrame) -> DataFrame:
 def keep_with_lineage(rows: DataFrame) -> DataFrame:
     """As `keep`; what all executors that stored it have lost on a cluster is computed again from its lineage.
 
-    For rows that few exchanges lead up to: their files stay until the result is collected as garbage.
+    For rows that few exchanges lead up to: their files stay until the result is collected as garbage. Over
+    Spark Connect, the server keeps the rows, without their partitioning.
     """
+    if _is_connect(rows):
+        return rows.localCheckpoint(eager=False)
     kept = _checkpointed(rows)
     context = rows.sparkSession.sparkContext
     if context.getCheckpointDir() is None and not is_local(context):

@@ -253,7 +253,7 @@ def expand_transformations(transformations: pl.DataFrame, job_settings: pl.DataF
     expanded = expand_sinks(transformations, job_settings)
     if not has_details(expanded):
         return expanded
-    return with_node_ids(_expand_caches(expanded, job_settings))
+    return with_node_ids(expand_caches(expanded, job_settings))
 
 
 def expand_sinks(transformations: pl.DataFrame, job_settings: pl.DataFrame | None = None) -> pl.DataFrame:
@@ -266,7 +266,7 @@ def expand_sinks(transformations: pl.DataFrame, job_settings: pl.DataFrame | Non
     if not with_sinks.list.len().item():
         return _plain(transformations)
     has_sinks = pl.col(TOPOLOGY).is_in(with_sinks)
-    ordered = _with_configured(transformations.filter(has_sinks).sort(TOPOLOGY, "id"))
+    ordered = with_configured(transformations.filter(has_sinks).sort(TOPOLOGY, "id"))
     links = input_rows(ordered.select(TOPOLOGY, "id", "inputs", "kind"))
     sizes, drawn = sizes_of_sinks(ordered), draw_ids(links, _caches_with_nodes(ordered, links, job_settings))
     numbers = number_sinks(ordered[TOPOLOGY].to_numpy(), links, sizes, drawn, _highest_ids(ordered))
@@ -439,7 +439,7 @@ def _parts(sink_topologies: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
     return from_arrow(pa.Table.from_pylist(rows, _PART)), text_sizes
 
 
-def _with_configured(rows: pl.DataFrame) -> pl.DataFrame:
+def with_configured(rows: pl.DataFrame) -> pl.DataFrame:
     """Add the parallelism_configured of sinks to their sink_topology, from which parts are made."""
     if not has_details(rows):
         return rows
@@ -556,8 +556,11 @@ def _batch_topologies(job_settings: pl.DataFrame) -> pl.Series:
     return job_settings.filter(pl.col("job_type") == JobType.BATCH)[TOPOLOGY]
 
 
-def _expand_caches(expanded: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
-    """Replace the caches that operators of batch jobs read by operators, in the order of translation."""
+def expand_caches(expanded: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+    """Replace the caches that operators of batch jobs read by operators, in the order of translation.
+
+    Operators that read a cache of an earlier job get their name.
+    """
     caches = expanded.filter(pl.col("kind") == Kind.CACHE)[TOPOLOGY].unique()
     batch = caches.filter(caches.is_in(_batch_topologies(job_settings).implode()))
     reads_caches = pl.col("kind") == Kind.CACHE_READ

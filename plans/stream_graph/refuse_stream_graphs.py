@@ -239,7 +239,7 @@ def refuse_transformations(
             _uids_of_steps(expanded_transformations),
             _too_many_inputs(expanded_transformations),
             _caches_of_virtual(expanded_transformations),
-            _different_resources(expanded_transformations),
+            _two_resources(expanded_transformations),
             _conflicting_weights(expanded_transformations, resolved_inputs, job_settings),
             *_refuse_settings_of_transformations(expanded_transformations, resolved_inputs, job_settings),
         ]
@@ -371,16 +371,27 @@ def _caches_of_virtual(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
     return refusals(rows, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, pl.lit(CACHES_OPERATORS), _TRANSFORMATION)
 
 
-def _different_resources(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
-    """Refuse slot sharing groups with different resources (StreamGraphGenerator.translate)."""
+def _two_resources(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
     if not has_details(expanded_transformations):
         return NO_REASON
+    return different_resources(with_resources(expanded_transformations))
+
+
+def with_resources(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows that give their slot sharing group `resources`."""
     resources = pl.col("details").str.json_path_match("$.slot_resources")
-    names = expanded_transformations.select(
+    return expanded_transformations.select(
         TOPOLOGY, "id", "transformation", "position", "slot_sharing_group", resources=resources
     ).drop_nulls("resources")
+
+
+def different_resources(given: pl.DataFrame) -> pl.DataFrame:
+    """Refuse slot sharing groups with different resources (StreamGraphGenerator.translate).
+
+    In: rows of with_resources.
+    """
     first = pl.col("resources").first().over(TOPOLOGY, "slot_sharing_group")
-    refused = names.sort(TOPOLOGY, "position").filter(pl.col("resources") != first)
+    refused = given.sort(TOPOLOGY, "position").filter(pl.col("resources") != first)
     before, after = map(pl.lit, TWO_RESOURCES)
     message = pl.concat_str(before, "slot_sharing_group", after)
     order = [pl.col("transformation"), pl.col("id"), pl.lit(INPUT_COUNT), pl.lit(0)]

@@ -42,6 +42,8 @@ _VERDICTS = ("chainable", "chained_source", "not_chainable_reasons")
 _PARTITIONERS = list(Partitioner)
 _CLASSES = pl.Series([*(CLASSES[p] for p in _PARTITIONERS), UNSPECIFIED_FORWARD])
 _IDS_AT_A_TIME = 1_000_000
+_DENSE = 4
+_FEW_NUMBERS = 1 << 20
 
 
 def choose_partitioners(
@@ -141,7 +143,12 @@ def _partitioner_names(edges: pl.DataFrame) -> list[pl.Series]:
 def _edge_ids(edges: pl.DataFrame) -> pl.Series:
     """Return edge_id. Each number is converted to text once, because copying the text is faster."""
     highest = edges.select(pl.max_horizontal(pl.col(*_NUMBERS).max())).item() or 0
-    numbers = pl.int_range(highest + 1, eager=True).cast(pl.String)
+    if highest < _DENSE * len(edges) + _FEW_NUMBERS:
+        known = pl.int_range(highest + 1, eager=True)
+    else:  # node ids that a topology sets may be far above their number
+        known = pl.concat([edges[name].cast(pl.Int64) for name in _NUMBERS]).unique().sort()
+        edges = edges.with_columns(known.search_sorted(edges[name]).alias(name) for name in _NUMBERS)
+    numbers = known.cast(pl.String)
     ends = "-" + numbers + "_"
     edge_id = pl.concat_str(
         "source_name",

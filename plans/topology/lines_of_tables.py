@@ -28,6 +28,7 @@ from penstock.plans.topology.validate_transformations import (
     PositionOf,
     cycle_errors,
     errors_of_entries,
+    errors_of_some,
     find_cycle_in_rows,
 )
 
@@ -294,14 +295,17 @@ def texts_of_wrong_rows(ordered: pl.DataFrame, wrong: Flags, before: int) -> Ite
 
 
 def errors_of_rows(rows: pl.DataFrame, size: int) -> list[TopologyError]:
-    """Return the errors of TRANSFORMATIONS rows, whose ids are in their places among 1..size."""
+    """Return the errors of TRANSFORMATIONS rows, whose ids are in their places among 1..size.
+
+    Their node ids are not compared with the ids of other rows.
+    """
     entries = []
     errors = []
     for number, text in zip(rows["id"].to_list(), _texts(rows), strict=True):
         entry = orjson.loads(text)
         errors += duplicate_keys_of_transformation(text, entry, number)
         entries.append((number, entry))
-    return errors + errors_of_entries(entries, position_of_counted(size))
+    return errors + errors_of_some(entries, position_of_counted(size), {})
 
 
 def parsed_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from penstock.plans.tables.column_types import TOPOLOGY, type_name
 from penstock.plans.tables.plain_columns import plain_column, plain_type, require_unique_columns
 from penstock.plans.topology.canonical_texts import RESOURCES_OF_ZERO
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.operator_rules import DEFAULTS
 from penstock.plans.topology.topologies_of_lines import XXHASH64_SEED, topology_id
 from penstock.plans.vocabulary import TopologyForm
 
@@ -102,10 +103,11 @@ def given_columns(schema: pa.Schema, batches: Iterable[pa.RecordBatch | pa.Table
     return GivenColumns({field.name: type_name(field.type) for field in schema}, columns, rows)
 
 
-_RESOURCES = ("min_resources", "preferred_resources")
-
-
 # The two tables.
+
+
+WITH_ZEROS = ("min_resources", "preferred_resources")
+"""Columns of resources, whose fields RESOURCES_OF_ZERO are 0 by default."""
 
 
 def normalized_topologies(topologies: GivenColumns, job_defaults: JobDefaults = NO_DEFAULTS) -> pl.DataFrame:
@@ -149,9 +151,8 @@ def _under(configs: pl.Series, config: Mapping[str, str]) -> pl.Series:
 
 def normalized_transformations(transformations: GivenColumns) -> pl.DataFrame:
     """Return TRANSFORMATIONS columns; topology_id, id, kind and inputs are required. The input is emptied."""
-    missing = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
-    normalized = _normalized(transformations, "transformations", missing)
-    resource_columns = [name for name in _RESOURCES if normalized[name].null_count() < len(normalized)]
+    normalized = _normalized(transformations, "transformations", DEFAULTS)
+    resource_columns = [name for name in WITH_ZEROS if normalized[name].null_count() < len(normalized)]
     return normalized.with_columns(map(_with_zeros, resource_columns))
 
 

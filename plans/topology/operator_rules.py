@@ -135,6 +135,9 @@ DETAILS: Rules = {
 }
 """Keys that few transformations have: one column, `details`, holds them all."""
 
+DEFAULTS: dict[str, Any] = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
+"""Values of columns of given transformations where a row sets none."""
+
 
 def _details(*keys: str) -> Rules:
     return {key: DETAILS[key] for key in keys}

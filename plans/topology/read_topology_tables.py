@@ -198,7 +198,7 @@ def _with_unbounded_source(topologies: pl.DataFrame, transformations: pl.DataFra
     batch = jobs.filter(pl.col("config_text").is_in(texts)).select(TOPOLOGY)
     if batch.is_empty():
         return batch.to_series()
-    shape = transformations.select(TOPOLOGY, "id", _kind_by_bounds(transformations), "inputs")
+    shape = transformations.select(TOPOLOGY, "id", kinds_by_bounds(transformations), "inputs")
     legacy = shape.filter(pl.col("kind") == str(Kind.LEGACY_SOURCE)).join(batch, on=TOPOLOGY, how="semi")
     rows = shape.join(legacy, on=TOPOLOGY, how="semi").sort(TOPOLOGY, "id")
     starts = runs(ints(rows, TOPOLOGY)).starts.tolist()
@@ -210,7 +210,7 @@ def _with_unbounded_source(topologies: pl.DataFrame, transformations: pl.DataFra
     return pl.Series(TOPOLOGY, unbounded_topologies, pl.Int64)
 
 
-def _kind_by_bounds(transformations: pl.DataFrame) -> pl.Expr:
+def kinds_by_bounds(transformations: pl.DataFrame) -> pl.Expr:
     """As validate_transformations.kind_by_bounds."""
     kind, details = pl.col("kind"), pl.col("details")
     if transformations["details"].null_count() == len(transformations):

@@ -241,9 +241,20 @@ def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionO
 
     `position_of`: id to the position of the first transformation with it, or None.
     """
+    node_ids: dict[int, int] = {}
+    errors = errors_of_some(entries, position_of, node_ids)
+    return errors + _taken_node_ids(node_ids, position_of)
+
+
+def errors_of_some(
+    entries: Iterable[tuple[int, Any]], position_of: PositionOf, node_ids: dict[int, int]
+) -> list[TopologyError]:
+    """As errors_of_entries, except that a `node_id` is not compared with the ids of other transformations.
+
+    `node_ids`: node_id to position of earlier transformations; those of `entries` are added.
+    """
     errors: list[TopologyError] = []
     alike: dict[tuple[str, str], TopologyError] = {}
-    node_ids: dict[int, int] = {}
     for position, entry in entries:
         if type(entry) is not dict:
             problem = f"{shorten(entry)} ({json_type(entry)})"
@@ -265,7 +276,7 @@ def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionO
         if len(errors) >= KEPT:
             entry_errors = [alike.setdefault(_sort(error), error) for error in entry_errors]
         errors += entry_errors
-    return errors + _taken_node_ids(node_ids, position_of)
+    return errors
 
 
 def _node_id_errors(

@@ -1,5 +1,6 @@
 """Local files of given transformations that Spark's workers read themselves."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -7,7 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -15,6 +16,7 @@ from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.tables.column_types import type_name
 from penstock.plans.topology.input_errors import no_such_path
 from penstock.plans.topology.open_given_table import is_delta, plain_files
+from penstock.plans.topology.operator_rules import DEFAULTS
 
 # The files of a local Delta table that needs nothing of Delta to be read.
 
@@ -83,8 +85,6 @@ MOST_FILES = 1_000
 
 _ROWS_OF_A_BATCH = 2**15
 _PLAIN = pa.schema([field.remove_metadata().with_nullable(True) for field in TRANSFORMATIONS])
-_DEFAULTS = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
-"""As normalized_tables has them."""
 
 
 class RowGroups(NamedTuple):
@@ -95,23 +95,56 @@ class RowGroups(NamedTuple):
     end: int
 
 
-def local_transformations(folder: str) -> tuple[tuple[RowGroups, ...], ...] | None:
-    """The row groups of the table `transformations` in a local folder, about ROWS_OF_A_TASK rows per task.
-
-    None, so that Spark reads the table, if it has more than MOST_FILES files, if these differ in their
-    columns, or if its rows are not just those in the files.
-    """
-    from pyarrow import parquet
-
-    table = Path(folder) / "transformations"
+def files_of_table(table: Path) -> tuple[str, ...]:
+    """The files of a local Delta table or folder of Parquet files; none if its rows are not just theirs."""
     try:
         if is_delta(table):
             table_files = files_of_delta_table(table)
-            paths = None if table_files is None else table_files[0]
-        else:
-            paths = _flat_files(table)
-        if paths is None or len(paths) > MOST_FILES:
-            return None
+            return () if table_files is None else tuple(table_files[0])
+        return tuple(_flat_files(table) or ())
+    except OSError:  # Spark's reader reports what is wrong
+        return ()
+
+
+def files_of_frame(rows: DataFrame) -> tuple[str, ...]:
+    """The local Parquet files of which a DataFrame is all rows and columns; none for any other DataFrame.
+
+    Source: org.apache.spark.sql.execution.datasources.LogicalRelation, HadoopFsRelation.
+    """
+    from pyarrow import parquet
+
+    from penstock.plans.topology.parse_lines import readable_path
+
+    try:
+        plan = rows._jdf.queryExecution().analyzed()
+        relation = plan.relation() if plan.getClass().getSimpleName() == "LogicalRelation" else None
+        if relation is None or relation.getClass().getSimpleName() != "HadoopFsRelation":
+            return ()
+        is_parquet = relation.fileFormat().getClass().getSimpleName() == "ParquetFileFormat"
+        if not is_parquet or relation.partitionSchema().length():
+            return ()
+        uris = list(relation.location().inputFiles())
+        paths = tuple(map(readable_path, uris))
+        if len(paths) > MOST_FILES or len(set(paths)) < len(paths) or not all(map(os.path.isabs, paths)):
+            return ()
+        columns = sorted(rows.columns)
+        read_alike = all(sorted(parquet.read_schema(path).names) == columns for path in paths)
+        return paths if read_alike else ()
+    except Exception:  # no plan over Spark Connect; what is wrong with a file, Spark's reader reports
+        return ()
+
+
+def local_transformations(paths: Sequence[str]) -> tuple[tuple[RowGroups, ...], ...] | None:
+    """The row groups of files of the table `transformations`, about ROWS_OF_A_TASK rows per task.
+
+    None, so that Spark reads the table, if there are no files or more than MOST_FILES, or if these differ in
+    their columns or from the table's.
+    """
+    from pyarrow import parquet
+
+    if not paths or len(paths) > MOST_FILES:
+        return None
+    try:
         ranges: list[tuple[RowGroups, int]] = []
         columns: set[tuple[str, ...]] = set()
         for path in paths:
@@ -185,7 +218,7 @@ def _tasks(ranges: Iterable[tuple[RowGroups, int]]) -> Iterator[tuple[RowGroups,
 def _filled(rows: pa.RecordBatch) -> pa.RecordBatch:
     for place, field in enumerate(_PLAIN):
         column = rows.column(place)
-        if field.name in _DEFAULTS and column.null_count:
-            default = pa.scalar(_DEFAULTS[field.name], field.type)
+        if field.name in DEFAULTS and column.null_count:
+            default = pa.scalar(DEFAULTS[field.name], field.type)
             rows = rows.set_column(place, field, pc.if_else(column.is_valid(), column, default))
     return rows

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
@@ -16,6 +17,7 @@ from penstock.plans.topology.canonical_texts import RESOURCES_OF_ZERO
 from penstock.plans.topology.input_errors import missing_table, unusable_path
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.normalized_tables import (
+    WITH_ZEROS,
     integers_too_large,
     is_other_integer,
     require_given_columns,
@@ -24,16 +26,16 @@ from penstock.plans.topology.on_spark.local_transformations import (
     AS_THEY_ARE,
     MOST_FILES,
     files_of_delta_table,
+    files_of_frame,
+    files_of_table,
     is_delta_table,
 )
 from penstock.plans.topology.on_spark.topologies_of_lines import GivenTables
 from penstock.plans.topology.open_given_table import is_delta
+from penstock.plans.topology.operator_rules import DEFAULTS
 from penstock.plans.vocabulary import TopologyForm
 
 # Given tables with exactly the columns of TOPOLOGIES and TRANSFORMATIONS, defaults filled in.
-
-
-_RESOURCES = ("min_resources", "preferred_resources")
 
 
 def normalized_tables(
@@ -41,7 +43,9 @@ def normalized_tables(
 ) -> GivenTables:
     """Both tables, not validated. Raises SchemaError for other columns than they may have."""
     return GivenTables(
-        normalized_topologies(topologies, job_defaults), normalized_transformations(transformations)
+        normalized_topologies(topologies, job_defaults),
+        normalized_transformations(transformations),
+        files_of_frame(transformations),
     )
 
 
@@ -76,19 +80,22 @@ def normalized_topologies(topologies: DataFrame, job_defaults: JobDefaults = NO_
 
 def normalized_transformations(transformations: DataFrame) -> DataFrame:
     """TRANSFORMATIONS columns; topology_id, id, kind and inputs are required."""
-    missing = {
-        "name": F.lit(""),
-        "inputs": F.expr("cast(array() AS array<int>)"),
-        "managed_memory": F.expr("cast(map() AS map<string, int>)"),
-        "slot_scope": F.expr("cast(array() AS array<string>)"),
-    }
+    types = {column.name: type_name(column.type) for column in TABLES["transformations"]}
+    missing = {name: _literal(value, types[name]) for name, value in DEFAULTS.items()}
     normalized = _normalized(transformations, "transformations", missing)
-    resource_columns = [name for name in _RESOURCES if name in transformations.columns]
+    resource_columns = [name for name in WITH_ZEROS if name in transformations.columns]
     return (
         normalized.withColumns({name: _with_zeros(F.col(name)) for name in resource_columns})
         if resource_columns
         else normalized
     )
+
+
+def _literal(value: str | list[Any], kind: str) -> Column:
+    """Return a text, or an empty list or map."""
+    if isinstance(value, str):
+        return F.lit(value)
+    return (F.create_map() if kind.startswith("map") else F.array()).cast(kind)
 
 
 def _with_zeros(resources: Column) -> Column:
@@ -172,7 +179,8 @@ def load_topology_folder(
         given_tables = normalized_tables(topologies, transformations, job_defaults)
     except SchemaError as error:
         raise unusable_path(path, error.message) from None
-    return given_tables._replace(folder=folder)
+    files = () if folder is None else files_of_table(Path(folder) / "transformations")
+    return given_tables._replace(files=files)
 
 
 def _read_folder(spark: SparkSession, table: str) -> DataFrame:

@@ -28,7 +28,7 @@ from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.printable import MOST_OF_A_NAME
 from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.lines_batch import encode, lines_batch
+from penstock.plans.topology.lines_batch import encode
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.topology.parse_lines import PARSED, parse_lines
 from penstock.plans.topology.topologies_of_lines import MOST_OBJECTS, topology_id
@@ -100,7 +100,7 @@ class TopologyTables(NamedTuple):
     of `topologies`, and topologies that only `transformations` names). `stream_nodes` and `stream_edges`
     hold the topologies of form stream_graph, `transformations` the others. `persisted` is what reading
     keeps in Spark's storage so that no input is read twice: unpersist each when the tables are no longer
-    needed.
+    needed. `refused` counts the rows of `rejected`.
     """
 
     topologies: DataFrame
@@ -111,18 +111,19 @@ class TopologyTables(NamedTuple):
     rejected: DataFrame
     inputs: int
     persisted: tuple[DataFrame, ...]
+    refused: int
 
 
 class GivenTables(NamedTuple):
     """DataFrames with the schemas of the same names in `plans.tables`, defaults filled in.
 
-    Not validated yet; a function that takes them validates both tables. `folder`: where both tables are
-    read from, if it is a folder of this machine.
+    Not validated yet; a function that takes them validates both tables. `files`: Parquet files of this
+    machine whose rows are just those of `transformations`; none if Spark has to read them.
     """
 
     topologies: DataFrame
     transformations: DataFrame
-    folder: str | None = None
+    files: tuple[str, ...] = ()
 
 
 class GivenLines(NamedTuple):
@@ -214,6 +215,7 @@ def topologies_of_lines(
         rejected=rejected_rows(refused),
         inputs=total["topologies"] + total["rejected"],
         persisted=(parsed,),
+        refused=total["topologies"] + total["rejected"] - total["ids"],
     )
 
 
@@ -434,23 +436,3 @@ def parsed_given_lines(given: GivenLines) -> TopologyTables:
 
 def _run(job: Callable[[], None]) -> None:
     job()
-
-
-# Python objects as the tables of the topology layer, through the same validation as files.
-
-
-def read_topology_objects(
-    spark: SparkSession,
-    topologies: Iterable[Mapping[str, Any] | str | bytes],
-    job_defaults: JobDefaults = NO_DEFAULTS,
-) -> TopologyTables:
-    """Dicts as docs/topology-files.md describes them, or JSON strings of them.
-
-    As `read_topology_files`, but source_file and source_line are null, and no topology at all is no error. An
-    object that JSON cannot say is rejected as NotJson. Raises no InputError.
-    """
-    encoded = [encode(topology) for topology in topologies]
-    values, problems = zip(*encoded, strict=True) if encoded else ((), ())
-    lines = lines_batch(values, None, range(len(encoded)), problems)
-    frame = spark.createDataFrame(pa.Table.from_batches([lines]))
-    return topologies_of_lines(parsed_lines(frame, job_defaults=job_defaults), _run)

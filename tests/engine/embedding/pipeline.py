@@ -16,6 +16,8 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
 import penstock
+from penstock.engine.planning import plan_on_spark
+from penstock.engine.planning.plan_in_workers import Size
 from penstock.engine.pyflink.common import Row, Types
 from penstock.engine.pyflink.datastream import (
     KeyedProcessFunction,
@@ -280,6 +282,27 @@ def observed(df: Any) -> list[Any]:
     return [*found, len(unread.limit(1).collect()), early.get["seen"] > 0, unread.columns]
 
 
+def in_blocks(spark: Any) -> list[Any]:
+    """A topology that counts as a giant here: whether its plan is the plan of this process."""
+    rows = [(1, "source", "s", [], "u1"), (2, "union", None, [1, 1], None)]
+    rows += [(n, "one_input", f"m{n}", [n - 1 if n % 9 else 2], f"u{n}") for n in range(3, 300)]
+    of_row = "struct<id int, kind string, name string, inputs array<int>, uid string>"
+    df = spark.createDataFrame(
+        [("giant", 2, rows)], f"name string, parallelism int, transformations array<{of_row}>"
+    )
+    of_giants, plan_on_spark.OF_GIANTS = plan_on_spark.OF_GIANTS, Size(60, 2**40)
+    try:
+        planned = penstock.plan(df, planner="blocks")
+    finally:
+        plan_on_spark.OF_GIANTS = of_giants
+    here = penstock.plan(df, planner="process")
+    tables = [
+        name for name in planned.tables if in_order(planned.tables[name]) != in_order(here.tables[name])
+    ]
+    planned.release()
+    return [planned.planned, planned.source.partition(":")[0], tables]
+
+
 def plans(spark: Any) -> dict[str, Any]:
     given = [simple(f"t{n}", parallelism=2) for n in range(5)]
     rows = [
@@ -310,6 +333,7 @@ def plans(spark: Any) -> dict[str, Any]:
         read = penstock.read_plan(f"{folder}/store", spark=spark)
         found["same"] = in_order(read.tables["job_edges"]) == in_order(planned.tables["job_edges"])
     found["edges"] = [planned.edges(layer).count() for layer in ("topology", "job_graph", "execution_graph")]
+    found["in blocks"] = in_blocks(spark)
     return found
 
 

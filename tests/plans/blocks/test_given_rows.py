@@ -22,7 +22,7 @@ from penstock.plans.topology.normalized_tables import (
 from penstock.plans.topology.topologies_of_lines import topology_id
 from penstock.plans.vocabulary import Layer
 from tests.plans.blocks.in_process import plan_given_in_blocks
-from tests.plans.blocks.test_stages import BLOCKS, SINKS, chain, operators
+from tests.plans.blocks.test_stages import BLOCKS, RARE, SINKS, chain, operators
 from tests.plans.planners.table_contents import rows_of
 from tests.plans.planners.test_read_topology_tables import (
     as_tables,
@@ -91,6 +91,14 @@ def test_right_rows(blocks):
     )
     given = [every_setting(), simple("a"), {**SINKS, "name": "sinks"}]
     given += [{**unbounded, "name": "unbounded"}, {**unread, "name": "unread"}]
+    bounds = [("source", [], {"bounded": False}), ("legacy_source", [], {"bounded": True})]
+    given += [
+        {
+            **operators(*bounds, *(("one_input", [n], {}) for n in range(1, 9)), config=config),
+            "name": "bounds",
+        }
+    ]
+    given += [{**RARE, "name": "rare keys"}]
     assert equal(as_tables(given), blocks)
 
 
@@ -106,6 +114,11 @@ WRONG: dict[str, dict[str, Any]] = {
     "uid hash": {"uid_hash": "no hash"},
     "kind": {"kind": "no kind"},
     "a sink": {"sink_topology": '{"writer":{"x":1}}'},
+    "an unknown rare key": {"details": '{"x":1}'},
+    "a node id that an id is": {"details": '{"node_id": 3}'},
+    "a node id twice": {"details": '{"node_id":900}'},
+    "a node id of its own": {"details": '{ "node_id": 71 }'},
+    "node ids": {"details": '{"node_id":901}'},
 }
 
 
@@ -116,6 +129,8 @@ def test_wrong_rows_in_one_block_only(blocks):
     topologies, rows = as_tables(given)
     for name, columns in WRONG.items():
         rows = changed(rows, name, 71, **columns)
+    rows = changed(rows, "a node id twice", 5, details='{"node_id":900}')
+    rows = changed(rows, "node ids", 5, details='{"node_id":71}')
     assert equal((topologies, rows), blocks)
 
 

@@ -18,9 +18,8 @@ from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import PlanOptions
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.planners.plan_in_parts import plan_columnar
-from penstock.plans.stream_graph.transformation_details import has_details
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.vocabulary import Layer
+from penstock.plans.vocabulary import Kind, Layer
 from tests.passes.fixtures import RULES, read_cases
 from tests.passes.topologies import topology_of
 from tests.plans.blocks.in_process import plan_in_blocks
@@ -34,7 +33,8 @@ BLOCKS = (1, 2, 3, 64)
 def differences(topology: dict[str, Any], blocks: int, until: Layer = Layer.SLOTS) -> list[str]:
     """The tables that blocks and the columnar planner do not make alike."""
     tables = read_topologies([topology])
-    if len(tables.topologies) != 1 or has_details(tables.transformations):  # workers plan these whole
+    caches = tables.transformations["kind"] == Kind.CACHE
+    if len(tables.topologies) != 1 or caches.any():  # workers plan topologies with caches whole
         return []
     found = plan_in_blocks(tables, blocks, PlanOptions(until))
     frames = tables._asdict()
@@ -172,6 +172,55 @@ SINKS = operators(
 )
 """Sinks become several operators, with ids after all others. Virtual transformations draw ids when they are
 first read, in whichever block."""
+RESOURCES = {"cpu_cores": 1.0, "task_heap_memory_bytes": 1024}
+RARE = operators(
+    ("source", [], {"node_id": 500, "bounded": True}),
+    ("legacy_source", [], {"registered": True, "bounded": True, "description": "unread"}),
+    ("cache_read", [], {"name": "c", "data_set": "ab" * 16, "node_id": 2_000_000_000}),
+    ("partition", [1], {"partitioner": "rescale", "unaligned_checkpoints": False, "node_id": -7}),
+    ("partition", [3], {"partitioner": "hash", "node_id": 1}),
+    ("side_output", [4], {"tag": "late", "node_id": -8}),
+    *[
+        step
+        for first in range(7, 67, 6)
+        for step in (
+            ("one_input", [4 if first % 4 else 5], {"node_id": 1_000 - first, "output_type": "Long"}),
+            ("union", [first, 6]),
+            (
+                "two_input",
+                [5, first + 1],
+                {"keyed": [False, True], "operator_factory": "F", "function_class": "a.F", "node_id": first},
+            ),
+            (
+                "async",
+                [first],
+                {
+                    "parallelism": 3,
+                    "parallelism_configured": bool(first % 4),
+                    "supports_concurrent_execution_attempts": False,
+                    "operator_class": "a.O",
+                    "slot_sharing_group": f"g{first % 3}",
+                    "slot_resources": RESOURCES,
+                },
+            ),
+            ("partition", [first + 3], {"partitioner": "hash", "node_id": 2_000 + first}),
+            (
+                "sink",
+                [first + 4],
+                {
+                    "name": f"k{first}",
+                    "node_id": 4_000 - first,
+                    **(
+                        {"writer": {}, "committer": {}, "parallelism": 2, "parallelism_configured": False}
+                        if first % 12 == 1
+                        else {}
+                    ),
+                },
+            ),
+        )
+    ],
+)
+"""Each key of `details`, beside and across the ends of blocks; node ids in no order, among and above ids."""
 UNREAD = operators(
     ("source", []), ("source", []), ("one_input", [2]), ("source", []), ("sink", [3], {"name": "k"})
 )
@@ -186,19 +235,25 @@ UNREAD = operators(
         UNREAD,
         READ_SINK,
         SINKS,
+        RARE,
         operators(*chain(200)),
         hub(300),
         graph_with_gaps(100),
         graph_with_gaps(101, parallelism=3),
     ],
     ids=[
-        *("virtual chain", "self-unions", "unread sources", "a sink that is read", "sinks", "chain", "hub"),
+        *("virtual chain", "self-unions", "unread sources", "a sink that is read", "sinks", "rare keys"),
+        *("chain", "hub"),
         *("stream graph", "another stream graph"),
     ],
 )
 def test_shapes_that_cross_blocks(topology, blocks):
     assert not plan_in_process([topology]).rejected
     assert differences(topology, blocks) == []
+
+
+def test_rare_keys_in_a_batch():
+    assert differences(RARE | {"config": {"execution.runtime-mode": "BATCH"}}, 3) == []
 
 
 def test_an_overridden_parallelism():
@@ -216,7 +271,7 @@ def test_a_hub_of_a_hundred_thousand_edges(blocks):
 
 @pytest.mark.parametrize("until", list(Layer))
 def test_until_a_layer(until):
-    for topology in (SELF_UNIONS, SINKS, graph_with_gaps(70), doubling_unions(50)):
+    for topology in (SELF_UNIONS, SINKS, RARE, graph_with_gaps(70), doubling_unions(50)):
         assert differences(topology, 3, until) == []
 
 
@@ -306,6 +361,29 @@ REFUSED = {
     ),
     "cached file": operators(*chain(70), config={"pipeline.cached-files": "name:a"}),
     "unions": doubling_unions(60),
+    "slot resources": operators(
+        ("source", [], {"node_id": 700}),
+        *[
+            (
+                "one_input",
+                [n],
+                {"slot_sharing_group": f"g{n % 2}", "slot_resources": RESOURCES, "uid": f"u{n}"},
+            )
+            for n in range(1, 80)
+        ],
+        (
+            "one_input",
+            [80],
+            {"slot_sharing_group": "g0", "slot_resources": RESOURCES | {"cpu_cores": 2.0}, "node_id": 900},
+        ),
+        ("one_input", [40], {"slot_sharing_group": "g0", "slot_resources": RESOURCES}),
+    ),
+    "missing uid behind node ids": operators(
+        ("source", [], {"node_id": 300}),
+        *[("one_input", [n], {"uid": f"u{n}", "node_id": 400 - n}) for n in range(1, 80)],
+        ("one_input", [1], {"uid": "b"}),
+        config={"pipeline.auto-generate-uids": "false"},
+    ),
     "too many inputs": operators(*chain(80), ("multi_input", [*range(1, 66)], {"name": "m"})),
 }
 

@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
 from penstock.engine.planning import choose_planner as choosing
 from penstock.engine.planning.choose_planner import (
+    READ_TABLE_MICROSECONDS,
     GivenToSpark,
     Planner,
     choose_on_spark,
@@ -30,6 +33,7 @@ from penstock.plans.planners import plan_packed_tables as packing
 from penstock.plans.planners.plan_packed_tables import divide, packed_rows, unpack
 from penstock.plans.tables import require_schema
 from penstock.plans.topology.lines_batch import TopologyTexts, read_topology_texts
+from penstock.plans.topology.on_spark.local_transformations import files_of_frame
 from penstock.plans.topology.topologies_of_lines import topology_id
 from tests.plans.planners.table_contents import rows_of
 from tests.plans.planners.test_plan_columnar import GOLDEN, golden_lines
@@ -116,6 +120,38 @@ def test_given_tables_are_validated_and_planned_by_the_same_call(spark, in_one_p
     planned.release()
 
 
+def test_workers_read_the_files_of_frames_that_are_just_files(spark, in_one_process, tmp_path):
+    paths = []
+    for place, name in enumerate(GIVEN):
+        rows = in_one_process.tables[name].drop_columns(["fingerprint"] if name == "topologies" else [])
+        if name == "topologies":
+            rows = rows.filter(pc.field("form") == "transformations")
+        (tmp_path / name).mkdir()
+        paths.append([str(tmp_path / name / f"a%20b {half}.parquet") for half in range(2 - place)])
+        for half, path in enumerate(paths[-1]):
+            pq.write_table(rows.slice(half * 30, 30 if len(paths[-1]) > 1 and not half else None), path)
+    topologies, rows = (spark.read.parquet(f"{tmp_path}/{name}") for name in GIVEN)
+    assert (sorted(files_of_frame(topologies)), files_of_frame(rows)) == (paths[0], tuple(paths[1]))
+    others = [
+        *(rows.limit(5), rows.where("id > 1"), rows.drop("uid"), rows.withColumn("id", F.col("id") + 1)),
+        *(spark.read.parquet(*paths[1], *paths[1]), spark.read.schema("id int").parquet(*paths[1])),
+        spark.read.schema(rows.schema.add("more", "int")).parquet(*paths[1]),
+        spark.range(3),
+    ]
+    assert [files_of_frame(other) for other in others] == [()] * len(others)
+    planned = plan_on_spark((topologies, rows), spark=spark, planner=Planner.WORKERS)
+    expected = plan_in_process([topologies.toArrow(), rows.toArrow()])
+    assert (planned.inputs, planned.planned, planned.rejected) == (
+        expected.inputs,
+        expected.planned,
+        expected.rejected,
+    )
+    assert planned.planned > 50
+    for name, table in planned.tables.items():
+        assert rows_of(table.toArrow()) == rows_of(expected.tables[name]), name
+    planned.release()
+
+
 def test_a_topology_that_no_worker_holds_is_for_joins():
     def chosen(asked: Planner, largest: int, most_tasks: int = 0, worker_bytes: int = 2**30):
         return choose_on_spark(asked, largest, most_tasks, lambda: worker_bytes)
@@ -157,6 +193,8 @@ def test_topologies_of_a_session_are_planned_where_it_costs_less(monkeypatch):
     assert [here(60_000, 2, bytes_=size) for size in (2**27, 2**27 + 1)] == [True, False]
     assert here(60_000, 2, heap=2**33, bytes_=2**30)
     assert str(planned_here(GivenToSpark(60_000, 20_000), 2, None)).startswith("takes about")
+    tables = GivenToSpark(2_000_000, 100_000, 0, READ_TABLE_MICROSECONDS)
+    assert [planned_here(tables, cores, 2**30) is not None for cores in (2, 16)] == [True, False]
 
     def too_large(*_: Any) -> None:
         raise NotEnoughMemoryError("none")

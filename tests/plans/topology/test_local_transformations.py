@@ -9,7 +9,11 @@ from deltalake import write_deltalake
 
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.topology.on_spark import local_transformations as files
-from penstock.plans.topology.on_spark.local_transformations import local_transformations, read_row_groups
+from penstock.plans.topology.on_spark.local_transformations import (
+    files_of_table,
+    local_transformations,
+    read_row_groups,
+)
 
 ROWS = pa.table(
     {
@@ -31,7 +35,7 @@ def table(tmp_path: Path) -> Path:
 
 def read(table: Path) -> list[pa.Table] | None:
     """The rows of each task; None if they are for Spark to read."""
-    tasks = local_transformations(str(table.parent))
+    tasks = local_transformations(files_of_table(table))
     if tasks is None:
         return None
     run = read_row_groups(tasks)

@@ -14,8 +14,13 @@ from pyspark.sql import SparkSession
 
 from penstock.plans.errors import InputError
 from penstock.plans.frames.spark_schemas import spark_schema
+from penstock.plans.topology.job_defaults import NO_DEFAULTS
 from penstock.plans.topology.on_spark.read_topology_files import read_topology_files
-from penstock.plans.topology.on_spark.topologies_of_lines import TopologyTables, read_topology_objects
+from penstock.plans.topology.on_spark.topologies_of_lines import (
+    TopologyTables,
+    given_objects,
+    parsed_given_lines,
+)
 from tests.plans.topology.builders import golden_lines, simple, stream_graph, transformation
 
 TABLE_NAMES = ("topologies", "transformations", "stream_nodes", "stream_edges", "job_settings", "rejected")
@@ -28,6 +33,10 @@ def reading(tables: TopologyTables) -> Iterator[TopologyTables]:
     finally:
         for kept in tables.persisted:
             kept.unpersist(blocking=True)
+
+
+def parsed_objects(spark: SparkSession, topologies: list[Any]) -> TopologyTables:
+    return parsed_given_lines(given_objects(spark, topologies, NO_DEFAULTS))
 
 
 def contents(tables: TopologyTables, without: tuple[str, ...] = ()) -> dict[str, list[Any]]:
@@ -161,7 +170,7 @@ def test_duplicate_names_keep_the_first_by_file_and_line(spark: SparkSession, tm
 def test_what_flink_refuses_for_its_settings(spark: SparkSession):
     unbounded = simple("unbounded", config={"execution.runtime-mode": "batch"})
     unbounded["transformations"][0]["kind"] = "legacy_source"
-    with reading(read_topology_objects(spark, [unbounded, simple("fine")])) as tables:
+    with reading(parsed_objects(spark, [unbounded, simple("fine")])) as tables:
         (refused,) = tables.rejected.collect()
         assert (refused.error_stage, refused.error, refused.name) == (
             "stream_graph",
@@ -207,7 +216,7 @@ def test_objects_give_what_files_give(spark: SparkSession, tmp_path: Path):
     place = ("source_file", "source_line")
     with (
         reading(read_topology_files(spark, [str(path)])) as from_file,
-        reading(read_topology_objects(spark, mixed)) as from_objects,
+        reading(parsed_objects(spark, mixed)) as from_objects,
     ):
         assert from_file.inputs == from_objects.inputs == len(golden)
         for row in from_file.rejected.collect():
@@ -226,11 +235,11 @@ def test_objects_give_what_files_give(spark: SparkSession, tmp_path: Path):
 
 def test_objects_that_are_no_topologies(spark: SparkSession):
     given: list[Any] = [simple("a"), {"name": "set", "transformations": {1, 2}}, "{", {1: 2}, simple("a")]
-    with reading(read_topology_objects(spark, given)) as tables:
+    with reading(parsed_objects(spark, given)) as tables:
         assert tables.inputs == 5
         errors = sorted(r.error for r in tables.rejected.collect())
         assert errors == ["DuplicateTopologyName", "NotJson", "NotJson", "NotJson"]
-    with reading(read_topology_objects(spark, [])) as tables:
+    with reading(parsed_objects(spark, [])) as tables:
         assert tables.inputs == tables.topologies.count() == tables.rejected.count() == 0
 
 
@@ -253,16 +262,14 @@ def test_several_partitions_give_one_result(spark: SparkSession, tmp_path: Path)
 def test_a_topology_larger_than_a_batch(spark: SparkSession):
     n = 20_000
     chain = [transformation(1, "source")] + [transformation(i, inputs=[i - 1]) for i in range(2, n + 1)]
-    with reading(
-        read_topology_objects(spark, [{"name": "chain", "transformations": chain}, simple("s")])
-    ) as tables:
+    with reading(parsed_objects(spark, [{"name": "chain", "transformations": chain}, simple("s")])) as tables:
         assert tables.transformations.count() == n + 3
         assert tables.transformations.select("topology_id", "id").distinct().count() == n + 3
         assert tables.topologies.count() == 2
 
 
 def test_columns_of_a_stream_graph(spark: SparkSession):
-    with reading(read_topology_objects(spark, [stream_graph("g")])) as tables:
+    with reading(parsed_objects(spark, [stream_graph("g")])) as tables:
         (edge,) = tables.stream_edges.collect()
         assert (edge.in_index, edge.out_index, edge.unique_id) == (0, 0, 0)
         assert edge.partitioner_key == "ForwardPartitioner"
