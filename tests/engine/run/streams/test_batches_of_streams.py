@@ -1,6 +1,7 @@
 """State, timers, windows and watermarks from batch to batch, and the commit of a batch."""
 
 import json
+from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
@@ -20,9 +21,15 @@ from penstock.datastream import (
     MapStateDescriptor,
     OutputTag,
     ReducingStateDescriptor,
+    RuntimeExecutionMode,
     ValueStateDescriptor,
 )
-from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction
+from penstock.datastream.functions import (
+    AggregateFunction,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+    ProcessWindowFunction,
+)
 from penstock.datastream.state import StateTtlConfig
 from penstock.datastream.window import (
     CountTrigger,
@@ -39,6 +46,7 @@ from penstock.engine.run.streams import run_batch
 from penstock.engine.run.streams.run_batch import last_manifest
 from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.time import TimestampAssigner
+from penstock.operators.connectors.sink import Sink
 from penstock.operators.connectors.state_sink import segments_of, versions_in
 from penstock.operators.windows.interval_join import ProcessJoinFunction
 from penstock.plans.errors import ConfigurationError, StoreError
@@ -205,6 +213,20 @@ def test_rows_come_once_if_the_driver_is_killed_within_the_commit(tmp_path, monk
     assert not list(tmp_path.rglob(".penstock-runs/*"))
     undone = "ended before its commit; it is undone" in capfd.readouterr().err
     assert undone == (record == "decision")
+
+
+@pytest.mark.parametrize(("record", "times"), [("decision", 2), ("attempt-0", 1), ("done", 1), ("never", 1)])
+def test_lines_are_printed_at_least_once(tmp_path, monkeypatch, capfd, record, times):
+    def build(clicks):
+        clicks.process(Count(), COUNT).print()
+
+    stream = Stream(tmp_path, build, query="q")
+    with monkeypatch.context() as patched, nullcontext() if record == "never" else pytest.raises(Killed):
+        _killed_at(patched, record)
+        stream.batch(CLICKS[:2], 0)
+    stream.batches(CLICKS[:2], CLICKS[2:3])
+    printed = sorted(line.rpartition("> ")[2] for line in capfd.readouterr().out.splitlines())
+    assert printed == sorted(["(ann,1)", "(bob,1)"] * times + ["(ann,2)"])
 
 
 def test_a_function_that_fails_leaves_nothing_and_the_batch_runs_again(tmp_path):
@@ -427,7 +449,10 @@ def test_another_max_parallelism_and_another_type_are_refused(tmp_path):
         counted = clicks.process(Count(), COUNT).uid("counts").set_max_parallelism(256)
         counted.sink_to(JsonLinesSink(str(tmp_path / "counts")))
 
-    with pytest.raises(JobCompileError, match=r"The maximum parallelism \(128\) .* \(256\) changed"):
+    mismatch = (
+        r"max parallelism 128 to new program with max parallelism 256[\s\S]*'KEYED PROCESS', uid 'counts'"
+    )
+    with pytest.raises(JobCompileError, match=mismatch):
         Stream(tmp_path, wider).batch(CLICKS[2:3], 1)
 
     class CountText(Count):
@@ -439,6 +464,34 @@ def test_another_max_parallelism_and_another_type_are_refused(tmp_path):
 
     with pytest.raises(UserFunctionError, match=r"new state serializer of state 'counts' .* incompatible"):
         Stream(tmp_path, as_text).batch(CLICKS[2:3], 1)
+
+
+def test_a_job_without_max_parallelism_takes_those_of_its_state(tmp_path):
+    def two_counts(most: int | None) -> Any:
+        def build(clicks):
+            for uid in ("set", "derived"):
+                counted = clicks.process(Count(), COUNT).uid(uid)
+                if most is not None and uid == "set":
+                    counted.set_max_parallelism(most)
+                counted.sink_to(JsonLinesSink(str(tmp_path / uid)))
+
+        return build
+
+    users = [(f"user{number}", 1, number) for number in range(30)]
+    Stream(tmp_path, two_counts(64)).batch(users, 0)
+    Stream(tmp_path, two_counts(None), parallelism=3).batch(users, 1)
+    for uid in ("set", "derived"):
+        assert lines(tmp_path / uid) == sorted([user, count] for user, _, _ in users for count in (1, 2))
+    manifest = last_manifest(str(tmp_path / "state"))
+    assert manifest is not None
+    assert {entry["uid"]: entry["max_parallelism"] for entry in manifest["operators"]} == {
+        "set": 64,
+        "derived": 128,
+    }
+    with pytest.raises(
+        JobCompileError, match=r"state \(64\) .* lower than the configured parallelism \(65\)"
+    ):
+        Stream(tmp_path, two_counts(None), parallelism=65).batch(users, 2)
 
 
 @pytest.mark.parametrize(
@@ -453,16 +506,87 @@ def test_a_batch_that_does_not_follow_is_refused_unless_it_is_allowed(tmp_path, 
     assert lines(tmp_path / "counts") == [["ann", 1], ["ann", 2], ["bob", 1]]
 
 
-def test_parts_that_end_with_the_input_only_are_refused_by_name(tmp_path):
-    def build(clicks):
-        numbers = clicks._environment.from_collection([1, 2], Types.LONG())
-        numbers.print()
-        clicks.map(lambda click: click, CLICK).key_by("user").aggregate([("amount", "sum")]).print()
+class Own(Sink):
+    """A sink of a user, with a commit of its own."""
 
-    with pytest.raises(JobCompileError) as refused:
+    def commit(self, committables):
+        """Publish nothing."""
+
+
+class Rules(BroadcastProcessFunction):
+    def process_element(self, value, ctx):
+        yield value
+
+    def process_broadcast_element(self, value, ctx):
+        yield value
+
+
+class KeyedRules(KeyedBroadcastProcessFunction):
+    process_element = Rules.process_element
+    process_broadcast_element = Rules.process_broadcast_element
+
+
+def _broadcast(clicks: Any) -> Any:
+    return clicks.map(lambda click: click, CLICK).broadcast(
+        MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+    )
+
+
+def _in_batch_mode(clicks: Any) -> None:
+    clicks._environment.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    clicks.process(Count(), COUNT).print()
+
+
+REFUSED: dict[str, tuple[Callable[[Any], object], str, str]] = {
+    "a source of its own": (
+        lambda clicks: clicks._environment.from_collection([1, 2], Types.LONG()).print(),
+        r"operator 'Source: .*' is a source of its own",
+        "join its rows to the DataFrame",
+    ),
+    "aggregate": (
+        lambda clicks: (
+            clicks.map(lambda click: click, CLICK).key_by("user").aggregate([("amount", "sum")]).print()
+        ),
+        r"operator '.*' has results at the end of the input",
+        "use a window or reduce",
+    ),
+    "broadcast": (
+        lambda clicks: (
+            clicks.map(lambda click: click, CLICK).connect(_broadcast(clicks)).process(Rules()).print()
+        ),
+        r"operator '.*Broadcast' has broadcast state",
+        "keep it in keyed state",
+    ),
+    "keyed broadcast": (
+        lambda clicks: clicks.connect(_broadcast(clicks)).process(KeyedRules()).print(),
+        r"operator '.*Broadcast' has broadcast state",
+        "keep it in keyed state",
+    ),
+    "a sink of its own": (
+        lambda clicks: clicks.process(Count(), COUNT).sink_to(Own()),
+        r"sink '.*' is of a class of yours",
+        "use files, Delta, or into=",
+    ),
+    "BATCH mode": (_in_batch_mode, "its runtime mode must be STREAMING, got BATCH", "STREAMING"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_parts_that_cannot_run_batch_by_batch_are_refused_by_name(tmp_path, kind):
+    build, problem, way_on = REFUSED[kind]
+    with pytest.raises(JobCompileError, match=problem) as refused:
         Stream(tmp_path, build).batch(CLICKS[:1], 0)
-    assert "is a source of its own" in str(refused.value)
-    assert "has results at the end of the input" in str(refused.value)
+    assert way_on in str(refused.value)
+    assert last_manifest(str(tmp_path / "state")) is None
+
+
+def test_all_refusals_of_a_job_come_together(tmp_path):
+    def build(clicks):
+        for kind in ("a source of its own", "aggregate"):
+            REFUSED[kind][0](clicks)
+
+    with pytest.raises(JobCompileError, match=r"source of its own[\s\S]*end of the input"):
+        Stream(tmp_path, build).batch(CLICKS[:1], 0)
 
 
 @pytest.mark.parametrize(
