@@ -20,7 +20,6 @@ from penstock.engine.run.streams.open_state import (
     read_state,
     table_of_batches,
 )
-from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.plan_source import SourceKind, require_kind
 from penstock.engine.views.diff.savepoint_verdicts import RequiredVerdict
 from penstock.plans.errors import ConfigurationError, InputError
@@ -235,4 +234,4 @@ def _stream_of_script(folder: str, script: str) -> "Job":
 
 
 def _real_path(folder: str) -> str:
-    return os.path.realpath(local_folder(folder)) if is_local(folder) else folder
+    return folder if "://" in folder else os.path.realpath(folder)

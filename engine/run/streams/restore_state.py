@@ -129,7 +129,7 @@ def require_restorable(manifest: Manifest, new: Job, *, allow_non_restored_state
             f"{_described(entry)} has max parallelism {entry['max_parallelism']}"
             for entry in manifest["operators"]
         ]
-        hint = "set the max parallelism that the state has"
+        hint = "keep the max parallelism that the state has, and a parallelism up to it"
     raise JobCompileError(
         f"the state of version {manifest['version']} is not restored ({failure.error}): {failure.message}"
         + "".join(f"\n  {line}" for line in lines),

@@ -22,7 +22,6 @@ from typing import Any
 from penstock.engine.machine.folders import describe_owner, liveness, state_folder, this_process
 from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.output.print_line import print_message
-from penstock.engine.store.is_local import is_local, local_folder
 from penstock.operators.files.durable_files import NotOwnError, create_private_file
 from penstock.operators.state.read_state import tables_in
 
@@ -237,7 +236,7 @@ def _read(file: Path) -> StreamRecord | None:
         if known.pop("format") != _FORMAT:
             return None
         record = StreamRecord(**{**known, "progress": tuple(known["progress"])})
-        gone = is_local(record.folder) and not os.path.isdir(local_folder(record.folder))
+        gone = "://" not in record.folder and not os.path.isdir(record.folder)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     return None if (gone and not record.in_batch) or f"{record.stream_id}.json" != file.name else record

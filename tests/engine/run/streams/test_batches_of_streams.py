@@ -489,7 +489,7 @@ def test_a_job_without_max_parallelism_takes_those_of_its_state(tmp_path):
         "derived": 128,
     }
     with pytest.raises(
-        JobCompileError, match=r"state \(64\) .* lower than the configured parallelism \(65\)"
+        JobCompileError, match=r"\(64\) of the restored state is lower than the configured parallelism \(65\)"
     ):
         Stream(tmp_path, two_counts(None), parallelism=65).batch(users, 2)
 
