@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
+from penstock.engine.planning.remembered_plans import Plans, remembering
 from penstock.engine.pyflink.common import Configuration
 from penstock.engine.pyflink.datastream import DataStream, StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.stream_execution_environment import is_captured
@@ -17,7 +18,7 @@ from penstock.engine.run.runtime.compile_job import CompiledJob
 from penstock.engine.run.runtime.dataframe_of_job import dataframe_of_blocks, ending_in_blocks
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
 from penstock.engine.run.runtime.run_context import current_context
-from penstock.engine.run.runtime.transformations import Job, Transformation
+from penstock.engine.run.runtime.transformations import Job, Transformation, ids_from_one
 from penstock.engine.run.streams.restore_state import Manifest
 from penstock.engine.run.streams.run_batch import (
     Batch,
@@ -43,16 +44,19 @@ def run_stream_batch(
     parallelism: int | None = None,
     into: Into | None = None,
     name: str | None = None,
+    plans: Plans | None = None,
 ) -> Manifest | None:
     """Run the topology of `build` over the stream of `source`, and commit rows and state as one.
 
-    Return the manifest of the new state; None if the batch was done before. Raises as `run_batch` does.
+    `plans` are those of earlier batches, for topologies that are equal. Return the manifest of the new state;
+    None if the batch was done before. Raises as `run_batch` does.
     """
     if is_done(last_manifest(options.folder), batch, options):
         return None
-    with batch.timed("queryPlanning"):
-        job, ending = _job_of_batch(batch, source, build, parallelism, into, name)
-    return run_batch(job, batch, options, ending)
+    with remembering({} if plans is None else plans), ids_from_one():
+        with batch.timed("queryPlanning"):
+            job, ending = _job_of_batch(batch, source, build, parallelism, into, name)
+        return run_batch(job, batch, options, ending)
 
 
 def _job_of_batch(

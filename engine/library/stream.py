@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from penstock.engine.planning.remembered_plans import Plans
     from penstock.engine.run.streams.stream_records import RecordedStream
     from penstock.operators.common.time import Duration
 
@@ -50,6 +51,7 @@ class BatchFunction:
 
             plan_started_queries(BatchFunction)
         self._lock = threading.Lock()
+        self._plans: Plans = {}
         self._progress: deque[dict[str, Any]] = deque(maxlen=_MOST_PROGRESS)
         self._record: RecordedStream | None = None
 
@@ -97,6 +99,7 @@ class BatchFunction:
                         self.build,
                         StateOptions(folder=self.state, **self._restore),
                         **self._job,
+                        plans=self._plans,
                     )
             except BaseException as error:
                 self._record.fail(redact(str(error)) or type(error).__name__)

@@ -212,7 +212,8 @@ def run_on_spark(
             if saved is None:
                 submit()
             table = read(frames)
-        monitor.ended(finished=True)
+        if stream is None:  # nothing reads the attempts of a batch that has not failed
+            monitor.ended(finished=True)
         if address is not None and address.here is not None and _only_to_driver(compiled, address):
             monitor.count_here(address.here, address.vertices)
         return _terminal_rows(table)

@@ -18,7 +18,8 @@ from penstock.engine.configuration.run_options import (
     STATE_MEMORY_BYTES,
 )
 from penstock.engine.output.print_line import print_error
-from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.plan_in_process import PlannedTables, plan_in_process
+from penstock.engine.planning.remembered_plans import remembered
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.transformations import Job, Transformation, topology_of, topology_to_run
 from penstock.engine.spark.shared_settings import shared_settings
@@ -162,7 +163,13 @@ def plan_to_run(job: Job) -> dict[str, pa.Table]:
 
 
 def _plan(job: Job, topology: dict[str, Any]) -> dict[str, pa.Table]:
-    planned = plan_in_process([topology], choices=job.plan_options.choices)
+    choices = job.plan_options.choices
+
+    def plan() -> PlannedTables:
+        return plan_in_process([topology], choices=choices)
+
+    # a custom planner may decide otherwise the next time
+    planned = plan() if choices.decided else remembered(f"all layers, {choices}", topology, plan)
     refused = planned.tables["rejected"].to_pylist()
     if refused:
         rejection = refused[0]

@@ -189,7 +189,7 @@ class RecordedStream:
             folder = state_folder("streams")
             unfinished = folder / f".{uuid.uuid4().hex}"
             with os.fdopen(create_private_file(str(unfinished)), "w") as file:
-                json.dump({"format": _FORMAT, **asdict(self._record)}, file)
+                file.write(json.dumps({"format": _FORMAT, **vars(self._record)}))
             unfinished.replace(folder / f"{record.stream_id}.json")
             if is_first:
                 _remove_old(folder)

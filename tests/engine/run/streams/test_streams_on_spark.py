@@ -148,6 +148,7 @@ def test_a_failed_batch_names_operator_and_record_and_leaves_the_state(spark, tm
     def arrive(number: int, *rows: Any) -> None:
         lines_of_file = [json.dumps(dict(zip(("user", "amount", "at"), row, strict=True))) for row in rows]
         (tmp_path / "in" / f"{number}.json").write_text("\n".join(lines_of_file))
+        os.utime(tmp_path / "in" / f"{number}.json", (1_700_000_000 + number,) * 2)
 
     class Positive(KeyedProcessFunction):
         def process_element(self, click, ctx):
@@ -187,8 +188,7 @@ def test_a_failed_batch_names_operator_and_record_and_leaves_the_state(spark, tm
     assert re.search(r"job 'clicks' failed in operator 'positive' of vertex '.*', subtask [12] of 2", ours)
     assert r"ValueError: amount \x1b[31m-1" in ours
     assert "record: Row(user='eve', amount=-1, at=6000)" in ours
-    assert "\x1b" not in message
-    assert not re.search(r"at (org|scala|java|py4j)\.", ours)
+    assert not re.search(r"\x1b|at (org|scala|java|py4j)\.", ours)
     assert lines(tmp_path / "counts") == [["ann", 1], ["bob", 1]]
     assert penstock.open_state(tmp_path / "state").version == 1
     row = listed()
