@@ -149,21 +149,16 @@ class PlannedQuery:
         """Do nothing."""
 
 
-def plan_started_queries(function_class: type) -> None:
-    """Have queries of functions of `function_class` planned when a script starts them, from now on.
-
-    It affects functions whose `plans_only` is true.
-    """
+def plan_started_queries(plan_of: Callable[[Any], Callable[[DataFrame], None] | None]) -> None:
+    """Have queries planned instead of started from now on, unless `plan_of` their function is None."""
     foreach_batch = DataStreamWriter.foreachBatch
-    if hasattr(foreach_batch, "plans"):
+    if foreach_batch.__module__ == __name__:
         return
 
     def plan_or_run(writer: DataStreamWriter, func: Any) -> Any:
-        if isinstance(func, function_class) and func.plans_only:  # type: ignore[attr-defined]
-            return PlannedWriter(writer._df, func.plan)  # type: ignore[attr-defined]
-        return foreach_batch(writer, func)
+        plan = plan_of(func)
+        return foreach_batch(writer, func) if plan is None else PlannedWriter(writer._df, plan)
 
-    plan_or_run.plans = True  # type: ignore[attr-defined]
     DataStreamWriter.foreachBatch = plan_or_run  # type: ignore[method-assign]
 
 

@@ -44,12 +44,12 @@ class BatchFunction:
     ) -> None:
         self.build, self.state = build, state
         self._source, self._job, self._restore = source, job, restore
-        #: Whether the script that made it is only planned: its query does not start.
-        self.plans_only = current_context().environment_settings().captured is not None
-        if self.plans_only:
+        # a script that is only planned does not start its query
+        self._plans_only = current_context().environment_settings().captured is not None
+        if self._plans_only:
             from penstock.engine.library.batches_of_stream import plan_started_queries
 
-            plan_started_queries(BatchFunction)
+            plan_started_queries(_plan_of)
         self._lock = threading.Lock()
         self._plans: Plans = {}
         self._progress: deque[dict[str, Any]] = deque(maxlen=_MOST_PROGRESS)
@@ -109,12 +109,7 @@ class BatchFunction:
                 self._progress.append(progress)
             self._record.end(progress)
 
-    def plan(self, df: DataFrame) -> None:
-        """Capture the job of a batch, for a script that is only planned.
-
-        Args:
-            df: A batch without rows.
-        """
+    def _plan(self, df: DataFrame) -> None:
         from penstock.engine.library.batches_of_stream import plan_batch
 
         plan_batch(self._source_of(df), self.build, self.state, **self._job)
@@ -127,6 +122,13 @@ class BatchFunction:
 
     def __repr__(self) -> str:
         return f"<penstock.foreach_batch, state {self.state}>"
+
+
+def _plan_of(function: object) -> Callable[[DataFrame], None] | None:
+    """Return how the query of a function is planned; None if it starts."""
+    if isinstance(function, BatchFunction) and function._plans_only:
+        return function._plan
+    return None
 
 
 def _not_on_connect() -> ConfigurationError:

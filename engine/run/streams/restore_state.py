@@ -42,7 +42,12 @@ Manifest = dict[str, Any]
 
 def require_streamable(name: str, compiled: CompiledJob, *, batch: bool) -> None:
     """Raise JobCompileError, with all reasons, if the job `name` cannot run batch by batch."""
-    problems = ["its runtime mode must be STREAMING, got BATCH"] if batch else []
+    problems = []
+    if batch:
+        problems.append(
+            "its runtime mode must be STREAMING, got BATCH; penstock.transform with mode='BATCH' computes "
+            "each batch by itself"
+        )
     for vertex in compiled.vertices:
         for spec in vertex.chain.operators:
             why = _problem_of(spec, compiled.classes.get(spec.node, object))

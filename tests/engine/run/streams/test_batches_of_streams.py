@@ -589,7 +589,7 @@ REFUSED: dict[str, tuple[Callable[[Any], object], str, str]] = {
         r"sink '.*' is of a class of yours",
         "use files, Delta, or into=",
     ),
-    "BATCH mode": (_in_batch_mode, "its runtime mode must be STREAMING, got BATCH", "STREAMING"),
+    "BATCH mode": (_in_batch_mode, "its runtime mode must be STREAMING, got BATCH", "penstock.transform"),
 }
 
 
