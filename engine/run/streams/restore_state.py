@@ -19,10 +19,7 @@ from penstock.operators.connectors.dataframe_source import DataFrameSource
 from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of
 from penstock.operators.connectors.state_sink import store_key
 from penstock.operators.process.keyed_operator import KeyedOperator
-from penstock.operators.process.keyed_process_operators import (
-    BroadcastProcessOperator,
-    KeyedBroadcastProcessOperator,
-)
+from penstock.operators.process.keyed_process_operators import BroadcastProcessOperator
 from penstock.operators.records.aggregate_batches import PartialAggregateOperator
 from penstock.operators.state.state_segments import SegmentRecord
 from penstock.operators.state.stored_state import OperatorRecord, TableRecord
@@ -74,16 +71,15 @@ def _problem_of(spec: OperatorSpec, operator_class: type) -> str | None:
         return "is a source of its own, which every batch would read again; join its rows to the DataFrame"
     if issubclass(operator_class, PartialAggregateOperator):
         return "has results at the end of the input, which a stream does not have; use a window or reduce"
-    if issubclass(operator_class, BroadcastProcessOperator | KeyedBroadcastProcessOperator):
-        return "has broadcast state, which does not last from batch to batch; keep it in keyed state"
     return None
 
 
-def keyed_operators(compiled: CompiledJob) -> Iterator[tuple[CompiledVertex, OperatorSpec]]:
-    """Yield the operators with keyed state, each after its vertex."""
+def operators_with_state(compiled: CompiledJob) -> Iterator[tuple[CompiledVertex, OperatorSpec]]:
+    """Yield the operators with keyed or broadcast state, each after its vertex."""
     for vertex in compiled.vertices:
         for spec in vertex.chain.operators:
-            if _is_keyed(compiled, spec):
+            operator_class = compiled.classes.get(spec.node, object)
+            if issubclass(operator_class, KeyedOperator | BroadcastProcessOperator):
                 yield vertex, spec
 
 
@@ -181,7 +177,7 @@ def restored_batch(
     types = _key_types(compiled)
     stored = _entries(manifest)
     operators = {}
-    for vertex, spec in keyed_operators(compiled):
+    for vertex, spec in operators_with_state(compiled):
         entry = _entry_of(spec, stored)
         operators[spec.node] = _operator_record(vertex, spec, types.get(spec.node), entry)
     before = {} if manifest is None else manifest["watermarks"]
@@ -204,7 +200,7 @@ def changes_of_state(
     """Return name, uid and fate of each operator with state, of a version or of the job that takes it."""
     stored = _entries(manifest)
     changes = []
-    for vertex, spec in keyed_operators(compiled):
+    for vertex, spec in operators_with_state(compiled):
         entry = _entry_of(spec, stored)
         fate = "begins empty"
         if entry is not None:
@@ -237,7 +233,7 @@ def _with_max_parallelism(compiled: CompiledJob, manifest: Manifest) -> Compiled
     stored = _entries(manifest)
     most = {vertex.chain.vertex: vertex.chain.max_parallelism for vertex in compiled.vertices}
     own = dict(most)
-    for vertex, spec in keyed_operators(compiled):
+    for vertex, spec in operators_with_state(compiled):
         entry = _entry_of(spec, stored)
         if entry is not None:
             most[vertex.chain.vertex] = entry["max_parallelism"]
@@ -322,7 +318,7 @@ def manifest_of_batch(
         if report["operators"] and by_subtask.setdefault(place, report) != report:
             raise RuntimeError(f"subtask {place} has reported its state twice, differently")
     operators = []
-    for vertex, spec in keyed_operators(compiled):
+    for vertex, spec in operators_with_state(compiled):
         record = settings.operators[spec.node]
         parts, key_text = [], None
         for subtask in range(vertex.chain.parallelism):

@@ -535,25 +535,6 @@ class Own(Sink):
         """Publish nothing."""
 
 
-class Rules(BroadcastProcessFunction):
-    def process_element(self, value, ctx):
-        yield value
-
-    def process_broadcast_element(self, value, ctx):
-        yield value
-
-
-class KeyedRules(KeyedBroadcastProcessFunction):
-    process_element = Rules.process_element
-    process_broadcast_element = Rules.process_broadcast_element
-
-
-def _broadcast(clicks: Any) -> Any:
-    return clicks.map(lambda click: click, CLICK).broadcast(
-        MapStateDescriptor("rules", Types.STRING(), Types.LONG())
-    )
-
-
 def _in_batch_mode(clicks: Any) -> None:
     clicks._environment.set_runtime_mode(RuntimeExecutionMode.BATCH)
     clicks.process(Count(), COUNT).print()
@@ -571,18 +552,6 @@ REFUSED: dict[str, tuple[Callable[[Any], object], str, str]] = {
         ),
         r"operator '.*' has results at the end of the input",
         "use a window or reduce",
-    ),
-    "broadcast": (
-        lambda clicks: (
-            clicks.map(lambda click: click, CLICK).connect(_broadcast(clicks)).process(Rules()).print()
-        ),
-        r"operator '.*Broadcast' has broadcast state",
-        "keep it in keyed state",
-    ),
-    "keyed broadcast": (
-        lambda clicks: clicks.connect(_broadcast(clicks)).process(KeyedRules()).print(),
-        r"operator '.*Broadcast' has broadcast state",
-        "keep it in keyed state",
     ),
     "a sink of its own": (
         lambda clicks: clicks.process(Count(), COUNT).sink_to(Own()),
@@ -632,6 +601,92 @@ def test_a_topology_without_a_reader_of_its_rows_is_refused(tmp_path):
         Stream(tmp_path, lambda clicks: clicks.process(Count(), COUNT)).batch(CLICKS[:1], 0)
     with pytest.raises(ConfigurationError, match="got a topology without one"):
         Stream(tmp_path, lambda clicks: None).batch(CLICKS[:1], 0)
+
+
+# Broadcast state, which each subtask has
+
+
+FACTORS = MapStateDescriptor("factors", Types.STRING(), Types.LONG())
+
+
+class Priced(BroadcastProcessFunction):
+    """Multiplies amounts by the factor of their user, which records of an amount below 0 set."""
+
+    def process_element(self, value, ctx):
+        factor = ctx.get_broadcast_state(FACTORS).get(value.user)
+        yield value.user, value.amount * (factor or 1)
+
+    def process_broadcast_element(self, value, ctx):
+        ctx.get_broadcast_state(FACTORS).put(value.user, -value.amount)
+
+
+class KeyedPriced(KeyedBroadcastProcessFunction):
+    """The same, with the number of the user's records before the amount."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("factors", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        for user, priced in Priced.process_element(self, value, ctx):  # type: ignore[arg-type]
+            yield f"{user} {count}", priced
+
+    process_broadcast_element = Priced.process_broadcast_element
+
+
+def priced(folder: Path, keyed: bool) -> Any:
+    def build(clicks):
+        changes = clicks.filter(lambda click: click.amount < 0).broadcast(FACTORS)
+        amounts = clicks.filter(lambda click: click.amount >= 0)
+        if keyed:
+            out = amounts.key_by(user_of, Types.STRING()).connect(changes).process(KeyedPriced(), COUNT)
+        else:
+            out = amounts.connect(changes).process(Priced(), COUNT)
+        out.uid("priced").sink_to(JsonLinesSink(str(folder / "priced")))
+
+    return build
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_broadcast_state_lasts_in_any_parallelism(tmp_path, keyed):
+    users = ["ann", "bob", "cat", "dan"]
+    factors = [("ann", -3, 0), ("bob", -5, 1)]
+    Stream(tmp_path, priced(tmp_path, keyed), parallelism=2).batches(factors, [("ann", 1, 2), ("bob", 1, 3)])
+    amounts = [(user, 2, 10 + at) for at, user in enumerate(users)]
+    Stream(tmp_path, priced(tmp_path, keyed), parallelism=3).batches(amounts, [("ann", -7, 20)], first=2)
+    Stream(tmp_path, priced(tmp_path, keyed), parallelism=1).batch(amounts, 4)
+    rows = [("ann", 1, 3), ("bob", 1, 5), ("ann", 2, 6), ("bob", 2, 10), ("cat", 1, 2), ("dan", 1, 2)]
+    rows += [("ann", 3, 14), ("bob", 3, 10), ("cat", 2, 2), ("dan", 2, 2)]
+    expected = [[f"{user} {count}" if keyed else user, amount] for user, count, amount in rows]
+    assert lines(tmp_path / "priced") == sorted(expected, key=json.dumps)
+    opened = penstock.open_state(tmp_path / "state")
+    (table,) = (row for row in opened.tables().to_pylist() if row["kind"] == "broadcast")
+    assert (table["state"], table["uid"], table["rows"]) == ("factors", "priced", 1)
+    assert table["type"] == "Map(String, Long)"
+    if not keyed:
+        (row,) = opened.table("factors").to_pylist()
+        assert dict(row["value"]) == {"ann": 7, "bob": 5}
+
+
+def test_broadcast_state_of_another_type_is_refused(tmp_path):
+    Stream(tmp_path, priced(tmp_path, False)).batch([("ann", -3, 0)], 0)
+
+    class Other(Priced):
+        def process_element(self, value, ctx):
+            ctx.get_broadcast_state(MapStateDescriptor("factors", Types.STRING(), Types.STRING())).get("ann")
+            yield value.user, 0
+
+    def build(clicks):
+        changes = clicks.filter(lambda click: click.amount < 0).broadcast(
+            MapStateDescriptor("factors", Types.STRING(), Types.STRING())
+        )
+        out = clicks.filter(lambda click: True).connect(changes).process(Other(), COUNT)
+        out.uid("priced").sink_to(JsonLinesSink(str(tmp_path / "priced")))
+
+    with pytest.raises(UserFunctionError, match=r"state 'factors' .* was broadcast of Map\(String, Long\)"):
+        Stream(tmp_path, build).batch(CLICKS[:1], 1)
+    assert last_manifest(str(tmp_path / "state"))["version"] == 1  # type: ignore[index]
 
 
 # Processing time, lifetimes, much state, many versions
