@@ -24,8 +24,10 @@ from tests.engine.run.streams.test_batches_of_streams import (
     CLICKS,
     COUNT,
     COUNTS,
+    FACTORS,
     WINDOWS,
     Count,
+    Priced,
     counts_and_windows,
 )
 
@@ -104,6 +106,10 @@ def test_keyed_state_of_one_batch_is_refused(spark, tmp_path):
         with pytest.raises(JobCompileError, match="state=PATH"):
             env.execute()
         penstock.transform(clicks, streamed, key="user", mode="BATCH")
+        with pytest.raises(JobCompileError, match="'Co-Process-Broadcast' has broadcast state"):
+            penstock.transform(
+                clicks, lambda rows: rows.connect(rows.broadcast(FACTORS)).process(Priced(), COUNT)
+            )
     finally:
         spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)
     with pytest.raises(TypeError, match="foreach_batch"):
