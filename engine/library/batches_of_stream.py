@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.streaming import DataStreamWriter, StreamingQueryManager
 
 from penstock.engine.planning.remembered_plans import Plans, remembering
 from penstock.engine.pyflink.common import Configuration
@@ -152,6 +152,7 @@ class PlannedQuery:
 def plan_started_queries(plan_of: Callable[[Any], Callable[[DataFrame], None] | None]) -> None:
     """Have queries planned instead of started from now on, unless `plan_of` their function is None."""
     foreach_batch = DataStreamWriter.foreachBatch
+    await_any = StreamingQueryManager.awaitAnyTermination
     if foreach_batch.__module__ == __name__:
         return
 
@@ -159,7 +160,13 @@ def plan_started_queries(plan_of: Callable[[Any], Callable[[DataFrame], None] | 
         plan = plan_of(func)
         return foreach_batch(writer, func) if plan is None else PlannedWriter(writer._df, plan)
 
+    def await_started(manager: StreamingQueryManager, timeout: int | None = None) -> bool | None:
+        if current_context().environment_settings().captured is not None:
+            return True  # no query has started, and none would ever end
+        return await_any(manager, timeout)
+
     DataStreamWriter.foreachBatch = plan_or_run  # type: ignore[method-assign]
+    StreamingQueryManager.awaitAnyTermination = await_started  # type: ignore[method-assign]
 
 
 def plan_batch(

@@ -239,6 +239,7 @@ writer = clicks.writeStream.option("checkpointLocation", {checkpoint!r})
 query = writer.queryName("clicks").foreachBatch(function).trigger(availableNow=True).start()
 query.awaitTermination()
 print(query.lastProgress)
+spark.streams.awaitAnyTermination()
 """
 
 
