@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import DataStreamWriter, StreamingQueryManager
+from pyspark.sql.streaming.query import StreamingQueryManager
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.engine.planning.remembered_plans import Plans, remembering
 from penstock.engine.pyflink.common import Configuration
@@ -165,8 +166,8 @@ def plan_started_queries(plan_of: Callable[[Any], Callable[[DataFrame], None] | 
             return True  # no query has started, and none would ever end
         return await_any(manager, timeout)
 
-    DataStreamWriter.foreachBatch = plan_or_run  # type: ignore[method-assign]
-    StreamingQueryManager.awaitAnyTermination = await_started  # type: ignore[method-assign]
+    DataStreamWriter.foreachBatch = plan_or_run  # type: ignore[method-assign, assignment]
+    StreamingQueryManager.awaitAnyTermination = await_started  # type: ignore[method-assign, assignment]
 
 
 def plan_batch(

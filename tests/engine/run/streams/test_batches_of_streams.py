@@ -183,7 +183,7 @@ def test_a_journal_that_cannot_be_read_stops_the_stream(tmp_path):
 
 def test_equal_topologies_of_batches_are_planned_once(tmp_path, monkeypatch):
     planned: list[str] = []
-    plan = generate_stream_graph.plan_frames
+    plan = plan_in_process.plan_frames
 
     def counted(frames, inputs, until, *others):
         planned.append(until.value)
@@ -609,7 +609,7 @@ def test_a_topology_without_a_reader_of_its_rows_is_refused(tmp_path):
 FACTORS = MapStateDescriptor("factors", Types.STRING(), Types.LONG())
 
 
-class Priced(BroadcastProcessFunction):
+class Priced(BroadcastProcessFunction[Any, Any, Any]):
     """Multiplies amounts by the factor of their user, which records of an amount below 0 set."""
 
     def process_element(self, value, ctx):
@@ -620,7 +620,7 @@ class Priced(BroadcastProcessFunction):
         ctx.get_broadcast_state(FACTORS).put(value.user, -value.amount)
 
 
-class KeyedPriced(KeyedBroadcastProcessFunction):
+class KeyedPriced(KeyedBroadcastProcessFunction[Any, Any, Any, Any]):
     """The same, with the number of the user's records before the amount."""
 
     def open(self, runtime_context):

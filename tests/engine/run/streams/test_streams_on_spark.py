@@ -208,7 +208,7 @@ def test_a_failed_batch_names_operator_and_record_and_leaves_the_state(spark, tm
     function = penstock.foreach_batch(build, state=tmp_path / "state", **settings)
     assert run(function).exception() is None
     assert lines(tmp_path / "counts") == [["ann", 1], ["ann", 2], ["bob", 1]]
-    progress = function.lastProgress
+    progress: Any = function.lastProgress
     assert {"queryPlanning", "addBatch", "commitBatch", "triggerExecution"} == progress["durationMs"].keys()
     (operator,) = progress["stateOperators"]
     assert [operator[name] for name in ("operatorName", "uid")] == ["positive", "positive"]
