@@ -351,8 +351,8 @@ def generate_stream_graph(
         # Ids that the job does not have: nothing reads this one, so it is not part of the graph.
         rows.append({"id": len(rows) + 1, "kind": "union", "inputs": [1], "node_id": last_id})
     whole = {**topology, "transformations": rows}
-    taken, tables = remembered("stream graph", whole, lambda: _translated(name, whole))
-    graph = stream_graph_of_tables(tables["job_settings"], tables["stream_nodes"], tables["stream_edges"])
+    taken, tables, graph = remembered("stream graph", whole, lambda: _translated(name, whole))
+    graph = dict(graph)
     physical = {
         node["id"]: _physical(writer.written[row - 1], node)
         for node, row in zip(graph["nodes"], tables["stream_nodes"].sort("id")["transformation"], strict=True)
@@ -371,14 +371,18 @@ def generate_stream_graph(
     )
 
 
-def _translated(name: str, topology: Mapping[str, Any]) -> tuple[int, dict[str, pl.DataFrame]]:
-    """Return the number of ids that the translation takes, and the tables of the StreamGraph."""
+def _translated(
+    name: str, topology: Mapping[str, Any]
+) -> tuple[int, dict[str, pl.DataFrame], dict[str, Any]]:
+    """Return the number of ids that the translation takes, and the StreamGraph as tables and as JSON."""
     read = read_in_process([topology], lambda stage: None)
     _require_planned(name, read.frames["rejected"].to_dicts())
     taken = ids_of_translation(read.frames["transformations"], read.frames["job_settings"])
     planned = plan_frames(read.frames, read.inputs, Layer.STREAM_GRAPH, None, lambda stage: None)
     _require_planned(name, planned.tables["rejected"].to_pylist())
-    return taken, {table: from_arrow(rows) for table, rows in planned.tables.items()}
+    tables = {table: from_arrow(rows) for table, rows in planned.tables.items()}
+    graph = stream_graph_of_tables(tables["job_settings"], tables["stream_nodes"], tables["stream_edges"])
+    return taken, tables, graph
 
 
 def _require_planned(job: str, rejected: Sequence[Mapping[str, Any]]) -> None:

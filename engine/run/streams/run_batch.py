@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from penstock.engine.output.print_line import print_message
 from penstock.engine.output.redaction import remember_secrets
+from penstock.engine.planning.remembered_plans import remembered
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import (
     NamedSink,
@@ -48,7 +49,7 @@ from penstock.engine.run.runtime.run_on_spark import (
 )
 from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.run.runtime.spark_application import driver_host
-from penstock.engine.run.runtime.transformations import Job
+from penstock.engine.run.runtime.transformations import Job, topology_to_run
 from penstock.engine.run.streams.restore_state import (
     Manifest,
     job_to_restore,
@@ -172,6 +173,7 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
         compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
         require_streamable(job.name, compiled, batch=job.batch)
         compiled = ending.compiled(job, compiled)
+        new = remembered("savepoints", topology_to_run(job), lambda: job_to_restore(tables))
     spark = run_session(required_slots(tables), current_context(), source_dataframes(job.name, compiled))
     control = RunControl(spark=spark)
     make_store(folder)
@@ -193,7 +195,7 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
             folder,
             version,
             compiled,
-            job_to_restore(tables),
+            new,
             before,
             allow_non_restored_state=options.allow_non_restored_state,
         )
