@@ -48,6 +48,7 @@ from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.streams import run_batch
 from penstock.engine.run.streams.run_batch import last_manifest
 from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.common.pickles import dumps_for_workers
 from penstock.operators.common.time import TimestampAssigner
 from penstock.operators.connectors.sink import Sink
 from penstock.operators.connectors.state_sink import segments_of, versions_in
@@ -594,6 +595,12 @@ def test_wrong_arguments_are_named(arguments, problem):
     given: dict[str, Any] = {"build": lambda stream: None, "state": "state", **arguments}
     with pytest.raises(ConfigurationError, match=problem):
         penstock.foreach_batch(given.pop("build"), **given)
+
+
+def test_a_function_that_spark_connect_would_send_is_refused(tmp_path):
+    function = penstock.foreach_batch(lambda stream: stream.print(), state=tmp_path / "state")
+    with pytest.raises(ConfigurationError, match="needs a classic session, got one of Spark Connect"):
+        dumps_for_workers(function)
 
 
 def test_a_topology_without_a_reader_of_its_rows_is_refused(tmp_path):
