@@ -12,12 +12,14 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.common.typeinfo import TypeInformation, Types
 from penstock.operators.state.state_segments import (
     EntryForm,
     KeyForm,
@@ -127,13 +129,10 @@ class StoredState:
         column = form.encode([entries])
         before = [segment.batch.column("value") for segment in self._read(segments)]
         if not before or not equal_rows(column, before[0]).all():
-            columns = {
-                "key_group": pa.array([0], pa.int32()),
-                "hash": pa.array([0], pa.uint32()),
-                "key": pa.nulls(1, pa.string()),
-                "deleted": pa.array([False]),
-                "value": column,
-            }
+            numbers = KeyForm(Types.LONG(), self.key_form.max_parallelism)
+            place = _number_in_first_group(numbers.max_parallelism)
+            columns = segment_columns([place], numbers, [False], values=column, namespaced=False)
+            columns["key"] = pa.nulls(1, pa.int64())
             segments = (self._store.write(columns, pickled=form.pickled),)
         return TableRecord(
             state=name, namespaced=_OF_BROADCAST, kind=BROADCAST, type=form.text, segments=segments
@@ -282,6 +281,12 @@ def _single_rows(parts: list[tuple[Numbers, Numbers]]) -> list[Numbers]:
     alone = counts[inverse] == 1
     ends = np.cumsum([len(part) for part, _ in parts])
     return np.split(alone, ends[:-1])
+
+
+@cache
+def _number_in_first_group(max_parallelism: int) -> int:
+    form = KeyForm(Types.LONG(), max_parallelism)
+    return next(number for number in count() if not form.groups(form.hashes([number]))[0])
 
 
 def _together(parts: list[tuple[Groups, TableRecord]]) -> TableRecord:

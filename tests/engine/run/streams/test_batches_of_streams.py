@@ -1,6 +1,7 @@
 """State, timers, windows and watermarks from batch to batch, and the commit of a batch."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import pairwise
@@ -40,10 +41,8 @@ from penstock.datastream.window import (
     TumblingEventTimeWindows,
 )
 from penstock.engine.commands.main import app
-from penstock.engine.planning import plan_in_process
 from penstock.engine.planning.remembered_plans import Plans
 from penstock.engine.run.commits import journal
-from penstock.engine.run.lowering import generate_stream_graph
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.streams import run_batch
 from penstock.engine.run.streams.run_batch import last_manifest
@@ -182,23 +181,14 @@ def test_a_journal_that_cannot_be_read_stops_the_stream(tmp_path):
         stream.batch(CLICKS[2:3], 1)
 
 
-def test_equal_topologies_of_batches_are_planned_once(tmp_path, monkeypatch):
-    planned: list[str] = []
-    plan = plan_in_process.plan_frames
-
-    def counted(frames, inputs, until, *others):
-        planned.append(until.value)
-        return plan(frames, inputs, until, *others)
-
-    monkeypatch.setattr(generate_stream_graph, "plan_frames", counted)
-    monkeypatch.setattr(plan_in_process, "plan_frames", counted)
-    parallelism = [2, 2, 3]
+def test_equal_topologies_of_batches_are_planned_once(tmp_path):
     plans: Plans = {}
-    for number, subtasks in enumerate(parallelism):
+    for number, subtasks in enumerate((2, 2, 3, 2)):
         stream = Stream(tmp_path, counts_and_windows(tmp_path), lag=2000, parallelism=subtasks, plans=plans)
         stream.batch(CLICKS[number : number + 1], number)
-    assert planned == ["stream_graph", "slots"] * 2
-    assert lines(tmp_path / "counts") == [["ann", 1], ["ann", 2], ["bob", 1]]
+    steps = Counter(step.partition(",")[0] for step, _ in plans)
+    assert steps == {"stream graph": 2, "all layers": 2, "savepoints": 2}
+    assert lines(tmp_path / "counts") == [["ann", 1], ["ann", 2], ["bob", 1], ["bob", 2]]
 
 
 # Drivers that are killed, at each step of a commit
