@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from penstock.operators.common.key_groups import murmur_hash
 from penstock.operators.common.typeinfo import TypeInformation, Types
 from penstock.operators.state.state_segments import (
     EntryForm,
@@ -286,7 +287,7 @@ def _single_rows(parts: list[tuple[Numbers, Numbers]]) -> list[Numbers]:
 @cache
 def _number_in_first_group(max_parallelism: int) -> int:
     form = KeyForm(Types.LONG(), max_parallelism)
-    return next(number for number in count() if not form.groups(form.hashes([number]))[0])
+    return next(number for number in count() if not murmur_hash(form.hashes([number]))[0] % max_parallelism)
 
 
 def _together(parts: list[tuple[Groups, TableRecord]]) -> TableRecord:
