@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.library.run import run as run
     from penstock.engine.library.run import transform as transform
     from penstock.engine.library.sides_to_compare import diff as diff
+    from penstock.engine.library.stream import BatchFunction as BatchFunction
     from penstock.engine.library.stream import State as State
     from penstock.engine.library.stream import foreach_batch as foreach_batch
     from penstock.engine.library.stream import open_state as open_state
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 # Type checkers read the imports above; a test compares the two.
 _MODULES = {
+    "BatchFunction": "penstock.engine.library.stream",
     "Change": "penstock.engine.planning.changed_metrics",
     "ChangedMetrics": "penstock.engine.planning.changed_metrics",
     "Drawing": "penstock.engine.library.draw",

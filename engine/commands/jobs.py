@@ -31,6 +31,7 @@ from penstock.engine.run.job_records import (
     wait_for_job,
 )
 from penstock.engine.run.runtime.errors import JobCancelledError
+from penstock.engine.run.streams.stream_records import StreamRecord, list_streams
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
 
 # `penstock wait`: until a job has ended. JobArgument is shared by all commands about one job.
@@ -199,27 +200,76 @@ _ID = 12
 
 
 def list_command(
-    running: Annotated[bool, typer.Option("-r", "--running", help="Only jobs that have not ended.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print all jobs with their vertices as JSON.")] = False,
+    running: Annotated[
+        bool, typer.Option("-r", "--running", help="Only jobs and streams that have not ended.")
+    ] = False,
+    streams: Annotated[bool, typer.Option("--streams", help="Only streams of foreach_batch.")] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print all jobs with their vertices as JSON; with --streams, all streams with their latest "
+            "batches.",
+        ),
+    ] = False,
 ) -> None:
     """List the jobs of `penstock run` that run, and the latest 100 that have ended, the latest first.
 
-    A job whose driver has died is shown as FAILED.
+    Then the streams of `penstock.foreach_batch` with their last batch. A job whose driver has died is shown
+    as FAILED, as is a stream whose driver has died within a batch.
 
     Examples:
         penstock list
         penstock list -r --json
+        penstock list --streams
     """
-    jobs = [record for record in list_jobs() if not (running and record.is_final)]
+    jobs = [] if streams else [record for record in list_jobs() if not (running and record.is_final)]
+    listed = [record for record in list_streams() if not running or record.state == "RUNNING"]
     if json:
-        _print_json([_job_as_json(record) for record in jobs])
-    elif jobs:
+        _print_json(
+            [record.as_json() for record in listed] if streams else [_job_as_json(job) for job in jobs]
+        )
+    else:
+        _print_list(jobs, listed, "streams" if streams else "jobs", running=running)
+    if not streams and (others := jobs_of_other_formats()):
+        print_beside_output(StyledText(_left_out(others), "dim"))
+
+
+def _print_list(
+    jobs: Sequence[JobRecord], streams: Sequence[StreamRecord], wanted: str, *, running: bool
+) -> None:
+    if jobs:
         names = ("job", "name", "state", "started (UTC)", "seconds", "vertices")
         print_table([Column(name) for name in names], map(_list_row, jobs))
-    else:
+    elif wanted == "jobs":
         print_line("no jobs are running" if running else "no jobs: penstock run makes them")
-    if others := jobs_of_other_formats():
-        print_beside_output(StyledText(_left_out(others), "dim"))
+    if streams:
+        if wanted == "jobs":
+            print_line("")
+        print_table(
+            [Column(name, justify="right" if name in _NUMBERS else "left") for name in _STREAM_COLUMNS],
+            map(_stream_row, streams),
+        )
+    elif wanted == "streams":
+        print_line("no streams are running" if running else "no streams: penstock.foreach_batch makes them")
+
+
+_STREAM_COLUMNS = ("state folder", "job", "query", "state", "batches", "rows", "watermark", "state bytes")
+_NUMBERS = ("batches", "rows", "state bytes")
+
+
+def _stream_row(stream: StreamRecord) -> tuple[str, ...]:
+    last: dict[str, Any] = stream.progress[-1] if stream.progress else {}
+    return (
+        redact(stream.folder),
+        redact(stream.name),
+        (stream.query or "")[:_ID],
+        stream.state,
+        f"{last['stateVersion']:,}" if last else "",
+        f"{last['numInputRows']:,}" if last else "",
+        last.get("eventTime", {}).get("watermark", ""),
+        f"{last['stateBytes']:,}" if last else "",
+    )
 
 
 def _left_out(others: Sequence[JobFormatError]) -> str:

@@ -1,21 +1,32 @@
 """The commands `penstock state`, for the state of streams."""
 
-from typing import Annotated, Any
+import os
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Column
 
+from penstock.engine.commands.key_values import given_configuration
 from penstock.engine.commands.skip_typers_checks import PlainCommand
 from penstock.engine.output.people import print_table
 from penstock.engine.output.print_line import print_line
 from penstock.engine.run.streams.open_state import (
     changed_entries,
     list_tables,
-    list_versions,
     manifest_of,
     read_state,
+    table_of_batches,
 )
 from penstock.engine.store.plan_source import SourceKind, require_kind
+from penstock.engine.views.diff.savepoint_verdicts import RequiredVerdict
+from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.topology.fingerprint import STREAM_STATE
+
+if TYPE_CHECKING:
+    from penstock.engine.run.runtime.transformations import Job
 
 state_command = typer.Typer(
     add_completion=False,
@@ -93,34 +104,134 @@ def list_(path: Annotated[str, typer.Argument(metavar="PATH", help="The folder o
     Exit codes:
         4: Not the state of a stream.
     """
-    versions = list_versions(require_kind(path, None, SourceKind.STATE).path)
-    left = ("job", "started (UTC)")
+    batches = table_of_batches(require_kind(path, None, SourceKind.STATE).path).to_pylist()
     print_table(
-        [Column(name, justify="left" if name in left else "right") for name in versions[0]],
-        ([_cell(value) for value in version.values()] for version in versions),
+        [Column(heading, justify=justify) for heading, justify, _ in _BATCH_COLUMNS],
+        ([_cell(text(batch)) for _, _, text in _BATCH_COLUMNS] for batch in batches),
     )
+
+
+_BATCH_COLUMNS: tuple[tuple[str, Literal["left", "right"], Callable[[dict[str, Any]], Any]], ...] = (
+    ("version", "right", lambda batch: batch["version"]),
+    ("batch", "right", lambda batch: batch["batch_id"]),
+    ("job", "left", lambda batch: batch["job"]),
+    ("started (UTC)", "left", lambda batch: f"{batch['started_at']:%Y-%m-%d %H:%M:%S}"),
+    ("rows", "right", lambda batch: batch["rows"]),
+    ("watermark", "right", lambda batch: batch["watermark"]),
+    ("seconds", "right", lambda batch: batch["run_seconds"]),
+    ("state bytes", "right", lambda batch: batch["state_bytes"]),
+)
 
 
 @state_command.command("diff", cls=PlainCommand)
 def diff(
-    one: Annotated[str, typer.Argument(metavar="PATH@OLD", help="The state in one version.")],
-    other: Annotated[str, typer.Argument(metavar="PATH[@NEW]", help="The same state in another one.")],
+    one: Annotated[str, typer.Argument(metavar="PATH[@OLD]", help="The state in one version.")],
+    other: Annotated[
+        str,
+        typer.Argument(
+            metavar="NEW",
+            help="The same state in another version (PATH@NEW), or a script (.py) that calls foreach_batch.",
+        ),
+    ],
+    require: Annotated[
+        RequiredVerdict | None,
+        typer.Option(
+            "--require",
+            metavar="VERDICT",
+            help="For a script: exit with 6 if its verdict is worse than this: restores, allow-non-restored.",
+        ),
+    ] = None,
 ) -> None:
-    """Count the entries that two versions of a state add, remove and change, by state.
+    """Compare two versions of a state, or tell whether the stream of a script takes it over.
+
+    Of two versions, it counts the entries that the second one adds, removes and changes, by state. Of a
+    script, it plans the topology without starting the query, and gives the answer of its first batch.
 
     Examples:
         penstock state diff state@3 state@4
+        penstock state diff state new.py --require restores
 
     Exit codes:
+        3: A script cannot be read, or has no stream.
         4: Not the state of a stream, no such version, or a damaged file.
+        6: The verdict is worse than --require.
     """
-    sides = []
-    for named in (one, other):
-        source = require_kind(named, None, SourceKind.STATE)
-        sides.append((source.path, manifest_of(source.path, source.version)))
-    changes = changed_entries(sides[0], sides[1])
+    before = require_kind(one, None, SourceKind.STATE)
+    manifest = manifest_of(before.path, before.version)
+    after = require_kind(other, None, SourceKind.STATE, SourceKind.SCRIPT)
+    if after.kind is SourceKind.SCRIPT:
+        _diff_with_script(before.path, manifest, after.path, require)
+        return
+    if require is not None:
+        raise ConfigurationError(
+            "--require needs a script, got two versions", "name a script in place of the second version"
+        )
+    sides = (before.path, manifest), (after.path, manifest_of(after.path, after.version))
     columns = ("operator", "state", "added", "removed", "changed")
     print_table(
         [Column(column) for column in columns],
-        ([_cell(change[column]) for column in columns] for change in changes),
+        ([_cell(change[column]) for column in columns] for change in changed_entries(*sides)),
     )
+
+
+# Whether the stream of a script takes over a state, by the rule of its first batch.
+
+
+def _diff_with_script(
+    folder: str, manifest: dict[str, Any], script: str, require: RequiredVerdict | None
+) -> None:
+    from penstock.engine.run.runtime.compile_job import compile_job
+    from penstock.engine.run.runtime.run_settings import plan_to_run
+    from penstock.engine.run.streams.restore_state import (
+        changes_of_state,
+        job_to_restore,
+        require_streamable,
+        states_of,
+    )
+    from penstock.engine.views.diff.savepoint_verdicts import VERDICT_WORDS, WorseVerdict, restored_states
+
+    job = _stream_of_script(folder, script)
+    tables = plan_to_run(job)
+    compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
+    require_streamable(job.name, compiled, batch=job.batch)
+    new = job_to_restore(tables)
+    result = restored_states(job.name, states_of(manifest), new)
+    print_line(f"version {manifest['version']} of {folder} in {script}: {VERDICT_WORDS[result.verdict]}")
+    failure = result.why_refused or result.strict
+    if failure is not None:
+        print_line(f"{failure.error}: {failure.message}")
+    print_table(
+        [Column(column) for column in ("operator", "uid", "state")],
+        ([_cell(value) for value in change] for change in changes_of_state(manifest, compiled, new)),
+    )
+    worse = WorseVerdict(require)
+    worse.add(result.name, result.verdict)
+    worse.raise_if_any(1, "stream")
+
+
+def _stream_of_script(folder: str, script: str) -> "Job":
+    """Return the job of the stream with this state; if the script has one stream only, return that one."""
+    from penstock.engine.library.what_if_of_script import jobs_of_script
+    from penstock.engine.planning.plan_options import plan_options
+    from penstock.engine.run.runtime.run_context import EnvironmentSettings
+
+    configuration = given_configuration(None, None)
+    options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
+    settings = EnvironmentSettings(config=configuration.scripts, plan_options=options)
+    with redirect_stdout(sys.stderr):
+        jobs = jobs_of_script(script, [], settings).jobs
+    states = {_real_path(job.config[STREAM_STATE]): job for job in jobs if STREAM_STATE in job.config}
+    if len(states) == 1:
+        return next(iter(states.values()))
+    if _real_path(folder) in states:
+        return states[_real_path(folder)]
+    raise InputError(
+        f"{script} must start a query with the state {folder}, got {len(states)} streams with other states",
+        f"they have {', '.join(states)}"
+        if states
+        else "df.writeStream.foreachBatch(penstock.foreach_batch(build, state=PATH)).start() makes one",
+    )
+
+
+def _real_path(folder: str) -> str:
+    return folder if "://" in folder else os.path.realpath(folder)

@@ -4,22 +4,138 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from penstock.engine.library.check_arguments import path as as_path
 from penstock.engine.library.check_arguments import whole_number
+from penstock.engine.run.runtime.run_context import current_context
 from penstock.plans.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from penstock.engine.planning.remembered_plans import Plans
+    from penstock.engine.run.streams.stream_records import RecordedStream
     from penstock.operators.common.time import Duration
 
-#: The function that Spark calls with each micro-batch and its number.
-BatchFunction = Callable[["DataFrame", int], None]
+#: Batches whose progress a function holds, like spark.sql.streaming.numRecentProgressUpdates.
+_MOST_PROGRESS = 100
+
+
+class BatchFunction:
+    """A function for `writeStream.foreachBatch`, with the progress of its batches.
+
+    Attributes:
+        build: The function that makes the topology.
+        state: Folder of the state.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[Any], Any],
+        state: str,
+        source: Mapping[str, Any],
+        job: Mapping[str, Any],
+        restore: Mapping[str, Any],
+    ) -> None:
+        self.build, self.state = build, state
+        self._source, self._job, self._restore = source, job, restore
+        # a script that is only planned does not start its query
+        self._plans_only = current_context().environment_settings().captured is not None
+        if self._plans_only:
+            from penstock.engine.library.batches_of_stream import plan_started_queries
+
+            plan_started_queries(_plan_of)
+        self._lock = threading.Lock()
+        self._plans: Plans = {}
+        self._progress: deque[dict[str, Any]] = deque(maxlen=_MOST_PROGRESS)
+        self._record: RecordedStream | None = None
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:
+        """The progress of the last batch, with the field names of StreamingQueryProgress; None: no batch."""
+        return self._progress[-1] if self._progress else None
+
+    @property
+    def recentProgress(self) -> list[dict[str, Any]]:
+        """The progress of the last 100 batches, oldest first."""
+        return list(self._progress)
+
+    def __call__(self, df: DataFrame, batch_id: int) -> None:
+        """Run the topology over a batch.
+
+        Args:
+            df: The rows.
+            batch_id: The number of the batch.
+
+        Raises:
+            JobCompileError: The topology cannot run in a stream, or cannot take over the state.
+            JobExecutionError: A function raised; the message names operator, subtask and record.
+            CommitError: The batch is not committed; the next try finishes or repeats it.
+        """
+        from penstock.engine.library.batches_of_stream import run_stream_batch
+        from penstock.engine.output.redaction import redact
+        from penstock.engine.run.runtime.run_on_spark import QUERY_ID
+        from penstock.engine.run.runtime.spark_application import is_remote
+        from penstock.engine.run.streams.run_batch import Batch, StateOptions
+        from penstock.engine.run.streams.stream_records import RecordedStream, progress_of_batch
+
+        if is_remote(df.sparkSession):
+            raise _not_on_connect()
+        batch = Batch(batch_id=batch_id, query=df.sparkSession.sparkContext.getLocalProperty(QUERY_ID))
+        with self._lock:
+            if self._record is None:
+                self._record = RecordedStream(self.state, self._job["name"] or "")
+            self._record.begin(batch_id, batch.query)
+            try:
+                with batch.timed("triggerExecution"):
+                    manifest = run_stream_batch(
+                        batch,
+                        self._source_of(df),
+                        self.build,
+                        StateOptions(folder=self.state, **self._restore),
+                        **self._job,
+                        plans=self._plans,
+                    )
+            except BaseException as error:
+                self._record.fail(redact(str(error)) or type(error).__name__)
+                raise
+            progress = None if manifest is None else progress_of_batch(manifest, batch.duration_ms)
+            if progress is not None:
+                self._progress.append(progress)
+            self._record.end(progress)
+
+    def _plan(self, df: DataFrame) -> None:
+        from penstock.engine.library.batches_of_stream import plan_batch
+
+        plan_batch(self._source_of(df), self.build, self.state, **self._job)
+
+    def _source_of(self, df: DataFrame) -> Callable[[Any], Any]:
+        return lambda env: env.from_dataframe(df, **self._source)
+
+    def __reduce__(self) -> NoReturn:
+        raise _not_on_connect()
+
+    def __repr__(self) -> str:
+        return f"<penstock.foreach_batch, state {self.state}>"
+
+
+def _plan_of(function: object) -> Callable[[DataFrame], None] | None:
+    """Return how the query of a function is planned; None if it starts."""
+    if isinstance(function, BatchFunction) and function._plans_only:
+        return function._plan
+    return None
+
+
+def _not_on_connect() -> ConfigurationError:
+    return ConfigurationError(
+        "foreach_batch needs a classic session, got one of Spark Connect",
+        "start the query in the driver of a classic session",
+    )
 
 
 def foreach_batch(
@@ -56,7 +172,8 @@ def foreach_batch(
         allow_non_restored_state: Whether to drop state of operators that the topology no longer has.
 
     Returns:
-        A function of a DataFrame and the batch's number.
+        BatchFunction: A function of a DataFrame and the batch's number. `lastProgress` and `recentProgress`
+        hold the progress of its batches.
 
     Raises:
         ConfigurationError: An argument is invalid.
@@ -80,41 +197,14 @@ def foreach_batch(
     whole_number("keep", keep)
     folder = as_path("state", state)
     folder = folder if "://" in folder else os.path.abspath(folder)  # workers may run in another folder
-    lock = threading.Lock()
-
-    given: dict[str, Any] = {"event_time": event_time, "watermark": watermark, "key": key}
-    given = {argument: value for argument, value in given.items() if value is not None}
-
-    def run_one_batch(df: DataFrame, batch_id: int) -> None:
-        from penstock.engine.library.batches_of_stream import run_stream_batch
-        from penstock.engine.run.runtime.run_on_spark import QUERY_ID
-        from penstock.engine.run.runtime.spark_application import is_remote
-        from penstock.engine.run.streams.run_batch import Batch, StateOptions
-
-        if is_remote(df.sparkSession):
-            raise ConfigurationError(
-                "foreach_batch needs a classic session, got one of Spark Connect",
-                "start the query in the driver of a classic session",
-            )
-        options = StateOptions(
-            folder=folder,
-            keep=keep,
-            new_query=new_query,
-            allow_non_restored_state=allow_non_restored_state,
-        )
-        query = df.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-        with lock:
-            run_stream_batch(
-                Batch(batch_id=batch_id, query=query),
-                lambda env: env.from_dataframe(df, **given),
-                build,
-                options,
-                parallelism=parallelism,
-                into=into,
-                name=name,
-            )
-
-    return run_one_batch
+    source = {"event_time": event_time, "watermark": watermark, "key": key}
+    return BatchFunction(
+        build,
+        folder,
+        {argument: value for argument, value in source.items() if value is not None},
+        {"parallelism": parallelism, "into": into, "name": name},
+        {"keep": keep, "new_query": new_query, "allow_non_restored_state": allow_non_restored_state},
+    )
 
 
 def open_state(path: str | os.PathLike[str], *, version: int | None = None) -> State:
@@ -154,6 +244,17 @@ class State:
     def batch_id(self) -> int:
         """The number of the batch that made it."""
         return int(self._manifest["batch_id"])
+
+    def batches(self) -> pa.Table:
+        """Return the batches whose versions are kept, oldest first.
+
+        Returns:
+            pyarrow.Table: One row per version: version, batch_id, query, job, started_at, rows, watermark
+            (milliseconds since the epoch), run_seconds, and state_bytes.
+        """
+        from penstock.engine.run.streams.open_state import table_of_batches
+
+        return table_of_batches(self._folder)
 
     def tables(self) -> pa.Table:
         """Return the states of all operators.

@@ -140,7 +140,7 @@ def use_this_python(spark: SparkSession) -> SparkSession:
     if is_connect(spark) or "PYSPARK_PYTHON" in os.environ:
         return spark
     context = spark.sparkContext
-    if str(context.master).startswith("local") and context.getConf().get("spark.pyspark.python") is None:
+    if str(context.master).startswith("local") and spark.conf.get("spark.pyspark.python", None) is None:
         context.pythonExec = sys.executable
     return spark
 

@@ -4,6 +4,7 @@ Source: org.apache.flink.streaming.api.operators.{KeyedProcessOperator,co.KeyedC
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -26,6 +27,7 @@ from penstock.operators.records.map_records import close_function, current, has_
 from penstock.operators.state.broadcast_states import BroadcastStates
 from penstock.operators.state.interfaces import MapStateDescriptor
 from penstock.operators.state.state_segments import EntryForm
+from penstock.operators.state.stored_state import OperatorRecord, StoredState
 from penstock.operators.state.value_check import record_check
 
 
@@ -291,6 +293,15 @@ class KeyedCoFlatMapOperator(_TwoInputs):
 # CoBroadcastWithKeyedOperator}.
 
 
+def _with_broadcast(record: OperatorRecord, states: BroadcastStates) -> OperatorRecord:
+    """Return the record of an operator with its broadcast states as they are now."""
+    ((groups, tables),) = record.tables.items()
+    written = states.written_tables()
+    places = {(table.state, table.namespaced) for table in written}
+    kept = [table for table in tables if (table.state, table.namespaced) not in places]
+    return replace(record, tables={groups: [*kept, *written]})
+
+
 class BroadcastProcessOperator(UnkeyedOperator):
     """Runs a BroadcastProcessFunction."""
 
@@ -301,9 +312,22 @@ class BroadcastProcessOperator(UnkeyedOperator):
     def open(self) -> None:
         """Create state and contexts; open the function."""
         super().open()
-        states, times = BroadcastStates(), UnkeyedTimerService(self)
+        states, times = BroadcastStates(self.context.stored_state), UnkeyedTimerService(self)
+        self._states = states
         self._writable = WritableBroadcastContext(times, states)
         self._read_only = ReadOnlyBroadcastContext(times, states)
+
+    def written_state(self) -> OperatorRecord:
+        """Write the state that lasts from batch to batch; call it after `finish`."""
+        stored: StoredState = self.context.stored_state
+        return _with_broadcast(
+            replace(
+                stored.record,
+                key_text=stored.key_form.text,
+                tables={(stored.first, stored.last): stored.unread_tables(())},
+            ),
+            self._states,
+        )
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Handle records that are not broadcast."""
@@ -329,12 +353,16 @@ class KeyedBroadcastProcessOperator(TimedFunctionOperator):
     def open(self) -> None:
         """Create state and contexts; open the function."""
         super().open()
-        states = BroadcastStates()
+        states = self._states = BroadcastStates(self.context.stored_state)
         self._writable = WritableBroadcastContext(UnkeyedTimerService(self), states)
         self._timer_context = self._read_only = KeyedReadOnlyBroadcastContext(self, states)
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         self.handle_with(self.function.process_element, self._read_only, values, timestamps, keys)
+
+    def written_state(self) -> OperatorRecord:
+        """Write state and timers that last from batch to batch; call it after `finish`."""
+        return _with_broadcast(super().written_state(), self._states)
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
         """Handle broadcast records, which have no key."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from penstock.operators.state.interfaces import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState
+from penstock.operators.state.state_segments import EntryForm, entry_form
+from penstock.operators.state.stored_state import BROADCAST, StoredState, TableRecord
 from penstock.operators.state.value_check import entry_check, no_check, value_check
 
 # Iteration over the entries of a map state, which may be removed meanwhile
@@ -136,9 +138,13 @@ class WritableBroadcastState(ReadOnlyBroadcastView, BroadcastState[Any, Any]):
 
 
 class BroadcastStates:
-    """The broadcast states of an operator by name, created on first use."""
+    """The broadcast states of an operator by name, created on first use.
 
-    def __init__(self) -> None:
+    `stored` holds them if they last from batch to batch.
+    """
+
+    def __init__(self, stored: StoredState | None) -> None:
+        self._stored = stored
         self._states: dict[str, tuple[MapStateDescriptor, WritableBroadcastState, ReadOnlyBroadcastView]] = {}
 
     def writable(self, descriptor: MapStateDescriptor) -> WritableBroadcastState:
@@ -155,9 +161,25 @@ class BroadcastStates:
         entry = self._states.get(descriptor.name)
         if entry is None:
             entries: dict[Any, Any] = {}
+            if self._stored is not None:
+                entries = self._stored.read_broadcast(descriptor.name, _form_of(descriptor))
             writable = WritableBroadcastState(entries, descriptor)
             entry = descriptor, writable, ReadOnlyBroadcastView(entries)
             self._states[descriptor.name] = entry
         elif entry[0] is not descriptor and entry[0].type_info != descriptor.type_info:
             raise Exception(f"State name corrupted: {descriptor.name}")
         return entry
+
+    def written_tables(self) -> list[TableRecord]:
+        """Write the states for the next batch, in the first subtask."""
+        stored = self._stored
+        if stored is None or not stored.is_first:
+            return []
+        return [
+            stored.written_broadcast(name, _form_of(descriptor), dict(state.items()))
+            for name, (descriptor, _, state) in self._states.items()
+        ]
+
+
+def _form_of(descriptor: MapStateDescriptor) -> EntryForm:
+    return entry_form(BROADCAST, descriptor.type_info)

@@ -12,12 +12,15 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.common.key_groups import murmur_hash
+from penstock.operators.common.typeinfo import TypeInformation, Types
 from penstock.operators.state.state_segments import (
     EntryForm,
     KeyForm,
@@ -37,6 +40,11 @@ Groups = tuple[int, int]
 EVENT_TIMERS, PROCESSING_TIMERS = "event_timers", "processing_timers"
 TIMERS = "timers"
 """The kind of the two tables of timers."""
+
+BROADCAST = "broadcast"
+"""The kind of tables with one row, a map, which all subtasks read and the first one writes."""
+_OF_BROADCAST = True
+"""`namespaced` of these tables, which distinguishes them from keyed state of the same name."""
 
 _MOST_SEGMENTS = 10
 """Segments of a table; with more of them, some are merged."""
@@ -81,14 +89,19 @@ class StoredState:
             )
         self._parts: dict[tuple[str, bool], list[tuple[Groups, TableRecord]]] = {}
         for groups, tables in sorted(record.tables.items()):
-            for table in tables if groups[0] < last and first < groups[1] else ():
-                self._parts.setdefault((table.state, table.namespaced), []).append((groups, table))
+            overlap = groups[0] < last and first < groups[1]
+            for table in tables:
+                if overlap or table.kind == BROADCAST:
+                    self._parts.setdefault((table.state, table.namespaced), []).append((groups, table))
         self._records = {place: _together(parts) for place, parts in self._parts.items()}
         self._segments: dict[str, Segment] = {}
         self.timers: dict[str, StoredTimers] = {}
 
     def open_table(self, name: str, namespaced: bool, form: EntryForm) -> StoredTable:
         """Return the stored entries of a state. Raises TypeError if they are of another kind or type."""
+        return StoredTable(self._open(self._record_of(name, namespaced, form)), self.key_form, form)
+
+    def _record_of(self, name: str, namespaced: bool, form: EntryForm) -> TableRecord | None:
         record = self._records.get((name, namespaced))
         if record is not None and (record.kind, record.type) != (form.kind, form.text):
             raise TypeError(
@@ -96,7 +109,35 @@ class StoredState:
                 f"incompatible with the old one: it was {record.kind} of {record.type}, and is "
                 f"{form.kind} of {form.text}"
             )
-        return StoredTable(self._open(record), self.key_form, form)
+        return record
+
+    def read_broadcast(self, name: str, form: EntryForm) -> dict[Any, Any]:
+        """Return the entries of a broadcast state. Raises TypeError if they are of another type."""
+        record = self._record_of(name, _OF_BROADCAST, form)
+        if record is None:
+            return {}
+        (segment,) = self._read(record.segments)
+        entries: dict[Any, Any] = segment.values([0], form)[0]
+        return entries
+
+    def written_broadcast(self, name: str, form: EntryForm, entries: Mapping[Any, Any]) -> TableRecord:
+        """Write a broadcast state as a segment with one row, unless it has not changed.
+
+        Source: org.apache.flink.runtime.state.HeapBroadcastState; all subtasks have the same entries.
+        """
+        record = self._records.get((name, _OF_BROADCAST))
+        segments = () if record is None else record.segments
+        column = form.encode([entries])
+        before = [segment.batch.column("value") for segment in self._read(segments)]
+        if not before or not equal_rows(column, before[0]).all():
+            numbers = KeyForm(Types.LONG(), self.key_form.max_parallelism)
+            place = _number_in_first_group(numbers.max_parallelism)
+            columns = segment_columns([place], numbers, [False], values=column, namespaced=False)
+            columns["key"] = pa.nulls(1, pa.int64())
+            segments = (self._store.write(columns, pickled=form.pickled),)
+        return TableRecord(
+            state=name, namespaced=_OF_BROADCAST, kind=BROADCAST, type=form.text, segments=segments
+        )
 
     def open_timers(self, name: str, namespaced: bool) -> StoredTimers:
         """Return the stored timers of a time domain."""
@@ -171,8 +212,20 @@ class StoredState:
         )
 
     def unread_tables(self, written: Collection[tuple[str, bool]]) -> list[TableRecord]:
-        """Return the tables that this batch has not used, which stay as they are."""
-        return [record for place, record in self._records.items() if place not in written]
+        """Return the tables that this batch has not used, which stay as they are.
+
+        Broadcast state is the first subtask's.
+        """
+        return [
+            record
+            for place, record in self._records.items()
+            if place not in written and (record.kind != BROADCAST or self.is_first)
+        ]
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it belongs to the first subtask, which writes broadcast state for all of them."""
+        return self.first == 0
 
     def _merged(
         self, records: list[SegmentRecord], newest: dict[str, pa.Array], form: EntryForm
@@ -229,6 +282,12 @@ def _single_rows(parts: list[tuple[Numbers, Numbers]]) -> list[Numbers]:
     alone = counts[inverse] == 1
     ends = np.cumsum([len(part) for part, _ in parts])
     return np.split(alone, ends[:-1])
+
+
+@cache
+def _number_in_first_group(max_parallelism: int) -> int:
+    form = KeyForm(Types.LONG(), max_parallelism)
+    return next(number for number in count() if not murmur_hash(form.hashes([number]))[0] % max_parallelism)
 
 
 def _together(parts: list[tuple[Groups, TableRecord]]) -> TableRecord:

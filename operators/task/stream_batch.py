@@ -25,6 +25,7 @@ from penstock.operators.chain.operator import MIN_WATERMARK
 from penstock.operators.common.key_groups import operator_index
 from penstock.operators.exchange.channel_writer import FIRST_OF_ALL, ChannelRow
 from penstock.operators.process.keyed_operator import KeyedOperator
+from penstock.operators.process.keyed_process_operators import BroadcastProcessOperator
 from penstock.operators.records.record_batches import TimestampsAndWatermarksOperator
 from penstock.operators.state.state_segments import SegmentStore
 from penstock.operators.state.stored_state import StoredState
@@ -73,7 +74,7 @@ class StreamSubtask:
         store = SegmentStore(settings.folder, settings.version, settings.key)
         for node, operator in chain.operators.items():
             record = settings.operators.get(node)
-            if record is not None and isinstance(operator, KeyedOperator):
+            if record is not None and isinstance(operator, KeyedOperator | BroadcastProcessOperator):
                 first, last = key_group_range(
                     record.max_parallelism, self._spec.chain.parallelism, self._subtask
                 )
@@ -174,7 +175,7 @@ class StreamSubtask:
         operators = {}
         for node, operator in chain.operators.items():
             if chain.contexts[node].stored_state is not None:
-                assert isinstance(operator, KeyedOperator)
+                assert isinstance(operator, KeyedOperator | BroadcastProcessOperator)
                 try:
                     record = operator.written_state()
                 except BaseException as error:

@@ -29,6 +29,9 @@ import pyarrow as pa
 CAPTURE_NOTES = "penstock.capture."
 """Prefix of `config` keys that record how a topology was captured; they are not part of the topology."""
 
+STREAM_STATE = f"{CAPTURE_NOTES}stream-state"
+"""The folder of the state, if the topology is that of a stream of Spark (`penstock.foreach_batch`)."""
+
 BLOCK = 4096
 """Transformations per digest: ids 1..BLOCK, BLOCK+1..2*BLOCK, …"""
 

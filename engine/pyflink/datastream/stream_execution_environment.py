@@ -241,7 +241,7 @@ class CachedStreams:
 # The results that a script gets from a job that is only planned.
 
 
-def _is_captured(job: Job, context: RunContext) -> bool:
+def is_captured(job: Job, context: RunContext) -> bool:
     """Whether `job` is captured, to be planned only. Raises JobCaptured if the script ends with it."""
     settings = context.environment_settings()
     if settings.captured is None:
@@ -352,7 +352,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
             RuntimeError: Nothing is registered.
         """
         job = self._registered_job_to_run(job_name)
-        if _is_captured(job, self.run_context):
+        if is_captured(job, self.run_context):
             return JobExecutionResult(PlannedJob().job_id, 0)
         from penstock.engine.run.runtime.run_job import run_job
 
@@ -373,7 +373,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
             RuntimeError: Nothing is registered.
         """
         job = self._registered_job_to_run(job_name)
-        if _is_captured(job, self.run_context):
+        if is_captured(job, self.run_context):
             return JobClient(PlannedJob())
         from penstock.engine.run.runtime.list_jobs_of_script import RunningJob
 
@@ -462,7 +462,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
             CollectedRecords | NoRecords: An iterator over the records.
         """
         job = self._registered_job_to_run(job_name)
-        if _is_captured(job, self.run_context):
+        if is_captured(job, self.run_context):
             return NoRecords()
         from penstock.engine.run.runtime.receive_results import CollectedRecords
 
@@ -481,7 +481,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
             list[Any]: The records, as many as the limit at most.
         """
         job = self._registered_job_to_run(job_name)
-        if _is_captured(job, self.run_context):
+        if is_captured(job, self.run_context):
             return []
         from penstock.engine.run.runtime.run_job import collect_job
 
@@ -512,7 +512,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
             )
         sinks = {name: stream._dataframe_sink() for name, stream in streams.items()}
         job = self._job_to_run(list(sinks.values()), None)
-        if _is_captured(job, self.run_context):
+        if is_captured(job, self.run_context):
             raise JobCaptured
         from penstock.engine.run.runtime.dataframe_of_job import dataframes_of_job
 
@@ -530,7 +530,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
             DataFrame: One row per record; each action on it runs the operators.
         """
         job = self._job_to_run([sink], None)
-        if _is_captured(job, self.run_context):
+        if is_captured(job, self.run_context):
             raise JobCaptured  # a DataFrame needs its rows
         from penstock.engine.run.runtime.dataframe_of_job import dataframe_of_job
 

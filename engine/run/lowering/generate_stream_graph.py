@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from penstock.engine.planning.plan_in_process import plan_in_process, read_in_process
+from penstock.engine.planning.remembered_plans import remembered
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.transformations import (
     Call,
@@ -348,13 +351,9 @@ def generate_stream_graph(
     if last_id > max((row["node_id"] for row in rows), default=last_id):
         # Ids that the job does not have: nothing reads this one, so it is not part of the graph.
         rows.append({"id": len(rows) + 1, "kind": "union", "inputs": [1], "node_id": last_id})
-    read = read_in_process([{**topology, "transformations": rows}])
-    _require_planned(name, read.rejected.to_dicts())
-    taken = ids_of_translation(read.transformations, read.job_settings)
-    planned = plan_in_process(read, PlanOptions(Layer.STREAM_GRAPH))
-    _require_planned(name, planned.tables["rejected"].to_pylist())
-    tables = {name: from_arrow(table) for name, table in planned.tables.items()}
-    graph = stream_graph_of_tables(tables["job_settings"], tables["stream_nodes"], tables["stream_edges"])
+    whole = {**topology, "transformations": rows}
+    taken, tables, graph = remembered("stream graph", whole, lambda: _translated(name, whole))
+    graph = dict(graph)
     physical = {
         node["id"]: _physical(writer.written[row - 1], node)
         for node, row in zip(graph["nodes"], tables["stream_nodes"].sort("id")["transformation"], strict=True)
@@ -371,6 +370,20 @@ def generate_stream_graph(
         edges=edges,
         next_id=last_id + 1 + taken,
     )
+
+
+def _translated(
+    name: str, topology: Mapping[str, Any]
+) -> tuple[int, dict[str, pl.DataFrame], dict[str, Any]]:
+    """Return the number of ids that the translation takes, and the StreamGraph as tables and as JSON."""
+    read = read_in_process([topology])
+    _require_planned(name, read.rejected.to_dicts())
+    taken = ids_of_translation(read.transformations, read.job_settings)
+    planned = plan_in_process(read, PlanOptions(Layer.STREAM_GRAPH))
+    _require_planned(name, planned.tables["rejected"].to_pylist())
+    tables = {table: from_arrow(rows) for table, rows in planned.tables.items()}
+    graph = stream_graph_of_tables(tables["job_settings"], tables["stream_nodes"], tables["stream_edges"])
+    return taken, tables, graph
 
 
 def _require_planned(job: str, rejected: Sequence[Mapping[str, Any]]) -> None:

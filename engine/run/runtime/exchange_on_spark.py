@@ -140,17 +140,12 @@ class JobFrames:
 
     def _greetings(self, parallelism: int) -> DataFrame:
         """Return a row for each subtask that sorts before all others and holds the subtask's number."""
-        first = {"edge": -1, "order": FIRST_OF_ALL, "channel": -1, "sequence": -1}
-        return self._spark.range(0, parallelism, 1, 1).select(
-            *(
-                F.col("id").cast(IntegerType()).alias("target")
-                if field.name == "target"
-                else F.lit(bytearray() if field.name == "payload" else first[field.name])
-                .cast(field.dataType)
-                .alias(field.name)
-                for field in EXCHANGE_ROWS
-            )
-        )
+        values = {"target": "id", "order": f"{FIRST_OF_ALL}L", "payload": "X''"}
+        columns = [
+            f"cast({values.get(field.name, '-1')} as {field.dataType.simpleString()}) as `{field.name}`"
+            for field in EXCHANGE_ROWS
+        ]
+        return self._spark.range(0, parallelism, 1, 1).selectExpr(*columns)
 
     def _read(self, producer: int, edges: Sequence[int]) -> DataFrame:
         vertex = next(candidate for candidate in self._job.vertices if candidate.chain.vertex == producer)

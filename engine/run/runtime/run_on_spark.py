@@ -42,6 +42,7 @@ from penstock.operators.connectors.recover_sinks import needs_commit
 from penstock.operators.connectors.sink import CollectSink, Committable, PrintSink
 from penstock.operators.exchange.blocks import decode, values_of_batch
 from penstock.operators.process.keyed_operator import KeyedOperator
+from penstock.operators.process.keyed_process_operators import BroadcastProcessOperator
 from penstock.operators.task.report import ResultsAddress, StreamSettings
 from penstock.plans.frames.spark_schemas import has_ended
 from penstock.plans.vocabulary import ExecutionState
@@ -212,7 +213,8 @@ def run_on_spark(
             if saved is None:
                 submit()
             table = read(frames)
-        monitor.ended(finished=True)
+        if stream is None:  # nothing reads the attempts of a batch that has not failed
+            monitor.ended(finished=True)
         if address is not None and address.here is not None and _only_to_driver(compiled, address):
             monitor.count_here(address.here, address.vertices)
         return _terminal_rows(table)
@@ -263,23 +265,24 @@ QUERY_ID = "sql.streaming.queryId"
 
 
 def require_bounded_state(job: Job, compiled: CompiledJob) -> None:
-    """Raise JobCompileError if `job` has keyed state and reads a micro-batch of a stream in STREAMING mode.
+    """Raise JobCompileError if `job` has keyed or broadcast state and reads a micro-batch in STREAMING mode.
 
-    Its state would begin empty in every batch, and its windows would end with each.
+    Its state would begin empty in every batch of the stream, and its windows would end with each.
     """
-    keyed = [
-        spec.name
+    stateful = [
+        f"operator {spec.name!r} has {kind} state"
         for vertex in compiled.vertices
         for spec in vertex.chain.operators
-        if issubclass(compiled.classes.get(spec.node, object), KeyedOperator)
+        for kind, operator_class in (("keyed", KeyedOperator), ("broadcast", BroadcastProcessOperator))
+        if issubclass(compiled.classes.get(spec.node, object), operator_class)
     ]
-    frames = source_dataframes(job.name, compiled) if keyed and not job.batch else []
+    frames = source_dataframes(job.name, compiled) if stateful and not job.batch else []
     if not frames or is_remote(frames[0].sparkSession):
         return
     if frames[0].sparkSession.sparkContext.getLocalProperty(QUERY_ID) is not None:
         raise JobCompileError(
-            f"job {job.name!r} reads a batch of a stream, and its operator {keyed[0]!r} has keyed state, "
-            "which would begin empty in every batch",
+            f"job {job.name!r} reads a batch of a stream, and its {stateful[0]}, which would begin empty in "
+            "every batch",
             "penstock.foreach_batch(build, state=PATH) runs it with state that lasts; in BATCH mode (mode="
             '"BATCH") each batch is computed by itself',
         )

@@ -20,6 +20,8 @@ from penstock.engine.configuration.run_options import (
 )
 from penstock.engine.output.print_line import print_error
 from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.plan_result import PlanResult
+from penstock.engine.planning.remembered_plans import remembered
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.transformations import Job, Transformation, topology_of, topology_to_run
 from penstock.engine.spark.shared_settings import shared_settings
@@ -167,7 +169,12 @@ def plan_to_run(job: Job) -> dict[str, pa.Table]:
 def _plan(job: Job, topology: dict[str, Any]) -> dict[str, pa.Table]:
     # The script's calls have filled in the defaults of its configuration.
     options = replace(job.plan_options, until=Layer.SLOTS, job_defaults=NO_DEFAULTS)
-    planned = plan_in_process([topology], options)
+
+    def plan() -> PlanResult:
+        return plan_in_process([topology], options)
+
+    # a custom planner may decide otherwise the next time
+    planned = plan() if options.decided else remembered(f"all layers, {options}", topology, plan)
     refused = planned.tables["rejected"].to_pylist()
     if refused:
         rejection = refused[0]

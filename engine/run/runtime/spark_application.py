@@ -61,9 +61,7 @@ def has_several_executors(spark: SparkSession) -> bool:
 
 def driver_host(spark: SparkSession) -> str:
     """Return the host at which workers reach this process; a session and its clients share a machine."""
-    if is_remote(spark):
-        return spark.conf.get("spark.driver.host", None) or "127.0.0.1"
-    return spark.sparkContext.getConf().get("spark.driver.host") or "127.0.0.1"
+    return spark.conf.get("spark.driver.host", None) or "127.0.0.1"
 
 
 @contextmanager

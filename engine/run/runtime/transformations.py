@@ -7,7 +7,9 @@ org.apache.flink.streaming.api.transformations.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -144,7 +146,7 @@ class Transformation:
             self.default_parallelism = effective_parallelism(self.inputs[0])
 
 
-_taken_ids = [0]
+_taken_ids: ContextVar[list[int]] = ContextVar("taken_ids", default=[0])  # noqa: B039 - of the process
 
 
 def take_ids(count: int = 1) -> int:
@@ -152,14 +154,28 @@ def take_ids(count: int = 1) -> int:
 
     Source: Transformation.getNewNodeId.
     """
-    first = _taken_ids[0] + 1
-    _taken_ids[0] += count
+    taken = _taken_ids.get()
+    first = taken[0] + 1
+    taken[0] += count
     return first
 
 
 def restart_ids(taken: int = 0) -> None:
     """Continue the ids after `taken`; by default from 1, as in a new JVM."""
-    _taken_ids[0] = taken
+    _taken_ids.get()[0] = taken
+
+
+@contextmanager
+def ids_from_one() -> Iterator[None]:
+    """Give transformations that this thread makes inside the block the ids from 1, as in a new process.
+
+    Jobs that are made alike then have equal topologies.
+    """
+    token = _taken_ids.set([0])
+    try:
+        yield
+    finally:
+        _taken_ids.reset(token)
 
 
 def reachable(roots: Iterable[Transformation]) -> list[Transformation]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 
+from penstock.engine.run.streams.stream_records import bytes_of, watermark_of
 from penstock.engine.store.is_local import is_local, local_folder
 from penstock.operators.connectors.state_sink import FORMAT, read_manifest, versions_in
 from penstock.operators.state.read_state import read_table, tables_in
@@ -41,31 +41,38 @@ def manifest_of(folder: str, version: int | None) -> dict[str, Any]:
     return manifest
 
 
-def list_versions(folder: str) -> list[dict[str, Any]]:
+_BATCHES = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("batch_id", pa.int64()),
+        ("query", pa.string()),
+        ("job", pa.string()),
+        ("started_at", pa.timestamp("ms", "UTC")),
+        ("rows", pa.int64()),
+        ("watermark", pa.int64()),
+        ("run_seconds", pa.float64()),
+        ("state_bytes", pa.int64()),
+    ]
+)
+
+
+def table_of_batches(folder: str) -> pa.Table:
     """Return the versions of a state with their batches, oldest first. Raises StoreError if there is none."""
     manifest_of(folder, None)
     rows = []
     for version in versions_in(folder):
         manifest = manifest_of(folder, version)
-        segments = {
-            segment["file"]: segment["size"]
-            for table in tables_in(manifest)
-            for segment in table["segments"].values()
-        }
-        started = datetime.fromtimestamp(manifest["started_at"], UTC)
+        watermark, state_bytes = watermark_of(manifest), bytes_of(manifest)
         rows.append(
             {
-                "version": version,
-                "batch": manifest["batch_id"],
-                "job": manifest["job"],
-                "started (UTC)": f"{started:%Y-%m-%d %H:%M:%S}",
-                "rows": manifest["rows"],
-                "watermark": min(manifest["watermarks"].values(), default=None),
-                "seconds": manifest["run_seconds"],
-                "state bytes": sum(segments.values()),
+                **{name: manifest[name] for name in ("version", "batch_id", "query", "job", "rows")},
+                "started_at": int(manifest["started_at"] * 1000),
+                "watermark": watermark,
+                "run_seconds": manifest["run_seconds"],
+                "state_bytes": state_bytes,
             }
         )
-    return rows
+    return pa.Table.from_pylist(rows, _BATCHES)
 
 
 def is_state(folder: str) -> bool:

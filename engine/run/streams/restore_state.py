@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import pyarrow as pa
 
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.run.runtime.errors import JobCompileError
@@ -16,22 +19,32 @@ from penstock.operators.connectors.dataframe_source import DataFrameSource
 from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of
 from penstock.operators.connectors.state_sink import store_key
 from penstock.operators.process.keyed_operator import KeyedOperator
-from penstock.operators.process.keyed_process_operators import (
-    BroadcastProcessOperator,
-    KeyedBroadcastProcessOperator,
-)
+from penstock.operators.process.keyed_process_operators import BroadcastProcessOperator
 from penstock.operators.records.aggregate_batches import PartialAggregateOperator
 from penstock.operators.state.state_segments import SegmentRecord
 from penstock.operators.state.stored_state import OperatorRecord, TableRecord
 from penstock.operators.task.build_chain import OperatorSpec
 from penstock.operators.task.report import StreamSettings
+from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.restore_savepoint import (
+    JOB_COLUMNS,
+    Job,
+    SavepointState,
+    jobs_to_restore,
+    restore_savepoint,
+)
 
 Manifest = dict[str, Any]
 
 
 def require_streamable(name: str, compiled: CompiledJob, *, batch: bool) -> None:
     """Raise JobCompileError, with all reasons, if the job `name` cannot run batch by batch."""
-    problems = ["its runtime mode must be STREAMING, got BATCH"] if batch else []
+    problems = []
+    if batch:
+        problems.append(
+            "its runtime mode must be STREAMING, got BATCH; penstock.transform with mode='BATCH' computes "
+            "each batch by itself"
+        )
     for vertex in compiled.vertices:
         for spec in vertex.chain.operators:
             why = _problem_of(spec, compiled.classes.get(spec.node, object))
@@ -58,16 +71,15 @@ def _problem_of(spec: OperatorSpec, operator_class: type) -> str | None:
         return "is a source of its own, which every batch would read again; join its rows to the DataFrame"
     if issubclass(operator_class, PartialAggregateOperator):
         return "has results at the end of the input, which a stream does not have; use a window or reduce"
-    if issubclass(operator_class, BroadcastProcessOperator | KeyedBroadcastProcessOperator):
-        return "has broadcast state, which does not last from batch to batch; keep it in keyed state"
     return None
 
 
-def keyed_operators(compiled: CompiledJob) -> Iterator[tuple[CompiledVertex, OperatorSpec]]:
-    """Yield the operators with keyed state, each after its vertex."""
+def operators_with_state(compiled: CompiledJob) -> Iterator[tuple[CompiledVertex, OperatorSpec]]:
+    """Yield the operators with keyed or broadcast state, each after its vertex."""
     for vertex in compiled.vertices:
         for spec in vertex.chain.operators:
-            if _is_keyed(compiled, spec):
+            operator_class = compiled.classes.get(spec.node, object)
+            if issubclass(operator_class, KeyedOperator | BroadcastProcessOperator):
                 yield vertex, spec
 
 
@@ -87,58 +99,162 @@ def watermark_keys(compiled: CompiledJob) -> dict[int, str]:
     return keys
 
 
-def settings_of_batch(
+# The state of a version in a new job, by the rules of savepoints.
+
+
+def states_of(manifest: Manifest) -> list[SavepointState]:
+    """Return the state of each operator in a version as an entry of a savepoint."""
+    return [
+        SavepointState(entry["operator_id"], entry["max_parallelism"], empty=not _has_segments(entry))
+        for entry in manifest["operators"]
+    ]
+
+
+def job_to_restore(tables: Mapping[str, pa.Table]) -> Job:
+    """Return the only job of `tables` (all layers) for the rules of savepoints."""
+    (job,) = jobs_to_restore(
+        {name: from_arrow(tables[name].select(JOB_COLUMNS[name])) for name in JOB_COLUMNS}
+    ).values()
+    return job
+
+
+def require_restorable(manifest: Manifest, new: Job, *, allow_non_restored_state: bool) -> None:
+    """Raise JobCompileError, with Flink's reason, if `new` cannot take over the state of a version."""
+    failure = restore_savepoint(states_of(manifest), new, allow_non_restored_state)
+    if failure is None:
+        return
+    lines, hint = lost_operators(manifest, new), "give operators the uid that they had before; "
+    hint += "allow_non_restored_state=True drops the state"
+    if allow_non_restored_state or not lines:
+        lines = [
+            f"{_described(entry)} has max parallelism {entry['max_parallelism']}"
+            for entry in manifest["operators"]
+        ]
+        hint = "keep the max parallelism that the state has, and a parallelism up to it"
+    raise JobCompileError(
+        f"the state of version {manifest['version']} is not restored ({failure.error}): {failure.message}"
+        + "".join(f"\n  {line}" for line in lines),
+        hint,
+    )
+
+
+def lost_operators(manifest: Manifest, new: Job) -> list[str]:
+    """Return a description of each operator with state that `new` does not have."""
+    known = {operator_id for task in new for pair in task.operator_ids for operator_id in pair}
+    return [
+        _described(entry)
+        for entry in manifest["operators"]
+        if entry["operator_id"] not in known and _has_segments(entry)
+    ]
+
+
+def _described(entry: Mapping[str, Any]) -> str:
+    uid = "" if entry["uid"] is None else f", uid {entry['uid']!r}"
+    return f"operator {entry['operator_id']} ({entry['name']!r}{uid})"
+
+
+def _has_segments(entry: Mapping[str, Any]) -> bool:
+    return any(table["segments"] for part in entry["parts"] for table in part["tables"])
+
+
+def restored_batch(
     folder: str,
     version: int,
     compiled: CompiledJob,
+    new: Job,
     manifest: Manifest | None,
     *,
     allow_non_restored_state: bool,
-) -> StreamSettings:
-    """Return what the subtasks of the batch that makes `version` begin with.
+) -> tuple[CompiledJob, StreamSettings]:
+    """Return the job with the max parallelism of its state, and what its subtasks begin with.
 
-    Raises JobCompileError, with Flink's reason, if the job cannot take over the state of `manifest`.
+    `new` is the job in the form of savepoints' rules; the batch makes `version`. Raises JobCompileError as
+    `require_restorable` does.
     """
+    if manifest is not None:
+        require_restorable(manifest, new, allow_non_restored_state=allow_non_restored_state)
+        compiled = _with_max_parallelism(compiled, manifest)
     types = _key_types(compiled)
-    stored = {} if manifest is None else {entry["operator_id"]: entry for entry in manifest["operators"]}
-    operators: dict[int, OperatorRecord] = {}
-    for vertex, spec in keyed_operators(compiled):
-        own = next((operator_id for operator_id in spec.operator_ids if operator_id in stored), None)
-        entry = None if own is None else stored.pop(own)
+    stored = _entries(manifest)
+    operators = {}
+    for vertex, spec in operators_with_state(compiled):
+        entry = _entry_of(spec, stored)
         operators[spec.node] = _operator_record(vertex, spec, types.get(spec.node), entry)
-    if manifest is not None and not allow_non_restored_state:
-        _require_restored(manifest, stored)
     before = {} if manifest is None else manifest["watermarks"]
     watermarks = {
         node: before[key] for node, key in watermark_keys(compiled).items() if before.get(key) is not None
     }
-    return StreamSettings(
+    settings = StreamSettings(
         folder=folder,
         version=version,
         key=store_key(folder),
         operators=operators,
         watermarks=watermarks,
     )
+    return compiled, settings
 
 
-def _require_restored(manifest: Manifest, left: Mapping[str, Any]) -> None:
-    lines = [
-        f"  operator {operator_id} ({entry['name']!r}{_uid(entry)})"
-        for operator_id, entry in left.items()
-        if any(table["segments"] for part in entry["parts"] for table in part["tables"])
+def changes_of_state(
+    manifest: Manifest, compiled: CompiledJob, new: Job
+) -> list[tuple[str, str | None, str]]:
+    """Return name, uid and fate of each operator with state, of a version or of the job that takes it."""
+    stored = _entries(manifest)
+    changes = []
+    for vertex, spec in operators_with_state(compiled):
+        entry = _entry_of(spec, stored)
+        fate = "begins empty"
+        if entry is not None:
+            before, after = len(entry["parts"]), vertex.chain.parallelism
+            fate = "kept"
+            if before != after:
+                fate += f", its key groups go from {before} to {after} subtasks"
+        changes.append((spec.name, spec.uid, fate))
+    known = {operator_id for task in new for pair in task.operator_ids for operator_id in pair}
+    for operator_id, entry in stored.items():
+        if operator_id not in known and _has_segments(entry):
+            changes.append((entry["name"], entry["uid"], f"lost: no operator has the id {operator_id}"))
+    return changes
+
+
+def _entries(manifest: Manifest | None) -> dict[str, Mapping[str, Any]]:
+    return {} if manifest is None else {entry["operator_id"]: entry for entry in manifest["operators"]}
+
+
+def _entry_of(spec: OperatorSpec, stored: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    return next((stored[operator_id] for operator_id in spec.operator_ids if operator_id in stored), None)
+
+
+def _with_max_parallelism(compiled: CompiledJob, manifest: Manifest) -> CompiledJob:
+    """Return the job whose vertices have the max parallelism of their state.
+
+    Another one than the vertex's own is only left if the author has set none.
+    Source: StateAssignmentOperation.checkParallelismPreconditions.
+    """
+    stored = _entries(manifest)
+    most = {vertex.chain.vertex: vertex.chain.max_parallelism for vertex in compiled.vertices}
+    own = dict(most)
+    for vertex, spec in operators_with_state(compiled):
+        entry = _entry_of(spec, stored)
+        if entry is not None:
+            most[vertex.chain.vertex] = entry["max_parallelism"]
+    if most == own:
+        return compiled
+    reader = {gate.edge: vertex.chain.vertex for vertex in compiled.vertices for gate in vertex.chain.gates}
+    vertices = [
+        replace(
+            vertex,
+            chain=replace(
+                vertex.chain,
+                max_parallelism=most[vertex.chain.vertex],
+                outputs=tuple(
+                    replace(output, consumer_max_parallelism=most[reader[output.edge]])
+                    for output in vertex.chain.outputs
+                ),
+            ),
+        )
+        for vertex in compiled.vertices
     ]
-    if not lines:
-        return
-    raise JobCompileError(
-        f"version {manifest['version']} has state that the job has no operator for (IllegalStateException): "
-        "Cannot map checkpoint/savepoint state to the new program, because the operator is not available in "
-        "the new program:\n" + "\n".join(lines),
-        "give operators the uid that they had before; allow_non_restored_state=True drops the state",
-    )
-
-
-def _uid(entry: Mapping[str, Any]) -> str:
-    return "" if entry["uid"] is None else f", uid {entry['uid']!r}"
+    return replace(compiled, vertices=tuple(vertices))
 
 
 def _operator_record(
@@ -147,11 +263,9 @@ def _operator_record(
     most = vertex.chain.max_parallelism
     if entry is not None and entry["max_parallelism"] != most:
         raise JobCompileError(
-            f"operator {spec.name!r} (IllegalStateException): The maximum parallelism "
-            f"({entry['max_parallelism']}) with which the latest checkpoint of the execution job vertex "
-            f"has been taken and the current maximum parallelism ({most}) changed. This is "
-            "currently not supported.",
-            f"set the max parallelism of the operator to {entry['max_parallelism']}",
+            f"operator {spec.name!r} is chained with an operator whose state has max parallelism {most}, and "
+            f"its own state has {entry['max_parallelism']}",
+            "disable chaining between them",
         )
     return OperatorRecord(
         operator_id=spec.operator_ids[-1],
@@ -204,7 +318,7 @@ def manifest_of_batch(
         if report["operators"] and by_subtask.setdefault(place, report) != report:
             raise RuntimeError(f"subtask {place} has reported its state twice, differently")
     operators = []
-    for vertex, spec in keyed_operators(compiled):
+    for vertex, spec in operators_with_state(compiled):
         record = settings.operators[spec.node]
         parts, key_text = [], None
         for subtask in range(vertex.chain.parallelism):

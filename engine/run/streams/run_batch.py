@@ -14,13 +14,14 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.engine.output.print_line import print_message
 from penstock.engine.output.redaction import remember_secrets
+from penstock.engine.planning.remembered_plans import remembered
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import (
     NamedSink,
@@ -48,12 +49,13 @@ from penstock.engine.run.runtime.run_on_spark import (
 )
 from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.run.runtime.spark_application import driver_host
-from penstock.engine.run.runtime.transformations import Job
+from penstock.engine.run.runtime.transformations import Job, topology_to_run
 from penstock.engine.run.streams.restore_state import (
     Manifest,
+    job_to_restore,
     manifest_of_batch,
     require_streamable,
-    settings_of_batch,
+    restored_batch,
 )
 from penstock.operators.connectors.recover_sinks import recovery_of
 from penstock.operators.connectors.state_sink import (
@@ -76,6 +78,17 @@ class Batch:
 
     batch_id: int
     query: str | None
+    duration_ms: dict[str, int] = field(default_factory=dict)  #: by the names of StreamingQueryProgress
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Add the time of the block to a part of the batch."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            took = round((time.monotonic() - began) * 1000)
+            self.duration_ms[part] = self.duration_ms.get(part, 0) + took
 
 
 class Ending:
@@ -155,10 +168,12 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
     """
     remember_secrets(job.config)
     folder = options.folder
-    tables = plan_to_run(job)
-    compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
-    require_streamable(job.name, compiled, batch=job.batch)
-    compiled = ending.compiled(job, compiled)
+    with batch.timed("queryPlanning"):
+        tables = plan_to_run(job)
+        compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
+        require_streamable(job.name, compiled, batch=job.batch)
+        compiled = ending.compiled(job, compiled)
+        new = remembered("savepoints", topology_to_run(job), lambda: job_to_restore(tables))
     spark = run_session(required_slots(tables), current_context(), source_dataframes(job.name, compiled))
     control = RunControl(spark=spark)
     make_store(folder)
@@ -166,7 +181,8 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
     sinks = [NamedSink(f"state {folder}", state_sink)]
     sinks += [NamedSink(terminal.name, terminal.sink) for terminal in compiled.terminals]
     fingerprint = f"batch {batch.batch_id} of {batch.query}"
-    opened = begin_run(control.job_id, job.name, fingerprint, sinks)
+    with batch.timed("commitBatch"):
+        opened = begin_run(control.job_id, job.name, fingerprint, sinks)
     with opened, _undone_on_failure(opened):
         # this run is recorded before others are looked for, so that of two drivers one sees the other
         finish_other_runs(folder, control.job_id, _storage_options(compiled))
@@ -175,15 +191,17 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
             undo_run(opened)
             return None
         version = 1 if before is None else before["version"] + 1
-        settings = settings_of_batch(
+        compiled, settings = restored_batch(
             folder,
             version,
             compiled,
+            new,
             before,
             allow_non_restored_state=options.allow_non_restored_state,
         )
         started_at = time.time()
-        rows = _run(job, control, compiled, settings, ending)
+        with batch.timed("addBatch"):
+            rows = _run(job, control, compiled, settings, ending)
         reports = [parsed_report(payload) for edge, _, _, payload in rows if edge == STATE_EDGE]
         manifest = {
             "format": FORMAT,
@@ -196,11 +214,14 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
             "run_seconds": round(time.time() - started_at, 3),
             **manifest_of_batch(compiled, settings, reports, before),
         }
-        commit_run(opened, [[committable_of(manifest)], *committables(rows, compiled.terminals)])
-    journal.forget(opened.run)
-    deliver(rows, compiled.terminals)
-    if version % options.keep == 0:
-        remove_old_versions(folder, version, options.keep)
+        # before the commit, like Flink's print: a repeated batch prints its lines again, and none is lost
+        deliver(rows, compiled.terminals)
+        with batch.timed("commitBatch"):
+            commit_run(opened, [[committable_of(manifest)], *committables(rows, compiled.terminals)])
+    with batch.timed("commitBatch"):
+        journal.forget(opened.run)
+        if version % options.keep == 0:
+            remove_old_versions(folder, version, options.keep)
     return manifest
 
 

@@ -12,15 +12,18 @@ from penstock.engine.views.diff.side_of_store import PLAN_COLUMNS, Plans
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from penstock.plans.restore_savepoint import Failure
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.fingerprint import CAPTURE_NOTES
+from penstock.plans.topology.fingerprint import CAPTURE_NOTES, STREAM_STATE
 from penstock.plans.vocabulary import ManagedMemoryUseCase
 
 _STATE_BACKEND = pl.col("slot_scope").list.contains(str(ManagedMemoryUseCase.STATE_BACKEND))
 _OF_SINKS = pl.col("operator_factory").is_in(["SinkWriterOperatorFactory", "CommitterOperatorFactory"])
 _IS_KEYED = pl.col("keyed").fill_null(_STATE_BACKEND)
-HAS_STATE = _IS_KEYED | pl.col("among_sources") | pl.col("read").is_null() | _OF_SINKS.fill_null(value=False)
+HAS_STATE = _IS_KEYED | (
+    ~pl.col("in_spark")
+    & (pl.col("among_sources") | pl.col("read").is_null() | _OF_SINKS.fill_null(value=False))
+)
 """Keyed operators, sources (their offsets or splits) and sinks (their transactions). `read`: an edge leaves
-the operator."""
+the operator. `in_spark`: the topology runs in a stream of Spark, which keeps the offsets itself."""
 
 
 _HEADER = ("config", "stream_graph_settings", "parallelism", "max_parallelism", "chaining")
@@ -66,6 +69,10 @@ def _operators(tables: Plans) -> pl.DataFrame:
     )
     writers = tables["stream_edges"].select(TOPOLOGY, pl.col("source").alias("id"), read=True).unique()
     nodes = tables["stream_nodes"].join(writers, on=[TOPOLOGY, "id"], how="left").rename({"id": "node"})
+    streams = tables["topologies"].select(
+        TOPOLOGY, in_spark=pl.col("config").map.contains_key(STREAM_STATE).fill_null(value=False)
+    )
+    nodes = nodes.join(streams, on=TOPOLOGY, how="left")
     nodes = with_identity(nodes.with_columns(has_state=HAS_STATE), _IS_KEYED)
     operators = nodes.join(tables["chained_operators"], on=[TOPOLOGY, "node"], how="left")
     operators = operators.join(vertices, on=[TOPOLOGY, "vertex"], how="left")

@@ -19,6 +19,7 @@ from penstock.plans.restore_savepoint import (
     JOB_COLUMNS,
     Failure,
     Job,
+    SavepointState,
     jobs_to_restore,
     restore_last_state,
     restore_savepoint,
@@ -263,7 +264,11 @@ def restored(
     if source is RestoreFrom.LAST_STATE:
         last_state = restore_last_state(take_last_state(old, stateful), new)
         return RestoreResult(name, last_state=last_state, source=source)
-    states = take_savepoint(old, stateful, with_empty=with_empty)
+    return restored_states(name, take_savepoint(old, stateful, with_empty=with_empty), new)
+
+
+def restored_states(name: str, states: Sequence[SavepointState], new: Job) -> RestoreResult:
+    """Return Flink's answer when the entries of a savepoint are restored in `new`."""
     strict = restore_savepoint(states, new, allow_non_restored_state=False)
     if strict is None:  # if no state is skipped, the option changes nothing
         return RestoreResult(name)

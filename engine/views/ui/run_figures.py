@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
@@ -18,6 +18,7 @@ from penstock.engine.run.job_records import (
     measured_texts,
     vertex_states,
 )
+from penstock.engine.run.streams.stream_records import StreamRecord
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import complete, read_listed, tables_of, versions_with
 from penstock.plans.errors import InputError
@@ -279,6 +280,43 @@ def _row(vertex: VertexState, times: _Times) -> VertexTexts:
         measured=_text("; ".join(measured_texts(vertex.metrics))),
         failure=_text(vertex.failures[-1]) if vertex.failures else "",
     )
+
+
+def stream_texts(stream: StreamRecord) -> dict[str, Any]:
+    """Describe a stream, and its latest batches, the newest first."""
+    return {
+        "id": stream.stream_id,
+        "name": _text(stream.name),
+        "folder": _text(stream.folder),
+        "query": stream.query or "",
+        "state": stream.state,
+        "failure": _text(stream.reason or ""),
+        "batch": f"batch {stream.batch_id:,} runs" if stream.in_batch and stream.state == "RUNNING" else "",
+        "batches": [_batch_texts(progress) for progress in reversed(stream.progress)],
+    }
+
+
+def _batch_texts(progress: Mapping[str, Any]) -> dict[str, str]:
+    lag = progress["watermarkLagMs"]
+    parts = [
+        f"{part} {seconds(milliseconds)}"
+        for part, milliseconds in progress["durationMs"].items()
+        if part != "triggerExecution"
+    ]
+    return {
+        "batch": f"{progress['batchId']:,}",
+        "version": f"{progress['stateVersion']:,}",
+        "started": _text(progress["timestamp"]),
+        "rows": f"{progress['numInputRows']:,}",
+        "watermark": _text(progress["eventTime"].get("watermark", "")),
+        "lag": "" if lag is None else seconds(lag),
+        "state": size(progress["stateBytes"]),
+        "written": size(
+            sum(operator["customMetrics"]["bytesWritten"] for operator in progress["stateOperators"])
+        ),
+        "seconds": seconds(progress["batchDuration"]),
+        "parts": ", ".join(parts),
+    }
 
 
 def short(count: int) -> str:

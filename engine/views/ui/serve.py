@@ -26,6 +26,7 @@ from markupsafe import Markup
 
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.job_records import JobRecord
+from penstock.engine.run.streams.stream_records import StreamRecord, list_streams, look_up_stream
 from penstock.engine.views.draw.drawn_plan import plan_of_tables
 from penstock.engine.views.draw.graph import DrawnGraph, fold
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, graph_of_layer
@@ -38,6 +39,7 @@ from penstock.engine.views.ui.run_figures import (
     list_runs,
     run_figures,
     seconds,
+    stream_texts,
     tables_to_draw,
 )
 from penstock.plans.errors import PenstockError
@@ -212,8 +214,8 @@ def _equal(text: str, wanted: str) -> bool:
 _ROOM_OF_NOTE = 28
 
 
-def _list_page(runs: Sequence[JobRecord], store: str | None) -> str:
-    """Render all runs, newest first."""
+def _list_page(runs: Sequence[JobRecord], streams: Sequence[StreamRecord], store: str | None) -> str:
+    """Render all runs and streams, newest first."""
     rows = [
         {
             "id": run.job_id,
@@ -227,7 +229,13 @@ def _list_page(runs: Sequence[JobRecord], store: str | None) -> str:
         for run in runs
     ]
     shown = None if store is None else printable(redact(store))
-    return str(_templates().get_template("list.html.j2").render(runs=rows, store=shown))
+    page = _templates().get_template("list.html.j2")
+    return str(page.render(runs=rows, streams=list(map(stream_texts, streams)), store=shown))
+
+
+def _stream_page(stream: StreamRecord) -> str:
+    """Render one stream with its latest batches."""
+    return str(_templates().get_template("stream.html.j2").render(stream=stream_texts(stream)))
 
 
 def _run_page(run: JobRecord, form_token: str) -> str:
@@ -315,6 +323,7 @@ _SIGN_OF_LIFE_SECONDS = 15.0
 _TIMEOUT_SECONDS = 20.0
 _LONGEST_FORM_BYTES = 4096
 _RUN = re.compile(r"/runs/([0-9a-f]{32})(/events|/cancel)?")
+_STREAM = re.compile(r"/streams/([0-9a-f]{32})")
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -453,7 +462,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _get(self, path: str, query: dict[str, list[str]]) -> None:
         if path == "/":
-            self._page(HTTPStatus.OK, _list_page(list_runs(self.server.store), self.server.store))
+            self._page(
+                HTTPStatus.OK, _list_page(list_runs(self.server.store), list_streams(), self.server.store)
+            )
         elif path in ASSETS:
             kind, text = ASSETS[path]
             self._send(HTTPStatus.OK, kind, text())
@@ -467,6 +478,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self._page(HTTPStatus.OK, _run_page(run, self.server.guard.form_token()))
             else:
                 self._stream(run)
+        elif match := _STREAM.fullmatch(path):
+            stream = look_up_stream(match[1])
+            if stream is None:
+                message = "It is not listed, or no longer."
+                self._page(HTTPStatus.NOT_FOUND, _message_page("Stream not found", message))
+            else:
+                self._page(HTTPStatus.OK, _stream_page(stream))
         else:
             self._page(HTTPStatus.NOT_FOUND, _message_page("Not found", "This page does not exist."))
 

@@ -94,6 +94,7 @@ class Stream:
         self.parallelism = settings.pop("parallelism", 2)
         self.query = settings.pop("query", None)
         self.config = settings.pop("config", {})
+        self.plans = settings.pop("plans", None)
         self.options = StateOptions(
             folder=str(folder / "state"),
             keep=settings.pop("keep", 10),
@@ -120,7 +121,9 @@ class Stream:
 
         batch = Batch(batch_id=number, query=self.query)
         with use_context(RunContext(settings=EnvironmentSettings(config=self.config))):
-            return run_stream_batch(batch, source, self.build, self.options, parallelism=self.parallelism)
+            return run_stream_batch(
+                batch, source, self.build, self.options, parallelism=self.parallelism, plans=self.plans
+            )
 
     def batches(self, *batches: Sequence[Any], first: int = 0) -> None:
         """Run several batches."""

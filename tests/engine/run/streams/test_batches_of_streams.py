@@ -1,6 +1,8 @@
 """State, timers, windows and watermarks from batch to batch, and the commit of a batch."""
 
 import json
+from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
@@ -20,9 +22,15 @@ from penstock.datastream import (
     MapStateDescriptor,
     OutputTag,
     ReducingStateDescriptor,
+    RuntimeExecutionMode,
     ValueStateDescriptor,
 )
-from penstock.datastream.functions import AggregateFunction, ProcessWindowFunction
+from penstock.datastream.functions import (
+    AggregateFunction,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+    ProcessWindowFunction,
+)
 from penstock.datastream.state import StateTtlConfig
 from penstock.datastream.window import (
     CountTrigger,
@@ -33,12 +41,15 @@ from penstock.datastream.window import (
     TumblingEventTimeWindows,
 )
 from penstock.engine.commands.main import app
+from penstock.engine.planning.remembered_plans import Plans
 from penstock.engine.run.commits import journal
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.streams import run_batch
 from penstock.engine.run.streams.run_batch import last_manifest
 from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.common.pickles import dumps_for_workers
 from penstock.operators.common.time import TimestampAssigner
+from penstock.operators.connectors.sink import Sink
 from penstock.operators.connectors.state_sink import segments_of, versions_in
 from penstock.operators.windows.interval_join import ProcessJoinFunction
 from penstock.plans.errors import ConfigurationError, StoreError
@@ -170,6 +181,16 @@ def test_a_journal_that_cannot_be_read_stops_the_stream(tmp_path):
         stream.batch(CLICKS[2:3], 1)
 
 
+def test_equal_topologies_of_batches_are_planned_once(tmp_path):
+    plans: Plans = {}
+    for number, subtasks in enumerate((2, 2, 3, 2)):
+        stream = Stream(tmp_path, counts_and_windows(tmp_path), lag=2000, parallelism=subtasks, plans=plans)
+        stream.batch(CLICKS[number : number + 1], number)
+    steps = Counter(step.partition(",")[0] for step, _ in plans)
+    assert steps == {"stream graph": 2, "all layers": 2, "savepoints": 2}
+    assert lines(tmp_path / "counts") == [["ann", 1], ["ann", 2], ["bob", 1], ["bob", 2]]
+
+
 # Drivers that are killed, at each step of a commit
 
 
@@ -205,6 +226,20 @@ def test_rows_come_once_if_the_driver_is_killed_within_the_commit(tmp_path, monk
     assert not list(tmp_path.rglob(".penstock-runs/*"))
     undone = "ended before its commit; it is undone" in capfd.readouterr().err
     assert undone == (record == "decision")
+
+
+@pytest.mark.parametrize(("record", "times"), [("decision", 2), ("attempt-0", 1), ("done", 1), ("never", 1)])
+def test_lines_are_printed_at_least_once(tmp_path, monkeypatch, capfd, record, times):
+    def build(clicks):
+        clicks.process(Count(), COUNT).print()
+
+    stream = Stream(tmp_path, build, query="q")
+    with monkeypatch.context() as patched, nullcontext() if record == "never" else pytest.raises(Killed):
+        _killed_at(patched, record)
+        stream.batch(CLICKS[:2], 0)
+    stream.batches(CLICKS[:2], CLICKS[2:3])
+    printed = sorted(line.rpartition("> ")[2] for line in capfd.readouterr().out.splitlines())
+    assert printed == sorted(["(ann,1)", "(bob,1)"] * times + ["(ann,2)"])
 
 
 def test_a_function_that_fails_leaves_nothing_and_the_batch_runs_again(tmp_path):
@@ -427,7 +462,10 @@ def test_another_max_parallelism_and_another_type_are_refused(tmp_path):
         counted = clicks.process(Count(), COUNT).uid("counts").set_max_parallelism(256)
         counted.sink_to(JsonLinesSink(str(tmp_path / "counts")))
 
-    with pytest.raises(JobCompileError, match=r"The maximum parallelism \(128\) .* \(256\) changed"):
+    mismatch = (
+        r"max parallelism 128 to new program with max parallelism 256[\s\S]*'KEYED PROCESS', uid 'counts'"
+    )
+    with pytest.raises(JobCompileError, match=mismatch):
         Stream(tmp_path, wider).batch(CLICKS[2:3], 1)
 
     class CountText(Count):
@@ -439,6 +477,34 @@ def test_another_max_parallelism_and_another_type_are_refused(tmp_path):
 
     with pytest.raises(UserFunctionError, match=r"new state serializer of state 'counts' .* incompatible"):
         Stream(tmp_path, as_text).batch(CLICKS[2:3], 1)
+
+
+def test_a_job_without_max_parallelism_takes_those_of_its_state(tmp_path):
+    def two_counts(most: int | None) -> Any:
+        def build(clicks):
+            for uid in ("set", "derived"):
+                counted = clicks.process(Count(), COUNT).uid(uid)
+                if most is not None and uid == "set":
+                    counted.set_max_parallelism(most)
+                counted.sink_to(JsonLinesSink(str(tmp_path / uid)))
+
+        return build
+
+    users = [(f"user{number}", 1, number) for number in range(30)]
+    Stream(tmp_path, two_counts(64)).batch(users, 0)
+    Stream(tmp_path, two_counts(None), parallelism=3).batch(users, 1)
+    for uid in ("set", "derived"):
+        assert lines(tmp_path / uid) == sorted([user, count] for user, _, _ in users for count in (1, 2))
+    manifest = last_manifest(str(tmp_path / "state"))
+    assert manifest is not None
+    assert {entry["uid"]: entry["max_parallelism"] for entry in manifest["operators"]} == {
+        "set": 64,
+        "derived": 128,
+    }
+    with pytest.raises(
+        JobCompileError, match=r"\(64\) of the restored state is lower than the configured parallelism \(65\)"
+    ):
+        Stream(tmp_path, two_counts(None), parallelism=65).batch(users, 2)
 
 
 @pytest.mark.parametrize(
@@ -453,16 +519,56 @@ def test_a_batch_that_does_not_follow_is_refused_unless_it_is_allowed(tmp_path, 
     assert lines(tmp_path / "counts") == [["ann", 1], ["ann", 2], ["bob", 1]]
 
 
-def test_parts_that_end_with_the_input_only_are_refused_by_name(tmp_path):
-    def build(clicks):
-        numbers = clicks._environment.from_collection([1, 2], Types.LONG())
-        numbers.print()
-        clicks.map(lambda click: click, CLICK).key_by("user").aggregate([("amount", "sum")]).print()
+class Own(Sink):
+    """A sink of a user, with a commit of its own."""
 
-    with pytest.raises(JobCompileError) as refused:
+    def commit(self, committables):
+        """Publish nothing."""
+
+
+def _in_batch_mode(clicks: Any) -> None:
+    clicks._environment.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    clicks.process(Count(), COUNT).print()
+
+
+REFUSED: dict[str, tuple[Callable[[Any], object], str, str]] = {
+    "a source of its own": (
+        lambda clicks: clicks._environment.from_collection([1, 2], Types.LONG()).print(),
+        r"operator 'Source: .*' is a source of its own",
+        "join its rows to the DataFrame",
+    ),
+    "aggregate": (
+        lambda clicks: (
+            clicks.map(lambda click: click, CLICK).key_by("user").aggregate([("amount", "sum")]).print()
+        ),
+        r"operator '.*' has results at the end of the input",
+        "use a window or reduce",
+    ),
+    "a sink of its own": (
+        lambda clicks: clicks.process(Count(), COUNT).sink_to(Own()),
+        r"sink '.*' is of a class of yours",
+        "use files, Delta, or into=",
+    ),
+    "BATCH mode": (_in_batch_mode, "its runtime mode must be STREAMING, got BATCH", "penstock.transform"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_parts_that_cannot_run_batch_by_batch_are_refused_by_name(tmp_path, kind):
+    build, problem, way_on = REFUSED[kind]
+    with pytest.raises(JobCompileError, match=problem) as refused:
         Stream(tmp_path, build).batch(CLICKS[:1], 0)
-    assert "is a source of its own" in str(refused.value)
-    assert "has results at the end of the input" in str(refused.value)
+    assert way_on in str(refused.value)
+    assert last_manifest(str(tmp_path / "state")) is None
+
+
+def test_all_refusals_of_a_job_come_together(tmp_path):
+    def build(clicks):
+        for kind in ("a source of its own", "aggregate"):
+            REFUSED[kind][0](clicks)
+
+    with pytest.raises(JobCompileError, match=r"source of its own[\s\S]*end of the input"):
+        Stream(tmp_path, build).batch(CLICKS[:1], 0)
 
 
 @pytest.mark.parametrize(
@@ -481,11 +587,103 @@ def test_wrong_arguments_are_named(arguments, problem):
         penstock.foreach_batch(given.pop("build"), **given)
 
 
+def test_a_function_that_spark_connect_would_send_is_refused(tmp_path):
+    function = penstock.foreach_batch(lambda stream: stream.print(), state=tmp_path / "state")
+    with pytest.raises(ConfigurationError, match="needs a classic session, got one of Spark Connect"):
+        dumps_for_workers(function)
+
+
 def test_a_topology_without_a_reader_of_its_rows_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="build must end in sinks, got a stream"):
         Stream(tmp_path, lambda clicks: clicks.process(Count(), COUNT)).batch(CLICKS[:1], 0)
     with pytest.raises(ConfigurationError, match="got a topology without one"):
         Stream(tmp_path, lambda clicks: None).batch(CLICKS[:1], 0)
+
+
+# Broadcast state, which each subtask has
+
+
+FACTORS = MapStateDescriptor("factors", Types.STRING(), Types.LONG())
+
+
+class Priced(BroadcastProcessFunction[Any, Any, Any]):
+    """Multiplies amounts by the factor of their user, which records of an amount below 0 set."""
+
+    def process_element(self, value, ctx):
+        factor = ctx.get_broadcast_state(FACTORS).get(value.user)
+        yield value.user, value.amount * (factor or 1)
+
+    def process_broadcast_element(self, value, ctx):
+        ctx.get_broadcast_state(FACTORS).put(value.user, -value.amount)
+
+
+class KeyedPriced(KeyedBroadcastProcessFunction[Any, Any, Any, Any]):
+    """The same, with the number of the user's records before the amount."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("factors", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        for user, priced in Priced.process_element(self, value, ctx):  # type: ignore[arg-type]
+            yield f"{user} {count}", priced
+
+    process_broadcast_element = Priced.process_broadcast_element
+
+
+def priced(folder: Path, keyed: bool) -> Any:
+    def build(clicks):
+        changes = clicks.filter(lambda click: click.amount < 0).broadcast(FACTORS)
+        amounts = clicks.filter(lambda click: click.amount >= 0)
+        if keyed:
+            out = amounts.key_by(user_of, Types.STRING()).connect(changes).process(KeyedPriced(), COUNT)
+        else:
+            out = amounts.connect(changes).process(Priced(), COUNT)
+        out.uid("priced").sink_to(JsonLinesSink(str(folder / "priced")))
+
+    return build
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_broadcast_state_lasts_in_any_parallelism(tmp_path, keyed):
+    users = ["ann", "bob", "cat", "dan"]
+    factors = [("ann", -3, 0), ("bob", -5, 1)]
+    Stream(tmp_path, priced(tmp_path, keyed), parallelism=2).batches(factors, [("ann", 1, 2), ("bob", 1, 3)])
+    amounts = [(user, 2, 10 + at) for at, user in enumerate(users)]
+    Stream(tmp_path, priced(tmp_path, keyed), parallelism=3).batches(amounts, [("ann", -7, 20)], first=2)
+    Stream(tmp_path, priced(tmp_path, keyed), parallelism=1).batch(amounts, 4)
+    rows = [("ann", 1, 3), ("bob", 1, 5), ("ann", 2, 6), ("bob", 2, 10), ("cat", 1, 2), ("dan", 1, 2)]
+    rows += [("ann", 3, 14), ("bob", 3, 10), ("cat", 2, 2), ("dan", 2, 2)]
+    expected = [[f"{user} {count}" if keyed else user, amount] for user, count, amount in rows]
+    assert lines(tmp_path / "priced") == sorted(expected, key=json.dumps)
+    opened = penstock.open_state(tmp_path / "state")
+    (table,) = (row for row in opened.tables().to_pylist() if row["kind"] == "broadcast")
+    assert (table["state"], table["uid"], table["rows"]) == ("factors", "priced", 1)
+    assert table["type"] == "Map(String, Long)"
+    if not keyed:
+        (row,) = opened.table("factors").to_pylist()
+        assert dict(row["value"]) == {"ann": 7, "bob": 5}
+
+
+def test_broadcast_state_of_another_type_is_refused(tmp_path):
+    Stream(tmp_path, priced(tmp_path, False)).batch([("ann", -3, 0)], 0)
+
+    class Other(Priced):
+        def process_element(self, value, ctx):
+            ctx.get_broadcast_state(MapStateDescriptor("factors", Types.STRING(), Types.STRING())).get("ann")
+            yield value.user, 0
+
+    def build(clicks):
+        changes = clicks.filter(lambda click: click.amount < 0).broadcast(
+            MapStateDescriptor("factors", Types.STRING(), Types.STRING())
+        )
+        out = clicks.filter(lambda click: True).connect(changes).process(Other(), COUNT)
+        out.uid("priced").sink_to(JsonLinesSink(str(tmp_path / "priced")))
+
+    with pytest.raises(UserFunctionError, match=r"state 'factors' .* was broadcast of Map\(String, Long\)"):
+        Stream(tmp_path, build).batch(CLICKS[:1], 1)
+    assert last_manifest(str(tmp_path / "state"))["version"] == 1  # type: ignore[index]
 
 
 # Processing time, lifetimes, much state, many versions

@@ -23,6 +23,7 @@ from penstock.engine.views.ui import run_figures as shown_run
 from penstock.engine.views.ui.run_figures import find_run, list_runs, run_figures, seconds, short, size
 from penstock.engine.views.ui.serve import MOST_STRANGERS, PATIENCE_SECONDS, RunPageServer, serve_run_page
 from penstock.plans.printable import printable
+from tests.engine.run.streams.test_stream_records import stream
 from tests.engine.views.draw.pictures import ATTACKS, hostile_topology
 from tests.engine.views.ui.made_up_runs import example, state_of, submit
 from tests.project.hostile_text import OBEYED
@@ -330,3 +331,24 @@ def test_a_port_that_is_taken_is_said(server, capsys):
         app(["ui", "--port", str(server.guard.port)], prog_name="penstock")
     assert end.value.code == 2
     assert "choose another" in capsys.readouterr().err
+
+
+def test_a_stream_is_shown_with_its_batches(server, tmp_path):
+    folder = tmp_path / "state <b>"
+    recorded = stream(folder, 1, 2)
+    listed = ask(server, "/")
+    (link,) = re.findall(r'href="(/streams/[0-9a-f]{32})"', listed.text)
+    assert escape(str(folder)) in listed.text
+    assert str(folder) not in listed.text
+    recorded.begin(2, "0f3a")
+    recorded.fail("job failed in operator '<i>Total'")
+    page = ask(server, link)
+    assert page.status == 200
+    shown = re.sub(r"<[^>]+>", "|", page.text)
+    assert "job failed in operator &#39;&lt;i&gt;Total&#39;" in page.text
+    assert ">FAILED<" in page.text
+    for text in ("2024-05-01T10:00:00.000Z", "1.5 s", "1.3 KiB", "300 B", "addBatch 0.1 s", "0f3a", "clicks"):
+        assert text in shown
+    assert shown.index("|1|") < shown.index("|0|")  # the newest batch first
+    assert ask(server, f"/streams/{'f' * 32}").status == 404
+    assert ask(server, link, token=False).status == 403
