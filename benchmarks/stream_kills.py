@@ -233,7 +233,7 @@ class _Stream:
         """Return the Python workers of this stream, which are below its driver, or its executors."""
         above = [pid for pid in _descendants(os.getpid()) if _command(pid)[:1] == ["java"]]
         below = {child for pid in above for child in _descendants(pid)}
-        return sorted(pid for pid in below if "pyspark.daemon" in _command(pid))
+        return sorted(pid for pid in below if any("daemon" in part for part in _command(pid)))
 
     def _executors(self) -> list[int]:
         name = "org.apache.spark.executor.CoarseGrainedExecutorBackend"

@@ -16,6 +16,7 @@ from __future__ import annotations
 import posixpath
 import re
 import secrets
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -25,6 +26,7 @@ from penstock.operators.connectors.sink import Committable, LostCommitError, Rec
 from penstock.operators.files.durable_files import (
     make_folder,
     read_once_written,
+    remove_once_written,
     write_once,
 )
 from penstock.operators.files.filesystem import filesystem_of
@@ -34,6 +36,10 @@ FORMAT = 1
 """Raised whenever an older Penstock would misread a manifest or a segment."""
 
 VERSIONS, KEY = "versions", "key"
+_SEGMENT = re.compile(r"\.?(\d{12})-")
+_SECONDS_BEFORE_REMOVAL = 3600
+"""Unfinished manifests, of drivers that were killed, are removed after this time."""
+
 _MANIFEST = re.compile(r"(\d{12})\.json")
 MANIFEST = "manifest"
 
@@ -132,17 +138,22 @@ def segments_of(manifest: dict[str, Any]) -> set[str]:
 def remove_old_versions(folder: str, version: int, keep: int) -> None:
     """Remove all but the last `keep` versions up to `version`, and segments that none of them needs.
 
-    Segments of later versions stay: their batch may be running.
+    Segments of later versions stay: their batch may be running. Unfinished files of killed processes go, too.
     """
     system, base = filesystem_of(folder)
     versions = [number for number in versions_in(folder) if number <= version]
     for number in versions[:-keep]:
         with suppress(FileNotFoundError):
-            system.delete_file(posixpath.join(base, VERSIONS, manifest_name(number)))
+            remove_once_written(system, posixpath.join(base, VERSIONS, manifest_name(number)))
     needed = set().union(*(segments_of(read_manifest(folder, number)) for number in versions[-keep:]))
     infos = system.get_file_info(fs.FileSelector(posixpath.join(base, SEGMENTS), allow_not_found=True))
     for info in infos:
-        name = info.base_name
-        if name not in needed and name.endswith(".arrow") and int(name.split("-")[0]) <= version:
+        made_for = _SEGMENT.match(info.base_name)
+        if made_for is not None and info.base_name not in needed and int(made_for[1]) <= version:
+            with suppress(FileNotFoundError):
+                system.delete_file(info.path)
+    old = time.time() - _SECONDS_BEFORE_REMOVAL
+    for info in system.get_file_info(fs.FileSelector(posixpath.join(base, VERSIONS))):
+        if info.base_name.endswith(".unfinished") and info.mtime is not None and info.mtime.timestamp() < old:
             with suppress(FileNotFoundError):
                 system.delete_file(info.path)

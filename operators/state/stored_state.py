@@ -87,6 +87,10 @@ class StoredState:
         self._segments: dict[str, Segment] = {}
         self.timers: dict[str, StoredTimers] = {}
 
+    def segments(self) -> list[SegmentRecord]:
+        """Return the segments with rows for these key groups."""
+        return [segment for record in self._records.values() for segment in record.segments]
+
     def open_table(self, name: str, namespaced: bool, form: EntryForm) -> StoredTable:
         """Return the stored entries of a state. Raises TypeError if they are of another kind or type."""
         record = self._records.get((name, namespaced))

@@ -206,5 +206,5 @@ def test_rows_and_pickles_come_back_as_they_were(tmp_path):
     store.batch(read)
     (tmp_path / "key").unlink()
     make_store(str(tmp_path))
-    with pytest.raises(ValueError, match="is not the segment that was written"):
+    with pytest.raises(ValueError, match="is not the segment that this stream has written"):
         store.batch(read)

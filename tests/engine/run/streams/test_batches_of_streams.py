@@ -356,6 +356,18 @@ def test_any_batches_give_the_rows_of_one_bounded_run(tmp_path, seed):
             for kind in ("bounded", "stream")
         )
         assert parts == whole, folder
+    manifest = last_manifest(str(tmp_path / "stream" / "state"))
+    assert manifest is not None
+    pickled = {
+        (operator["name"], table["state"])
+        for operator in manifest["operators"]
+        for part in operator["parts"]
+        for table in part["tables"]
+        if "pickled" in table["type"]
+    }
+    # the accumulators that have no declared type
+    assert {state for _, state in pickled} == {"window-contents"}
+    assert not any("Join" in name for name, _ in pickled)
 
 
 # A changed job: state is restored by operator, and key groups move

@@ -1,0 +1,161 @@
+"""The files of a stream's state: copies on a machine, damage, leftovers."""
+
+import json
+import os
+import pickle
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.common import Types
+from penstock.connectors import JsonLinesSink
+from penstock.datastream import KeyedProcessFunction, ValueStateDescriptor
+from penstock.operators.connectors.state_sink import read_manifest, segments_of
+from penstock.operators.state.state_segments import SEGMENTS, _digest
+from tests.engine.run.streams.batches_in_process import Stream, in_process, lines
+from tests.engine.run.streams.remote_files import SCHEME, Far, far_files
+from tests.engine.run.streams.test_batches_of_streams import COUNT, Count
+
+__all__ = ["in_process"]
+pytestmark = pytest.mark.usefixtures("in_process")
+
+USERS = [(f"user{number}", 1, number) for number in range(40)]
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path, monkeypatch):
+    """Copies of segments go into a folder of the test."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+
+def counted(folder: Path) -> Any:
+    def build(clicks):
+        clicks.process(Count(), COUNT).uid("counts").sink_to(JsonLinesSink(str(folder / "counts")))
+
+    return build
+
+
+def copies(folder: Path) -> dict[str, Path]:
+    return {path.name: path for path in (folder / "tmp").glob("penstock-state-*/*/*.arrow")}
+
+
+def test_a_store_that_is_far_is_read_once_by_each_machine(tmp_path):
+    far = Far()
+    with far_files(far):
+        stream = Stream(tmp_path, counted(tmp_path), keep=2, state=f"{SCHEME}{tmp_path}/state")
+        stream.batches(USERS, USERS)
+        reads = {path for (name, path) in far.paths if name in ("open", "read") and SEGMENTS in path}
+        assert reads == set()
+        before = copies(tmp_path)
+        other = tmp_path / "tmp" / f"penstock-state-{os.geteuid()}" / "of another store"
+        other.mkdir()
+        (other / "000000000001-copy.arrow").touch()
+        for name in list(before)[:2]:
+            before[name].unlink()
+        list(before.values())[2].write_bytes(b"damaged")
+        stream.batches(USERS, first=2)
+        assert {Path(path).name for (name, path) in far.paths if name == "open" and SEGMENTS in path} == set(
+            list(before)[:3]
+        )
+        for number in range(3, 14):
+            stream.batch(USERS, number)
+        rows = lines(tmp_path / "counts")
+        assert rows == sorted(
+            [[user, count] for user, _, _ in USERS for count in range(1, 15)], key=json.dumps
+        )
+        # those of the last version but one, which the last batch has read, and those that it has written
+        needed = set().union(
+            *(segments_of(read_manifest(stream.options.folder, number)) for number in (13, 14))
+        )
+        assert copies(tmp_path).keys() - {"000000000001-copy.arrow"} == needed
+        assert (other / "000000000001-copy.arrow").exists()
+        os.utime(other, (0, 0))
+        stream.batch(USERS, 14)
+        assert not other.exists()
+
+
+def test_a_machine_without_room_for_copies_reads_from_the_store(tmp_path, monkeypatch):
+    (tmp_path / "tmp").rmdir()
+    with far_files(Far()):
+        stream = Stream(tmp_path, counted(tmp_path), state=f"{SCHEME}{tmp_path}/state")
+        stream.batches(USERS[:2], USERS[:2])
+    assert lines(tmp_path / "counts") == [["user0", 1], ["user0", 2], ["user1", 1], ["user1", 2]]
+
+
+class Opened:
+    """An object whose pickle makes a file when it is loaded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+class Kept(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.kept = runtime_context.get_state(ValueStateDescriptor("kept", Types.PICKLED_BYTE_ARRAY()))
+
+    def process_element(self, click, ctx):
+        self.kept.update((self.kept.value() or ()) + (click.amount,))
+        yield click.user, len(self.kept.value())
+
+
+@pytest.mark.parametrize("knows", ["the file", "the manifest"])
+def test_pickles_that_the_stream_has_not_written_are_refused_before_they_are_loaded(tmp_path, knows):
+    def build(clicks):
+        clicks.process(Kept(), COUNT).sink_to(JsonLinesSink(str(tmp_path / "kept")))
+
+    stream = Stream(tmp_path, build, parallelism=1)
+    stream.batch(USERS[:1], 0)
+    folder = tmp_path / "state"
+    (segment,) = (folder / SEGMENTS).iterdir()
+    data = segment.read_bytes()
+    bad = pickle.dumps(Opened(tmp_path / "x"), 0)
+    batch = pa.ipc.open_file(data).get_batch(0)
+    columns = {name: batch.column(name) for name in batch.schema.names} | {
+        "value": pa.array([bad], pa.binary())
+    }
+    sink = pa.BufferOutputStream()
+    made = pa.RecordBatch.from_pydict(columns)
+    with pa.ipc.new_file(sink, made.schema) as writer:
+        writer.write_batch(made)
+    forged = sink.getvalue()
+    if knows == "the file":
+        segment.write_bytes(forged)
+    else:
+        name = f"{segment.name.split('-')[0]}-{_digest(forged)}.arrow"
+        (folder / SEGMENTS / name).write_bytes(forged)
+        (manifest,) = (folder / "versions").iterdir()
+        text = manifest.read_text().replace(segment.name, name)
+        manifest.write_text(text.replace(f'"size": {len(data)}', f'"size": {forged.size}'))
+    with pytest.raises(Exception, match="KEYED PROCESS") as caught:
+        stream.batch(USERS[:1], 1)
+    expected = "must have" if knows == "the file" else "not the segment that this stream has written"
+    assert expected in str(caught.value)
+    assert "the state is damaged" in str(caught.value)
+    assert not (tmp_path / "x").exists()
+    stored = penstock.open_state(folder)
+    if knows == "the manifest":
+        assert stored.table("kept")["value"].to_pylist() == [bad]  # bytes, not loaded
+
+
+def test_leftovers_of_killed_processes_are_removed(tmp_path):
+    stream = Stream(tmp_path, counted(tmp_path), keep=1)
+    stream.batch(USERS[:2], 0)
+    segments, versions = tmp_path / "state" / SEGMENTS, tmp_path / "state" / "versions"
+    (segments / ".000000000002-0123").touch()
+    (segments / "000000000002-0123.arrow").touch()
+    (segments / ".000000000009-0123").touch()
+    for name, seconds in ((".0.unfinished", 0), (".1.unfinished", 2_000_000_000)):
+        (versions / name).touch()
+        os.utime(versions / name, (seconds, seconds))
+    stream.batch(USERS[:2], 1)
+    needed = segments_of(read_manifest(str(tmp_path / "state"), 2))
+    assert {path.name for path in segments.iterdir()} == needed | {".000000000009-0123"}
+    assert {path.name for path in versions.iterdir()} == {"000000000002.json", ".1.unfinished"}
