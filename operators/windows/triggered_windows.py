@@ -259,9 +259,9 @@ class TriggeredWindows(WindowProcessor):
         self._state = self._backend.state(descriptor, namespaced=True)
         self._stores_lists = isinstance(descriptor, ListStateDescriptor)
         self._reduces = isinstance(descriptor, ReducingStateDescriptor)
-        self._open_windows_by_key = self._backend.table(
-            "merging-window-set", form=_MERGED_TIMES if _has_time_windows(self._assigner) else PICKLES
-        )
+        if self._merging_assigner is not None:
+            form = _MERGED_TIMES if _has_time_windows(self._assigner) else PICKLES
+            self._open_windows_by_key = self._backend.table("merging-window-set", form=form)
         self._assigner_context = AssignerContext(operator, operator.runtime_context)
         self._trigger_context = TriggerContext(operator, operator.runtime_context)
         self._fires_once = _fires_once(self._assigner, self._trigger)
