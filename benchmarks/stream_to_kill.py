@@ -167,7 +167,7 @@ def watch_driver(folder: str) -> Point:
 
     point = Point(folder)
     point.before(batches_of_stream, "last_manifest", "begin")
-    point.before(run_batch, "make_store", "make store")
+    point.before(state_sink, "make_store", "make store")
     point.before(run_batch, "begin_run", "journal")
     point.before(run_batch, "finish_other_runs", "finish others")
     point.before(recover_sinks, "commit_files", "publish rest")

@@ -42,6 +42,7 @@ _SECONDS_BEFORE_REMOVAL = 3600
 
 _MANIFEST = re.compile(r"(\d{12})\.json")
 MANIFEST = "manifest"
+_OF_MANIFEST = {"version", "batch_id", "query", "run_id", "operators", "watermarks"}
 
 
 class StateSink(Sink):
@@ -90,18 +91,24 @@ def manifest_name(version: int) -> str:
 def make_store(folder: str) -> None:
     """Create the folders of a store, and its key. Raises OSError if this fails."""
     system, base = filesystem_of(folder)
-    for name in (VERSIONS, SEGMENTS):
-        make_folder(system, posixpath.join(base, name))
     path = posixpath.join(base, KEY)
-    if system.get_file_info(path).type == fs.FileType.NotFound:
+    if system.get_file_info(path).type == fs.FileType.NotFound:  # it is written last
+        for name in (VERSIONS, SEGMENTS):
+            make_folder(system, posixpath.join(base, name))
         write_once(system, path, secrets.token_hex(32))
 
 
 def store_key(folder: str) -> bytes:
-    """Return the key of a store. Raises NotOwnError if others may have written it."""
+    """Return the key of a store.
+
+    Raises ValueError if it is damaged, NotOwnError if others may have written it.
+    """
     system, base = filesystem_of(folder)
-    key = read_once_written(system, posixpath.join(base, KEY))
-    return bytes.fromhex(key)
+    path = posixpath.join(base, KEY)
+    try:
+        return bytes.fromhex(read_once_written(system, path))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
 
 
 def versions_in(folder: str) -> list[int]:
@@ -116,11 +123,17 @@ def read_manifest(folder: str, version: int) -> dict[str, Any]:
     """Return a manifest. Raises FileNotFoundError if the version is missing, ValueError if it is damaged."""
     system, base = filesystem_of(folder)
     path = posixpath.join(base, VERSIONS, manifest_name(version))
-    manifest = read_once_written(system, path)
+    try:
+        manifest = read_once_written(system, path)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
     if manifest is None:
         raise FileNotFoundError(2, "no such version of the state", path)
     if not isinstance(manifest, dict) or manifest.get("version") != version:
         raise ValueError(f"{path} is not the manifest of version {version}")
+    missing = _OF_MANIFEST - manifest.keys()
+    if manifest.get("format") == FORMAT and missing:
+        raise ValueError(f"{path} is damaged: it lacks {', '.join(sorted(missing))}")
     return manifest
 
 

@@ -103,8 +103,11 @@ def _alive_timers(
 
 def _identities(segment: Segment, names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     present = [segment.batch.column(name) for name in names if name in segment.batch.schema.names]
+    # as texts, NaN equals itself, and 0.0 is not -0.0
     plain = [
-        column.to_pylist() if not kinds.is_nested(column.type) else map(repr, column.to_pylist())
+        map(repr, column.to_pylist())
+        if kinds.is_nested(column.type) or kinds.is_floating(column.type)
+        else column.to_pylist()
         for column in present
     ]
     return zip(*plain, strict=True)

@@ -305,11 +305,16 @@ class SegmentStore:
             self._copies.add(name, data)
             return
         unfinished = posixpath.join(self._segments, f".{self.version:012d}-{uuid.uuid4().hex}")
-        with os.fdopen(create_private_file(unfinished), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(unfinished, path)
+        try:
+            with os.fdopen(create_private_file(unfinished), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(unfinished, path)
+        except OSError as error:
+            with suppress(OSError):
+                os.unlink(unfinished)
+            raise OSError(error.errno, error.strerror, path) from error  # a write does not name its file
         force_folder(self._system, self._segments)
 
     def prepare(self, needed: Collection[SegmentRecord], of_store: Collection[str]) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.engine.machine.machine_error import machine_error, with_exit_code_of_disk
 from penstock.engine.output.print_line import print_message
 from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.run.commits import journal
@@ -60,14 +61,13 @@ from penstock.operators.connectors.state_sink import (
     FORMAT,
     StateSink,
     committable_of,
-    make_store,
     read_manifest,
     remove_old_versions,
     versions_in,
 )
 from penstock.operators.task.report import StreamSettings
 from penstock.operators.task.stream_batch import STATE_EDGE, parsed_report
-from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.errors import ConfigurationError, PenstockError, StoreError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,12 +104,13 @@ class StateOptions:
 def last_manifest(folder: str) -> Manifest | None:
     """Return the manifest of the last version of a store; None if there is none.
 
-    Raises ConfigurationError if a later Penstock has written it.
+    Raises ConfigurationError if a later Penstock has written it, StoreError if it cannot be read.
     """
-    versions = versions_in(folder)
-    if not versions:
+    with _named_state(folder):
+        versions = versions_in(folder)
+        manifest = read_manifest(folder, versions[-1]) if versions else None
+    if manifest is None:
         return None
-    manifest = read_manifest(folder, versions[-1])
     if manifest.get("format") != FORMAT:
         raise ConfigurationError(
             f"state {folder}: its format must be {FORMAT}, got {manifest.get('format')!r}",
@@ -125,7 +126,14 @@ def is_done(manifest: Manifest | None, batch: Batch, options: StateOptions) -> b
     counted twice.
     """
     if manifest is None:
-        return False
+        if batch.query is None or not batch.batch_id or options.new_query:
+            return False
+        raise ConfigurationError(
+            f"foreach_batch: there is no state in {options.folder}, and this is batch {batch.batch_id} of "
+            f"query {batch.query}: the state of the batches before is missing",
+            "take the state folder of the query, or begin it with a new checkpoint location; "
+            "new_query=True goes on without state all the same",
+        )
     last, query = manifest["batch_id"], manifest["query"]
     if query == batch.query:
         if batch.batch_id <= last:
@@ -161,12 +169,12 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
     compiled = ending.compiled(job, compiled)
     spark = run_session(required_slots(tables), current_context(), source_dataframes(job.name, compiled))
     control = RunControl(spark=spark)
-    make_store(folder)
     state_sink = StateSink(folder, 0).start()
     sinks = [NamedSink(f"state {folder}", state_sink)]
     sinks += [NamedSink(terminal.name, terminal.sink) for terminal in compiled.terminals]
     fingerprint = f"batch {batch.batch_id} of {batch.query}"
-    opened = begin_run(control.job_id, job.name, fingerprint, sinks)
+    with _named_state(folder):
+        opened = begin_run(control.job_id, job.name, fingerprint, sinks)
     with opened, _undone_on_failure(opened):
         # this run is recorded before others are looked for, so that of two drivers one sees the other
         finish_other_runs(folder, control.job_id, _storage_options(compiled))
@@ -175,13 +183,14 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
             undo_run(opened)
             return None
         version = 1 if before is None else before["version"] + 1
-        settings = settings_of_batch(
-            folder,
-            version,
-            compiled,
-            before,
-            allow_non_restored_state=options.allow_non_restored_state,
-        )
+        with _named_state(folder):
+            settings = settings_of_batch(
+                folder,
+                version,
+                compiled,
+                before,
+                allow_non_restored_state=options.allow_non_restored_state,
+            )
         started_at = time.time()
         rows = _run(job, control, compiled, settings, ending)
         reports = [parsed_report(payload) for edge, _, _, payload in rows if edge == STATE_EDGE]
@@ -200,8 +209,26 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
     journal.forget(opened.run)
     deliver(rows, compiled.terminals)
     if version % options.keep == 0:
-        remove_old_versions(folder, version, options.keep)
+        try:
+            remove_old_versions(folder, version, options.keep)
+        except (OSError, ValueError) as error:  # the batch is committed
+            print_message(f"state {folder}: old versions are not removed: {error}")
     return manifest
+
+
+@contextmanager
+def _named_state(folder: str) -> Iterator[None]:
+    """Raise StoreError with the folder of the state if it cannot be read or written."""
+    try:
+        yield
+    except PenstockError:
+        raise
+    except (OSError, ValueError) as error:
+        refusal = machine_error(error)
+        hint = "bring the files back from a copy of the state, or begin with another folder and checkpoint"
+        if isinstance(error, OSError):
+            hint = (refusal and refusal.hint) or "state= must be a folder that all workers can read and write"
+        raise with_exit_code_of_disk(StoreError(f"state {folder}: {error}", hint)) from error
 
 
 def _run(

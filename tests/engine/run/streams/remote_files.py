@@ -104,8 +104,10 @@ class _Reader:
         self._file = open(path, "rb")  # noqa: SIM115 Arrow closes it
 
     def read(self, size: int = -1) -> bytes:
-        self._far.call("read", self._path)
-        return self._file.read(size)
+        data = self._file.read(size)
+        if data:
+            self._far.call("read", self._path)
+        return data
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)

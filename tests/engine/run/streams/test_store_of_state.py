@@ -1,5 +1,6 @@
 """The files of a stream's state: copies on a machine, damage, leftovers."""
 
+import errno
 import json
 import os
 import pickle
@@ -11,12 +12,14 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.common import Types
+from penstock.common import Row, Types
 from penstock.connectors import JsonLinesSink
 from penstock.datastream import KeyedProcessFunction, ValueStateDescriptor
 from penstock.operators.connectors.state_sink import read_manifest, segments_of
+from penstock.operators.state import state_segments
 from penstock.operators.state.state_segments import SEGMENTS, _digest
-from tests.engine.run.streams.batches_in_process import Stream, in_process, lines
+from penstock.plans.errors import PenstockError, StoreError
+from tests.engine.run.streams.batches_in_process import CLICK, Stream, in_process, lines
 from tests.engine.run.streams.remote_files import SCHEME, Far, far_files
 from tests.engine.run.streams.test_batches_of_streams import COUNT, Count
 
@@ -159,3 +162,109 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path):
     needed = segments_of(read_manifest(str(tmp_path / "state"), 2))
     assert {path.name for path in segments.iterdir()} == needed | {".000000000009-0123"}
     assert {path.name for path in versions.iterdir()} == {"000000000002.json", ".1.unfinished"}
+
+
+# Keys of all types, and refusals
+
+
+KEYS: dict[str, tuple[Any, list[Any]]] = {
+    "text": (Types.STRING(), [None, "", "a" * 100_000, "a\x00b\x1b[31m", "日本"]),
+    "float": (Types.DOUBLE(), [None, float("nan"), 0.0, -0.0, 1.0, float("inf")]),
+    "row": (
+        Types.ROW_NAMED(["a", "b"], [Types.STRING(), Types.INT()]),
+        [Row(a="x", b=1), Row(a=None, b=None)],
+    ),
+    "tuple": (
+        Types.TUPLE([Types.LONG(), Types.TUPLE([Types.DOUBLE()])]),
+        [(1, (1.0,)), (1, (float("nan"),))],
+    ),
+    "list": (Types.LIST(Types.INT()), [[1, 2], [], [1, None]]),
+    "pickled": (None, [None, 1, 1.0, True, "1", Row(a=1), Row(1), {1, 2}]),
+}
+
+
+def test_keys_of_all_types_find_their_state_and_timers_again(tmp_path):
+    class CountAndFire(Count):
+        def process_element(self, click, ctx):
+            ctx.timer_service().register_event_time_timer(10_000)
+            yield from super().process_element(click, ctx)
+
+        def on_timer(self, timestamp, ctx):
+            yield "timer", self.count.value()
+
+    def build(clicks):
+        plain = clicks.map(lambda click: click, CLICK)
+        for name, (key_type, keys) in KEYS.items():
+            some = plain.filter(lambda click, most=len(keys): click.amount < most)
+            keyed = some.key_by(lambda click, keys=keys: keys[click.amount], key_type)
+            counted = keyed.process(CountAndFire(), COUNT).uid(name)
+            counted.sink_to(JsonLinesSink(str(tmp_path / name)))
+
+    rows = [("user", number, number) for number in range(8)]
+    Stream(tmp_path, build).batches(rows, rows, rows, [("user", 99, 20_000)])
+    state = penstock.open_state(tmp_path / "state")
+    for name, (_, keys) in KEYS.items():
+        counts = [["user", count] for count in (1, 2, 3) for _ in keys]
+        assert lines(tmp_path / name) == sorted([*counts, *(["timer", 3] for _ in keys)], key=json.dumps), (
+            name
+        )
+        assert state.table("counts", operator=name)["value"].to_pylist() == [3] * len(keys), name
+
+
+def test_states_that_cannot_be_used_are_refused_by_name(tmp_path):
+    def refused(*texts: str, folder: str, batch: int = 2, **settings: Any) -> None:
+        stream = Stream(tmp_path, counted(tmp_path), state=tmp_path / folder, **settings)
+        with pytest.raises(PenstockError) as caught:
+            stream.batch(USERS[:2], batch)
+        for text in (folder, *texts):
+            assert text in str(caught.value)
+        assert caught.value.hint
+
+    def made(folder: str) -> Path:
+        stream = Stream(tmp_path, counted(tmp_path), state=tmp_path / folder, query="q")
+        stream.batches(USERS[:2], USERS[:2])
+        return tmp_path / folder
+
+    (tmp_path / "a file").touch()
+    refused("non-directory", folder="a file")
+    refused("the state of the batches before is missing", "batch 2 of query q", folder="gone", query="q")
+    manifest = made("cut") / "versions" / "000000000002.json"
+    manifest.write_text(manifest.read_text()[:50])
+    refused("000000000002.json is damaged", folder="cut", query="q")
+    (made("lacking") / "versions" / "000000000002.json").write_text('{"version": 2, "format": 1}')
+    refused("000000000002.json is damaged: it lacks batch_id", folder="lacking", query="q")
+    (made("key") / "key").write_text('"zz"')
+    refused("key is damaged", folder="key", query="q")
+    (made("open") / "versions" / "000000000002.json").chmod(0o666)
+    refused("others may write it", folder="open", query="q")
+    (made("gap") / "versions" / "000000000002.json").unlink()
+    refused("the rows between are missing", folder="gap", query="q")
+    made("other")
+    refused("batch 1 of query q", "batch 0 of query r", folder="other", batch=0, query="r")
+
+
+def test_a_full_disk_names_the_operator_and_the_file(tmp_path, monkeypatch):
+    stream = Stream(tmp_path, counted(tmp_path), parallelism=1)
+    stream.batch(USERS[:2], 0)
+
+    def full(*paths: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(state_segments.os, "rename", full)
+        with pytest.raises(Exception, match=r"KEYED PROCESS.*writing its state.*segments/0+2-") as caught:
+            stream.batch(USERS[:2], 1)
+    assert "No space left on device" in str(caught.value)
+    assert [path.name for path in (tmp_path / "state" / SEGMENTS).iterdir() if path.name[0] == "."] == []
+    stream.batch(USERS[:2], 1)
+    assert lines(tmp_path / "counts") == [["user0", 1], ["user0", 2], ["user1", 1], ["user1", 2]]
+
+
+def test_a_version_that_was_removed_since_it_was_opened_is_named(tmp_path):
+    stream = Stream(tmp_path, counted(tmp_path), keep=1)
+    stream.batch(USERS[:2], 0)
+    opened = penstock.open_state(tmp_path / "state")
+    for number in range(1, 13):
+        stream.batch(USERS[:2], number)
+    with pytest.raises(StoreError, match="version 1 has been removed since it was opened"):
+        opened.table("counts")
