@@ -6,8 +6,7 @@ types; values without one are pickled, and such a segment is read only if the st
 
 | column | content |
 |---|---|
-| `key_group` | Flink's key group of the key |
-| `hash` | the hash that the key group follows from |
+| `hash` | the hash of the key, from which its key group follows |
 | `key` | the key, of its declared type, or pickled |
 | `namespace` | only for state of windows: start and end (milliseconds), or a number, or pickled |
 | `time` | only for timers: milliseconds |
@@ -183,6 +182,11 @@ def _pickles(values: Sequence[Any]) -> pa.Array:
         return pa.array([dumps(value) for value in values], pa.binary())
 
 
+def key_groups_of(hashes: Numbers, max_parallelism: int) -> Numbers:
+    """Return the key group of each hash."""
+    return (murmur_hash(hashes) % max_parallelism).astype(np.int32)
+
+
 class KeyForm:
     """The keys of an operator as a column, with their hashes and key groups."""
 
@@ -196,10 +200,6 @@ class KeyForm:
         if self.type_info is None:
             return pickled_key_hashes(keys)
         return key_hashes(to_arrow([original_key(key) for key in keys], self.type_info), self.type_info)
-
-    def groups(self, hashes: Numbers) -> Numbers:
-        """Return the key group of each hash."""
-        return (murmur_hash(hashes) % self.max_parallelism).astype(np.int32)
 
     def encode(self, keys: Sequence[Any]) -> pa.Array:
         """Return the column of dictionary keys."""
@@ -497,11 +497,12 @@ class Segment:
         times: Numbers = self.batch.column("time").to_numpy()
         return times
 
-    @cached_property
-    def groups(self) -> Numbers:
-        """The column `key_group`."""
-        groups: Numbers = self.batch.column("key_group").to_numpy()
-        return groups
+    def within(self, rows: Numbers, max_parallelism: int, first: int, last: int) -> Numbers:
+        """Return those rows whose key group is at least `first`, and below `last`."""
+        if (first, last) == (0, max_parallelism):
+            return rows
+        groups = key_groups_of(self.batch.column("hash").to_numpy()[rows], max_parallelism)
+        return rows[(groups >= first) & (groups < last)]
 
     @property
     def has_namespaces(self) -> bool:
@@ -509,20 +510,19 @@ class Segment:
         return "namespace" in self.batch.schema.names
 
     def rows_of(self, hashes: Numbers) -> Numbers:
-        """Return the rows that have one of these hashes."""
-        first, last = (
-            np.searchsorted(self.hashes, hashes, "left"),
-            np.searchsorted(self.hashes, hashes, "right"),
-        )
-        counts = last - first
-        if not counts.any():
-            return np.empty(0, np.int64)
-        found = counts > 0
-        first, counts = first[found], counts[found]
+        """Return the rows that have one of these hashes, which are sorted, each once."""
+        own = self.hashes
+        first = np.searchsorted(own, hashes, "left")
+        first = first[first < own.size]
+        found = own[first] == hashes[: first.size]
+        first = first[found]
+        if not first.size:
+            return first
+        counts = np.searchsorted(own, hashes[: found.size][found], "right") - first
         if (counts == 1).all():
-            return np.unique(first)
+            return first
         steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.unique(np.repeat(first, counts) + steps)
+        return np.repeat(first, counts) + steps
 
     def entries(self, rows: Numbers, key_form: KeyForm) -> Iterator[tuple[Any, bool, int]]:
         """Yield for each row the key (and namespace) of its entry, whether it is deleted, and the row."""
@@ -561,7 +561,6 @@ def segment_columns(
     stream_keys = [key[0] for key in keys] if namespaced else keys
     hashes = key_form.hashes(stream_keys)
     columns = {
-        "key_group": pa.array(key_form.groups(hashes), pa.int32()),
         "hash": pa.array(hashes, pa.uint32()),
         "key": key_form.encode(stream_keys),
     }

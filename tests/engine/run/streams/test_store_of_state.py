@@ -16,7 +16,7 @@ from penstock.common import Row, Types
 from penstock.connectors import JsonLinesSink
 from penstock.datastream import KeyedProcessFunction, ValueStateDescriptor
 from penstock.operators.connectors.state_sink import read_manifest, segments_of
-from penstock.operators.state import state_segments
+from penstock.operators.state import state_segments, stored_state
 from penstock.operators.state.state_segments import SEGMENTS, _digest
 from penstock.plans.errors import PenstockError, StoreError
 from tests.engine.run.streams.batches_in_process import CLICK, Stream, in_process, lines
@@ -47,7 +47,7 @@ def copies(folder: Path) -> dict[str, Path]:
     return {path.name: path for path in (folder / "tmp").glob("penstock-state-*/*/*.arrow")}
 
 
-def test_a_store_that_is_far_is_read_once_by_each_machine(tmp_path):
+def test_a_store_that_is_far_is_read_once_by_each_machine(tmp_path, monkeypatch):
     far = Far()
     with far_files(far):
         stream = Stream(tmp_path, counted(tmp_path), keep=2, state=f"{SCHEME}{tmp_path}/state")
@@ -65,20 +65,21 @@ def test_a_store_that_is_far_is_read_once_by_each_machine(tmp_path):
         assert {Path(path).name for (name, path) in far.paths if name == "open" and SEGMENTS in path} == set(
             list(before)[:3]
         )
-        for number in range(3, 14):
+        monkeypatch.setattr(stored_state, "_MOST_SEGMENTS", 2)
+        for number in range(3, 6):
             stream.batch(USERS, number)
         rows = lines(tmp_path / "counts")
         assert rows == sorted(
-            [[user, count] for user, _, _ in USERS for count in range(1, 15)], key=json.dumps
+            [[user, count] for user, _, _ in USERS for count in range(1, 7)], key=json.dumps
         )
         # those of the last version but one, which the last batch has read, and those that it has written
         needed = set().union(
-            *(segments_of(read_manifest(stream.options.folder, number)) for number in (13, 14))
+            *(segments_of(read_manifest(stream.options.folder, number)) for number in (5, 6))
         )
         assert copies(tmp_path).keys() - {"000000000001-copy.arrow"} == needed
         assert (other / "000000000001-copy.arrow").exists()
         os.utime(other, (0, 0))
-        stream.batch(USERS, 14)
+        stream.batch(USERS, 6)
         assert not other.exists()
 
 
@@ -195,7 +196,7 @@ def test_keys_of_all_types_find_their_state_and_timers_again(tmp_path):
     def build(clicks):
         plain = clicks.map(lambda click: click, CLICK)
         for name, (key_type, keys) in KEYS.items():
-            some = plain.filter(lambda click, most=len(keys): click.amount < most)
+            some = plain.filter(lambda click, keys=keys: click.amount < len(keys))
             keyed = some.key_by(lambda click, keys=keys: keys[click.amount], key_type)
             counted = keyed.process(CountAndFire(), COUNT).uid(name)
             counted.sink_to(JsonLinesSink(str(tmp_path / name)))
@@ -260,11 +261,12 @@ def test_a_full_disk_names_the_operator_and_the_file(tmp_path, monkeypatch):
     assert lines(tmp_path / "counts") == [["user0", 1], ["user0", 2], ["user1", 1], ["user1", 2]]
 
 
-def test_a_version_that_was_removed_since_it_was_opened_is_named(tmp_path):
+def test_a_version_that_was_removed_since_it_was_opened_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_state, "_CHANGES_PER_SNAPSHOT", 1)
     stream = Stream(tmp_path, counted(tmp_path), keep=1)
     stream.batch(USERS[:2], 0)
     opened = penstock.open_state(tmp_path / "state")
-    for number in range(1, 13):
+    for number in range(1, 4):
         stream.batch(USERS[:2], number)
     with pytest.raises(StoreError, match="version 1 has been removed since it was opened"):
         opened.table("counts")
