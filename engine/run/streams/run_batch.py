@@ -247,10 +247,19 @@ def _run(
 
 @contextmanager
 def _undone_on_failure(opened: OpenRun) -> Iterator[None]:
-    """Undo the run if the block raises before the decision to publish it."""
+    """Undo the run if the block raises before the decision to publish it.
+
+    Raises StoreError if another driver has undone it.
+    """
     try:
         yield
-    except BaseException:
+    except BaseException as failure:
+        if isinstance(failure, Exception) and _is_undone(opened):
+            raise StoreError(
+                f"batch of job {opened.run.job!r}: another driver runs the same stream, and has undone this "
+                f"batch; the state of both is in {opened.run.folders[0]}",
+                "stop one of the two; the other one goes on with the stream",
+            ) from failure
         try:
             undo_run(opened)
         except Exception as error:
@@ -258,6 +267,16 @@ def _undone_on_failure(opened: OpenRun) -> Iterator[None]:
                 f"the staged files of a batch are not removed ({error}); `penstock recover` removes them"
             )
         raise
+
+
+def _is_undone(opened: OpenRun) -> bool:
+    try:
+        if not journal.is_known(opened.run):
+            return True
+        decision = journal.decision_of(opened.run)
+    except (OSError, ValueError):
+        return False
+    return decision is not None and not decision.publish
 
 
 def finish_other_runs(folder: str, run_id: str, options: Options) -> None:

@@ -15,6 +15,7 @@ import penstock
 from penstock.common import Row, Types
 from penstock.connectors import JsonLinesSink
 from penstock.datastream import KeyedProcessFunction, ValueStateDescriptor
+from penstock.engine.run.streams import run_batch
 from penstock.operators.connectors.state_sink import read_manifest, segments_of
 from penstock.operators.state import state_segments, stored_state
 from penstock.operators.state.state_segments import SEGMENTS, _digest
@@ -270,3 +271,23 @@ def test_a_version_that_was_removed_since_it_was_opened_is_named(tmp_path, monke
         stream.batch(USERS[:2], number)
     with pytest.raises(StoreError, match="version 1 has been removed since it was opened"):
         opened.table("counts")
+
+
+@pytest.mark.parametrize("meanwhile", ["_run", "commit_run"])
+def test_of_two_drivers_of_a_stream_one_makes_a_batch(tmp_path, monkeypatch, meanwhile):
+    one, other = (Stream(tmp_path, counted(tmp_path), query="q") for _ in range(2))
+    one.batch(USERS[:2], 0)
+    step, made = getattr(run_batch, meanwhile), []
+
+    def step_after_the_other_driver(*arguments: Any) -> Any:
+        if not made:
+            made.append(True)
+            other.batch(USERS[:2], 1)
+        return step(*arguments)
+
+    monkeypatch.setattr(run_batch, meanwhile, step_after_the_other_driver)
+    with pytest.raises(StoreError, match="another driver runs the same stream"):
+        one.batch(USERS[:2], 1)
+    assert one.batch(USERS[:2], 1) is None
+    assert lines(tmp_path / "counts") == [["user0", 1], ["user0", 2], ["user1", 1], ["user1", 2]]
+    assert list(tmp_path.rglob(".penstock*")) == []
