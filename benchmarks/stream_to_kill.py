@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 IN_DRIVER = {
@@ -98,6 +99,7 @@ class Point:
         """Let the calls of a function come to a point first."""
         call = getattr(owner, attribute)
 
+        @wraps(call)
         def at_point(*args: Any, **kwargs: Any) -> Any:
             self.reached(name)
             return call(*args, **kwargs)
@@ -108,6 +110,7 @@ class Point:
         """Let the calls of a function come to a point at their end."""
         call = getattr(owner, attribute)
 
+        @wraps(call)
         def to_point(*args: Any, **kwargs: Any) -> Any:
             result = call(*args, **kwargs)
             self.reached(name)
