@@ -107,7 +107,12 @@ def keys(number: int, touched: int, batches: int) -> None:
                 f"{name}: {statistics.mean(figures):.2f} us of CPU a touched key "
                 f"(median {statistics.median(figures):.2f}, most {max(figures):.2f})"
             )
-        print(f"bytes written: {written:,} for {alone:,.0f} of changed entries, {written / alone:.2f} times")
+        # 14 bytes of a key, with its offset, and 8 of a value
+        bare = 22 * touched * batches
+        print(
+            f"bytes written: {written:,}, {written / alone:.2f} times the rows of changed entries, "
+            f"{written / bare:.2f} times their keys and values alone"
+        )
 
 
 # Calls of a store that is not local
