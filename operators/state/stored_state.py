@@ -270,13 +270,14 @@ def _first_to_merge(rows: Sequence[int]) -> int | None:
     """Return from which segment on all are merged, by the rows of each, oldest first; None if none is.
 
     All are merged if the later ones have several times the rows of the first. Then merges write little
-    compared with the changes, whatever their number. If there are many segments, small ones are merged.
+    compared with the changes, whatever their number. If there are many segments, they are merged from the
+    first one on that is not larger than the rest together.
     """
     if len(rows) > 1 and rows[0] * _CHANGES_PER_SNAPSHOT <= sum(rows[1:]):
         return 0
     if len(rows) <= _MOST_SEGMENTS:
         return None
-    return next((at for at in range(1, len(rows) - 1) if rows[at] <= sum(rows[at + 1 :])), 1)
+    return next((at for at in range(len(rows) - 1) if rows[at] <= sum(rows[at + 1 :])), 1)
 
 
 def _together(parts: list[tuple[Groups, TableRecord]]) -> TableRecord:

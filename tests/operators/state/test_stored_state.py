@@ -211,3 +211,21 @@ def test_rows_and_pickles_come_back_as_they_were(tmp_path):
     make_store(str(tmp_path))
     with pytest.raises(ValueError, match="is not the segment that this stream has written"):
         store.batch(read)
+
+
+@pytest.mark.parametrize(
+    ("keys", "touched", "batches", "times"),
+    [(1_000_000, 100_000, 400, 1.3), (1_000_000, 1_000_000, 50, 1.1), (1_000_000, 50_000, 800, 1.55)],
+)
+def test_merges_write_little_beside_the_changes(keys, touched, batches, times):
+    rows, written, most = [keys], 0, 0
+    for _ in range(batches):
+        start = stored_state._first_to_merge([*rows, touched])
+        rows = (
+            [*rows[:start], min(keys, sum(rows[start:]) + touched)] if start is not None else [*rows, touched]
+        )
+        written += rows[-1]
+        most = max(most, sum(rows))
+    assert written <= times * touched * batches
+    assert most <= 6 * keys
+    assert len(rows) <= 40
