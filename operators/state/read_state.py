@@ -51,7 +51,8 @@ def read_table(folder: str, table: Mapping[str, Any]) -> pa.Table:
     parts, most = [], table["max_parallelism"]
     for first, last, segments in table["parts"]:
         records = [SegmentRecord(**segment) for segment in segments]
-        opened = [SegmentStore(folder, 0, b"").open(record, checked=False) for record in records]
+        store = SegmentStore(folder, 0, b"", keeps_copies=False)
+        opened = [store.open(record, checked=False) for record in records]
         timers = table["kind"] == TIMERS
         newest = _alive_timers(opened, records) if timers else _newest_rows(opened)
         for segment, rows in newest:

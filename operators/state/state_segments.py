@@ -269,15 +269,15 @@ class SegmentStore:
 
     From a file system that is not local, segments are copied once into the temporary folder of this machine,
     also those that are written here: a batch fetches what other machines have written since its last one. A
-    copy that is lost or damaged is fetched again.
+    copy that is lost or damaged is fetched again. Who does not keep copies leaves none behind.
     """
 
-    def __init__(self, folder: str, version: int, key: bytes) -> None:
+    def __init__(self, folder: str, version: int, key: bytes, *, keeps_copies: bool = True) -> None:
         self.folder, self.version, self._key = folder, version, key
         self._system, base = filesystem_of(folder)
         self._segments = posixpath.join(base, SEGMENTS)
-        is_local = isinstance(self._system, fs.LocalFileSystem)
-        self._copies = None if is_local else LocalCopies(folder)
+        self._is_local = isinstance(self._system, fs.LocalFileSystem)
+        self._copies = LocalCopies(folder) if keeps_copies and not self._is_local else None
 
     def write(self, columns: dict[str, pa.Array], *, pickled: bool) -> SegmentRecord:
         """Write rows as a segment; it is on the disk when this returns.
@@ -299,10 +299,11 @@ class SegmentStore:
         # a file of another size is unfinished: its writer was killed
         if self._system.get_file_info(path).size == data.size:
             return
-        if self._copies is not None:
+        if not self._is_local:
             with self._system.open_output_stream(path, compression=None) as stream:
                 stream.write(data)
-            self._copies.add(name, data)
+            if self._copies is not None:
+                self._copies.add(name, data)
             return
         unfinished = posixpath.join(self._segments, f".{self.version:012d}-{uuid.uuid4().hex}")
         try:
@@ -328,12 +329,12 @@ class SegmentStore:
 
     def _fetched(self, record: SegmentRecord) -> pa.Buffer:
         """Return the content of a segment, read from the store, and keep a copy."""
-        assert self._copies is not None
         path = posixpath.join(self._segments, record.file)
         with _damage(path), self._system.open_input_file(path) as file:
             data = file.read_buffer()
             _require_whole(data, record)
-        self._copies.add(record.file, data)
+        if self._copies is not None:
+            self._copies.add(record.file, data)
         return data
 
     def open(self, record: SegmentRecord, *, checked: bool = True) -> "Segment":
@@ -342,11 +343,12 @@ class SegmentStore:
         If it is not `checked`, its pickles cannot be loaded.
         """
         path = posixpath.join(self._segments, record.file)
-        if self._copies is None:
+        if self._is_local:
             with _damage(path):
                 data = _mapped(path, record)
         else:
-            data = self._copies.content(record) or self._fetched(record)
+            copy = None if self._copies is None else self._copies.content(record)
+            data = self._fetched(record) if copy is None else copy
         authentic = record.mac is not None and checked
         with _damage(path):
             if authentic:

@@ -79,6 +79,10 @@ def test_a_store_that_is_far_is_read_once_by_each_machine(tmp_path, monkeypatch)
         )
         assert copies(tmp_path).keys() - {"000000000001-copy.arrow"} == needed
         assert (other / "000000000001-copy.arrow").exists()
+        for name in needed:
+            copies(tmp_path)[name].unlink()
+        assert penstock.open_state(stream.options.folder).table("counts")["value"].to_pylist() == [6] * 40
+        assert copies(tmp_path).keys() == {"000000000001-copy.arrow"}  # who only reads leaves none
         os.utime(other, (0, 0))
         stream.batch(USERS, 6)
         assert not other.exists()
