@@ -324,7 +324,8 @@ class SegmentStore:
             return
         self._copies.remove_others(of_store, self.version)
         missing = [record for record in needed if not self._copies.has(record)]
-        with ThreadPoolExecutor(_COPIES_AT_ONCE) as threads:
+        # what cannot be read fails when an operator opens it, which the error then names
+        with ThreadPoolExecutor(_COPIES_AT_ONCE) as threads, suppress(OSError, ValueError):
             list(threads.map(self._fetched, missing))
 
     def _fetched(self, record: SegmentRecord) -> pa.Buffer:
