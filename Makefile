@@ -66,6 +66,7 @@ docs: .venv/installed-dev
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology order-enrichment --to docs/order-enrichment.svg
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology fraud-detection --layer execution_graph --vertex 2 --to docs/score-by-rules.svg
 	$(BIN)/python -m benchmarks.scaling draw benchmarks/scaling.csv docs/scaling.svg
+	$(BIN)/python -m benchmarks.stream_hour draw benchmarks/stream_hour.csv docs/stream-hour.svg
 	$(BIN)/python -m tests.browser.gallery docs
 	$(BIN)/python -m zensical build --clean --strict
 

@@ -1,12 +1,14 @@
-"""Check that every row arrives once if a stream is killed: kill -9 of its driver, JVM or Python workers.
+"""Check that every row of a stream arrives once, whatever is killed by kill -9.
 
-    python -m benchmarks.stream_kills [POINTS] [--seed N]
+    python -m benchmarks.stream_kills [KILLS] [--seed N] [--on local|cluster|both] [--keep FOLDER]
 
-A query counts records by key, through `penstock.foreach_batch`, into files and into a Delta table. Each point
-adds two files of input, starts a driver that goes on with the query, and kills: the driver, before a step of
-a commit (a file is renamed, forced to the disk, linked or removed, a transaction is made) or at a random
-moment of its batches; the JVM or a Python worker, at a random moment. A last driver is not killed. A table
-lists the points; the exit code is 1 unless the files and the table have each count of each key once.
+A query counts records by key and by key and window, through `penstock.foreach_batch`, into files, into a
+Delta table, and onto the terminal. Each point adds three files of input, starts a driver that goes on with
+the query, and kills a process: the driver, its JVM, a Python worker, or one of two executors of a standalone
+cluster. It does so at a point of `benchmarks.stream_to_kill`, or at a random moment. A driver whose worker or
+executor was killed must end the query by itself. A last driver is not killed. A line describes each kill; the
+exit code is 1 unless files and table have each count of each key once, the windows are complete, no row was
+printed twice, and the state has all counts.
 """
 
 import argparse
@@ -17,169 +19,268 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from deltalake import DeltaTable
 
-KEYS, RECORDS = 20, 200
-_SECONDS_FOR_A_DRIVER = 600.0
-_STEPS_OF_A_COMMIT = 60
+from benchmarks.stream_to_kill import IN_DRIVER, IN_WORKERS
+from penstock import open_state
+from tests.engine.run.runtime.spark_cluster import spark_cluster
 
-#: Prints "batch N" when a batch begins, "step N" for the steps that it has passed, and "done".
-DRIVER = """
-import os, signal, sys
-import penstock
-from penstock.common import Row, Types
-from penstock.connectors import DeltaSink, JsonLinesSink
-from penstock.datastream import KeyedProcessFunction, ValueStateDescriptor
-from penstock.engine.run.commits import commit_run
-from penstock.operators.connectors import commit_delta, staged_files
-from pyspark.sql import SparkSession
+KEYS, RECORDS, FILES = 20, 200, 3
+_SECONDS_FOR_A_DRIVER = 300.0
+_MOST_PASSES = {"record": 400, "step": 250, "print": 300, "clean one": 10, "rename": 8, "open segment": 16}
+"""How often a point is passed at most before the kill; others are passed up to twice before."""
 
-folder, last = sys.argv[1], int(sys.argv[2])
-os.chdir(folder)
-steps = 0
-
-def counted(module, name):
-    before = getattr(module, name)
-    def call(*args, **kwargs):
-        global steps
-        steps += 1
-        if steps == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return before(*args, **kwargs)
-    setattr(module, name, call)
-
-prepare = commit_run._prepared
-def begin(*args):
-    commit_run._prepared = prepare
-    for module, name in ((staged_files, "move_file"), (os, "fsync"), (os, "link"), (os, "unlink"),
-                         (os, "rename"), (commit_delta, "_commit")):
-        counted(module, name)
-    return prepare(*args)
-commit_run._prepared = begin
-
-counts = Types.ROW_NAMED(["key", "count"], [Types.STRING(), Types.LONG()])
-
-class Count(KeyedProcessFunction):
-    def open(self, runtime_context):
-        self.count = runtime_context.get_state(ValueStateDescriptor("counts", Types.LONG()))
-
-    def process_element(self, record, ctx):
-        count = (self.count.value() or 0) + 1
-        self.count.update(count)
-        yield Row(record.key, count)
-
-def build(records):
-    counted = records.process(Count(), counts).uid("count")
-    counted.sink_to(JsonLinesSink("counts", counts))
-    counted.sink_to(DeltaSink("table", counts))
-
-function = penstock.foreach_batch(build, state="state", key="key", parallelism=2)
-
-def run_batch(df, number):
-    print("batch", number, flush=True)
-    function(df, number)
-
-spark = (
-    SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
-    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1").getOrCreate()
-)
-records = spark.readStream.schema("key string").option("maxFilesPerTrigger", 1).json("input")
-query = records.writeStream.foreachBatch(run_batch).option("checkpointLocation", "checkpoint")
-query.trigger(availableNow=True).start().awaitTermination()
-print("steps", steps, flush=True)
-"""
+Rows = Counter[tuple[str, int]]
 
 
 def main() -> None:
-    """Print a line for each point, and whether all rows arrived once."""
+    """Print a line for each kill, and whether all rows arrived once."""
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("points", type=int, nargs="?", default=20)
+    arguments.add_argument("kills", type=int, nargs="?", default=20)
     arguments.add_argument("--seed", type=int, default=62)
+    arguments.add_argument("--on", choices=("local", "cluster", "both"), default="both")
+    arguments.add_argument("--keep", type=Path, help="a new folder for all files, which stay")
     chosen = arguments.parse_args()
     draw = random.Random(chosen.seed)
-    print(f"seed {chosen.seed}")
-    with tempfile.TemporaryDirectory(prefix="penstock-stream-kills-") as place:
-        folder = Path(place)
+    print(f"seed {chosen.seed}, on {chosen.on}")
+    with _folder(chosen.keep) as folder:
+        stream = _Stream(folder, draw)
+        places = {"local": ["local"], "cluster": ["cluster"], "both": ["local", "cluster"]}[chosen.on]
+        faults = []
+        for place in places:
+            kills = chosen.kills // len(places) + (place == "local" and chosen.kills % len(places))
+            with _master(place, folder) as master:
+                faults += stream.kill(kills, master, on_cluster=place == "cluster")
+                faults += stream.run(master, {}, "the last driver")
+        faults += stream.faults()
+        for fault in faults:
+            print("FAULT", fault)
+    print(f"seed {chosen.seed}: {stream.kills} kills, {len(faults)} faults")
+    sys.exit(int(bool(faults)))
+
+
+@contextmanager
+def _folder(kept: Path | None) -> Iterator[Path]:
+    if kept is not None:
+        kept.mkdir(parents=True)
+        yield kept.absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix="penstock-stream-kills-", ignore_cleanup_errors=True) as place:
+        yield Path(place)
+
+
+@contextmanager
+def _master(place: str, folder: Path) -> Iterator[str]:
+    if place == "local":
+        yield "local[2,4]"
+        return
+    of_cluster = folder / "cluster"
+    of_cluster.mkdir()
+    environment = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
+    with spark_cluster(of_cluster, workers=2, cores=1, environment=environment) as cluster:
+        yield cluster.url
+
+
+class _Stream:
+    """A query in a folder, and the rows that it must have written."""
+
+    def __init__(self, folder: Path, draw: random.Random) -> None:
+        self.kills = 0
+        self._folder, self._draw = folder, draw
+        self._keys: Counter[str] = Counter()
+        self._windows: Counter[tuple[str, int]] = Counter()
+        self._files = 0
+        self._printed: Rows = Counter()
         (folder / "input").mkdir()
-        expected: Counter[str] = Counter()
-        for number in range(chosen.points):
-            _add_input(folder, draw, expected)
-            _add_input(folder, draw, expected)
-            kind = ("step", "moment", "step", "jvm", "step", "worker")[number % 6]
-            print(f"{number + 1:>3}  {_point(folder, kind, draw)}", flush=True)
-        print(f"     then: {_point(folder, 'none', draw)}", flush=True)
-        wanted = Counter((key, count) for key, most in expected.items() for count in range(1, most + 1))
-        wrong = False
-        for name, rows in (("files", _in_files(folder)), ("table", _in_table(folder))):
-            lost, twice = sum((wanted - rows).values()), sum((rows - wanted).values())
-            wrong |= bool(lost or twice)
-            print(f"{name}: {sum(rows.values()):,} rows, {lost} lost, {twice} twice")
-    sys.exit(int(wrong))
 
+    def kill(self, kills: int, master: str, *, on_cluster: bool) -> list[str]:
+        """Kill until there are so many kills more; return faults of drivers."""
+        faults = []
+        wanted = self.kills + kills
+        while self.kills < wanted:
+            for _ in range(FILES):
+                self._add_input()
+            order = self._order(on_cluster=on_cluster)
+            faults += self.run(master, order, f"kill {self.kills + 1:>3}")
+        return faults
 
-def _add_input(folder: Path, draw: random.Random, expected: Counter[str]) -> None:
-    keys = [f"key{draw.randrange(KEYS)}" for _ in range(RECORDS)]
-    expected.update(keys)
-    number = len(list((folder / "input").iterdir()))
-    unfinished = folder / "unfinished"
-    unfinished.write_text("".join(json.dumps({"key": key}) + "\n" for key in keys))
-    os.utime(unfinished, (1_700_000_000 + number,) * 2)
-    unfinished.rename(folder / "input" / f"{number:06d}.json")
+    def _add_input(self) -> None:
+        rows = []
+        for place in range(RECORDS):
+            key, time_ = f"key{self._draw.randrange(KEYS)}", self._files * 1000 + place * 5
+            self._keys[key] += 1
+            self._windows[key, time_ // 500 * 500 + 500] += 1
+            rows.append(json.dumps({"key": key, "at": time_}) + "\n")
+        unfinished = self._folder / "unfinished"
+        unfinished.write_text("".join(rows))
+        os.utime(unfinished, (1_700_000_000 + self._files,) * 2)  # Spark reads the oldest first
+        unfinished.rename(self._folder / "input" / f"{self._files:06d}.json")
+        self._files += 1
 
+    def _order(self, *, on_cluster: bool) -> dict[str, object]:
+        draw = self._draw
+        in_workers = draw.random() < (0.75 if on_cluster else 0.4)
+        if draw.random() < 0.25:
+            targets = ["executor", "worker", "driver"] if on_cluster else ["driver", "jvm", "worker"]
+            return {"point": "moment", "after": round(draw.uniform(0, 4), 2), "target": draw.choice(targets)}
+        if in_workers:
+            point = draw.choice(list(IN_WORKERS))
+            target = draw.choice(
+                ["executor", "executor", "worker"] if on_cluster else ["worker", "jvm", "driver"]
+            )
+        else:
+            point = draw.choice(list(IN_DRIVER))
+            target = "driver" if on_cluster or draw.random() < 0.75 else "jvm"
+        passes = draw.randrange(_MOST_PASSES.get(point, 3))
+        return {"point": point, "after": passes, "target": target}
 
-def _point(folder: Path, kind: str, draw: random.Random) -> str:
-    """Run a driver, and kill it or one of its processes; describe what happened."""
-    step = draw.randint(1, _STEPS_OF_A_COMMIT) if kind == "step" else 0
-    errors = (folder / "errors").open("ab")
-    command = [sys.executable, "-c", DRIVER, str(folder), str(step)]
-    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
-    assert driver.stdout is not None
-    began = time.monotonic()
-    killed = f"driver before step {step}" if step else "nothing"
-    batches = 0
-    try:
-        for line in driver.stdout:
-            batches += line.startswith(b"batch")
-            if kind in ("moment", "jvm", "worker") and line.startswith(b"batch"):
-                seconds = draw.uniform(0, 4)
-                time.sleep(seconds)
-                killed = f"{_kill(driver, kind)} {seconds:.2f} s after the begin of a batch"
-                kind = "none"
-            if time.monotonic() - began > _SECONDS_FOR_A_DRIVER:
-                break
-    finally:
-        with suppress(subprocess.TimeoutExpired):
-            driver.wait(timeout=30)
-        # the JVM and the workers of a killed driver, which are processes of its session
+    def run(self, master: str, order: dict[str, object], title: str) -> list[str]:
+        """Run a driver, and kill what `order` says; print what happened, and return faults."""
+        file, killed = self._folder / "kill", self._folder / "killed"
+        killed.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
+        at_moment = order.get("point") == "moment"
+        if order and not at_moment:
+            unfinished = self._folder / "unfinished"
+            unfinished.write_text(json.dumps({**order, "id": str(time.time_ns())}))
+            unfinished.rename(file)
+        began = time.monotonic()
+        command = [sys.executable, "-m", "benchmarks.stream_to_kill", str(self._folder), master]
+        with (self._folder / "errors").open("ab") as errors:
+            errors.write(f"\n--- {title} {order}\n".encode())
+            errors.flush()
+            place = errors.tell()
+            driver = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, start_new_session=True, text=True
+            )
+            batches, done = self._watch(driver, order if at_moment else {})
+        if at_moment and done:
+            killed.touch()
+        is_killed = killed.exists()
+        self.kills += is_killed
+        seconds = time.monotonic() - began
+        if order:
+            what = f"{order['target']} at {order['point']!r} +{order['after']}"
+            print(
+                f"{title}: {what if is_killed else f'not reached: {what}'}; {batches} batches begun, "
+                f"exit code {driver.returncode}, {seconds:.0f} s",
+                flush=True,
+            )
+        must_end = not is_killed or order["target"] in ("worker", "executor")
+        if seconds > _SECONDS_FOR_A_DRIVER or (must_end and driver.returncode):
+            with (self._folder / "errors").open("rb") as errors:
+                errors.seek(place)
+                print(errors.read().decode(errors="replace")[-3000:])
+            return [f"{title}: the driver has failed, or did not end ({order})"]
+        return []
+
+    def _watch(self, driver: "subprocess.Popen[str]", order: dict[str, object]) -> tuple[int, bool]:
+        """Read the lines of a driver, and kill at a random moment; return batches, and whether it did."""
+        timer = threading.Timer(_SECONDS_FOR_A_DRIVER, lambda: os.killpg(driver.pid, signal.SIGKILL))
+        timer.start()
+        batches, done = 0, False
+        assert driver.stdout is not None
+        try:
+            for line in driver.stdout:
+                words = line.split()
+                if "row" in words:
+                    words = words[words.index("row") :]
+                    if len(words) == 3 and line.endswith("\n"):
+                        self._printed[words[1], int(words[2])] += 1
+                batches += line.startswith("batch")
+                if line.startswith("batch") and order and not done:
+                    time.sleep(float(str(order["after"])))
+                    done = self._kill(driver, str(order["target"]))
+            with suppress(subprocess.TimeoutExpired):
+                driver.wait(timeout=60)
+        finally:
+            timer.cancel()
+            # the JVM and the workers of a killed driver, which are processes of its session
+            with suppress(ProcessLookupError):
+                os.killpg(driver.pid, signal.SIGKILL)
+            driver.wait()
+        return batches, done
+
+    def _kill(self, driver: "subprocess.Popen[str]", target: str) -> bool:
+        if target == "driver":
+            pids = [driver.pid]
+        elif target == "jvm":
+            pids = [pid for pid in _descendants(driver.pid) if _command(pid)[:1] == ["java"]]
+        else:
+            pids = []
+            for _ in range(100):  # workers start with the first batch
+                pids = self._workers() if target == "worker" else self._executors()
+                if pids or driver.poll() is not None:
+                    break
+                time.sleep(0.1)
+        if not pids or driver.poll() is not None:
+            return False
         with suppress(ProcessLookupError):
-            os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
-        errors.close()
-    return f"killed {killed}; {batches} batches begun, exit code {driver.returncode}"
+            os.kill(self._draw.choice(pids), signal.SIGKILL)
+            return True
+        return False
+
+    def _workers(self) -> list[int]:
+        """Return the Python workers of this stream, which are below its driver, or its executors."""
+        above = [pid for pid in _descendants(os.getpid()) if _command(pid)[:1] == ["java"]]
+        below = {child for pid in above for child in _descendants(pid)}
+        return sorted(pid for pid in below if any("daemon" in part for part in _command(pid)))
+
+    def _executors(self) -> list[int]:
+        name = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+        return sorted(pid for pid in _descendants(os.getpid()) if name in _command(pid))
+
+    def faults(self) -> list[str]:
+        """Return the differences between the rows in the sinks, the state, and what must be there."""
+        folder = self._folder
+        wanted = Counter((key, count) for key, most in self._keys.items() for count in range(1, most + 1))
+        table = DeltaTable(folder / "table").to_pyarrow_table().to_pylist()
+        found = {
+            "files": Counter((row["key"], row["count"]) for row in _lines(folder / "counts")),
+            "table": Counter((row["key"], row["count"]) for row in table),
+        }
+        faults = []
+        for name, rows in found.items():
+            lost, twice = sum((wanted - rows).values()), sum((rows - wanted).values())
+            print(f"{name}: {sum(rows.values()):,} rows, {lost} lost, {twice} twice")
+            faults += [f"{name}: {lost} lost, {twice} twice"] if lost or twice else []
+        # the last window is still open
+        closed = {place: count for place, count in self._windows.items() if place[1] < self._files * 1000}
+        rows_of_windows = [(row["key"], row["until"], row["count"]) for row in _lines(folder / "windows")]
+        expected = sorted((key, until, count) for (key, until), count in closed.items())
+        print(f"windows: {len(rows_of_windows):,} rows, {len(expected):,} expected")
+        if sorted(rows_of_windows) != expected:
+            faults.append("windows differ")
+        twice = sum((self._printed - wanted).values())
+        print(f"printed: {sum((wanted - self._printed).values())} not, {twice} twice or wrong")
+        faults += [f"{twice} rows printed twice"] if twice else []
+        state = open_state(folder / "state").table("counts").to_pylist()
+        if {row["key"]: row["value"] for row in state} != dict(self._keys):
+            faults.append("the state has other counts")
+        left = [
+            file.relative_to(folder)
+            for name in ("counts", "windows", "table", "state")
+            for file in (folder / name).rglob("*")
+            if file.name.startswith(".") or ".penstock" in str(file.relative_to(folder))
+        ]
+        print(f"files that are left: {len(left)} {sorted(map(str, left))[:5]}")
+        size = sum(file.stat().st_size for file in (folder / "state").rglob("*") if file.is_file())
+        print(f"state: {len(list((folder / 'state' / 'segments').iterdir()))} segments, {size:,} bytes")
+        return faults
 
 
-def _kill(driver: "subprocess.Popen[bytes]", kind: str) -> str:
-    if kind == "moment":
-        driver.kill()
-        return "driver"
-    wanted = "java" if kind == "jvm" else "python"
-    own: list[int] = []
-    for _ in range(200):  # workers start with the first batch
-        own = [pid for pid in _descendants(driver.pid) if wanted in _command(pid)]
-        if own or driver.poll() is not None:
-            break
-        time.sleep(0.1)
-    if not own:
-        return f"no {wanted} process"
-    os.kill(own[-1], signal.SIGKILL)
-    return "JVM" if kind == "jvm" else "Python worker"
+def _lines(folder: Path) -> list[dict[str, object]]:
+    files = folder.glob("*.jsonl")
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 def _descendants(pid: int) -> list[int]:
@@ -194,22 +295,13 @@ def _descendants(pid: int) -> list[int]:
     return found[1:]
 
 
-def _command(pid: int) -> str:
+def _command(pid: int) -> list[str]:
+    """Return the command of a process: the name of its program, then its arguments."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+        first, *others = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     except OSError:
-        return ""
-
-
-def _in_files(folder: Path) -> Counter[tuple[str, int]]:
-    files = (folder / "counts").glob("*.jsonl")
-    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    return Counter((row["key"], row["count"]) for row in rows)
-
-
-def _in_table(folder: Path) -> Counter[tuple[str, int]]:
-    rows = DeltaTable(folder / "table").to_pyarrow_table().to_pylist()
-    return Counter((row["key"], row["count"]) for row in rows)
+        return []
+    return [os.path.basename(first), *others]
 
 
 if __name__ == "__main__":

@@ -113,9 +113,10 @@ def _cut(value: Any, limit: int, depth: int) -> Any:
     kind = type(value)
     if kind is str or kind is bytes:
         return value[:limit]
-    if depth == 0 or (kind not in (list, tuple, dict, set, frozenset) and kind is not Row):
+    is_row = isinstance(value, Row)  # rows of a declared type have a class of their own
+    if depth == 0 or not (is_row or kind in (list, tuple, dict, set, frozenset)):
         return value
-    if kind is Row:
+    if is_row:
         if len(value._values) > limit:
             return list(islice(value._values, limit))
         return create_row(

@@ -498,7 +498,7 @@ def _items(value: Any) -> Iterable[Any]:
     elif kind is dict:
         items = value.values()
     else:
-        items = value._values if kind is Row else ()
+        items = value._values if isinstance(value, Row) else ()
     return items
 
 

@@ -116,8 +116,10 @@ def _normalized(value: Any, seen: dict[Any, Any]) -> Any:
         return seen.setdefault((kind, value), value)
     if kind in _SINGLE or (kind in _MOMENTS and type(value.tzinfo) in _ZONES):
         return seen.setdefault((kind, repr(value)), value)
-    if kind in _REBUILT:
-        return _REBUILT[kind](value, seen)
+    # rows of a declared type have a class of their own
+    rebuild = _row if isinstance(value, Row) else _REBUILT.get(kind)
+    if rebuild is not None:
+        return rebuild(value, seen)
     if isinstance(value, _NAMED):
         return _form(value, (), seen)
     if isinstance(value, Enum):
@@ -183,7 +185,6 @@ _REBUILT: dict[type, Callable[[Any, dict[Any, Any]], Any]] = {
     bytearray: lambda value, seen: _form(bytearray, (bytes(value),), seen),
     complex: lambda value, seen: _form(complex, (repr(value),), seen),
     array: lambda value, seen: _form(array, (value.typecode, value.tobytes()), seen),
-    Row: _row,
     np.ndarray: _ndarray,
     partial: lambda value, seen: _form(partial, (value.func, value.args, value.keywords), seen),
 }

@@ -16,6 +16,7 @@ from __future__ import annotations
 import posixpath
 import re
 import secrets
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -25,6 +26,7 @@ from penstock.operators.connectors.sink import Committable, LostCommitError, Rec
 from penstock.operators.files.durable_files import (
     make_folder,
     read_once_written,
+    remove_once_written,
     write_once,
 )
 from penstock.operators.files.filesystem import filesystem_of
@@ -34,8 +36,13 @@ FORMAT = 1
 """Raised whenever an older Penstock would misread a manifest or a segment."""
 
 VERSIONS, KEY = "versions", "key"
+_SEGMENT = re.compile(r"\.?(\d{12})-")
+_SECONDS_BEFORE_REMOVAL = 3600
+"""Unfinished manifests, of drivers that were killed, are removed after this time."""
+
 _MANIFEST = re.compile(r"(\d{12})\.json")
 MANIFEST = "manifest"
+_OF_MANIFEST = {"version", "batch_id", "query", "run_id", "operators", "watermarks"}
 
 
 class StateSink(Sink):
@@ -84,18 +91,24 @@ def manifest_name(version: int) -> str:
 def make_store(folder: str) -> None:
     """Create the folders of a store, and its key. Raises OSError if this fails."""
     system, base = filesystem_of(folder)
-    for name in (VERSIONS, SEGMENTS):
-        make_folder(system, posixpath.join(base, name))
     path = posixpath.join(base, KEY)
-    if system.get_file_info(path).type == fs.FileType.NotFound:
+    if system.get_file_info(path).type == fs.FileType.NotFound:  # it is written last
+        for name in (VERSIONS, SEGMENTS):
+            make_folder(system, posixpath.join(base, name))
         write_once(system, path, secrets.token_hex(32))
 
 
 def store_key(folder: str) -> bytes:
-    """Return the key of a store. Raises NotOwnError if others may have written it."""
+    """Return the key of a store.
+
+    Raises ValueError if it is damaged, NotOwnError if others may have written it.
+    """
     system, base = filesystem_of(folder)
-    key = read_once_written(system, posixpath.join(base, KEY))
-    return bytes.fromhex(key)
+    path = posixpath.join(base, KEY)
+    try:
+        return bytes.fromhex(read_once_written(system, path))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
 
 
 def versions_in(folder: str) -> list[int]:
@@ -110,11 +123,17 @@ def read_manifest(folder: str, version: int) -> dict[str, Any]:
     """Return a manifest. Raises FileNotFoundError if the version is missing, ValueError if it is damaged."""
     system, base = filesystem_of(folder)
     path = posixpath.join(base, VERSIONS, manifest_name(version))
-    manifest = read_once_written(system, path)
+    try:
+        manifest = read_once_written(system, path)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
     if manifest is None:
         raise FileNotFoundError(2, "no such version of the state", path)
     if not isinstance(manifest, dict) or manifest.get("version") != version:
         raise ValueError(f"{path} is not the manifest of version {version}")
+    missing = _OF_MANIFEST - manifest.keys()
+    if manifest.get("format") == FORMAT and missing:
+        raise ValueError(f"{path} is damaged: it lacks {', '.join(sorted(missing))}")
     return manifest
 
 
@@ -132,17 +151,22 @@ def segments_of(manifest: dict[str, Any]) -> set[str]:
 def remove_old_versions(folder: str, version: int, keep: int) -> None:
     """Remove all but the last `keep` versions up to `version`, and segments that none of them needs.
 
-    Segments of later versions stay: their batch may be running.
+    Segments of later versions stay: their batch may be running. Unfinished files of killed processes go, too.
     """
     system, base = filesystem_of(folder)
     versions = [number for number in versions_in(folder) if number <= version]
     for number in versions[:-keep]:
         with suppress(FileNotFoundError):
-            system.delete_file(posixpath.join(base, VERSIONS, manifest_name(number)))
+            remove_once_written(system, posixpath.join(base, VERSIONS, manifest_name(number)))
     needed = set().union(*(segments_of(read_manifest(folder, number)) for number in versions[-keep:]))
     infos = system.get_file_info(fs.FileSelector(posixpath.join(base, SEGMENTS), allow_not_found=True))
     for info in infos:
-        name = info.base_name
-        if name not in needed and name.endswith(".arrow") and int(name.split("-")[0]) <= version:
+        made_for = _SEGMENT.match(info.base_name)
+        if made_for is not None and info.base_name not in needed and int(made_for[1]) <= version:
+            with suppress(FileNotFoundError):
+                system.delete_file(info.path)
+    old = time.time() - _SECONDS_BEFORE_REMOVAL
+    for info in system.get_file_info(fs.FileSelector(posixpath.join(base, VERSIONS))):
+        if info.base_name.endswith(".unfinished") and info.mtime is not None and info.mtime.timestamp() < old:
             with suppress(FileNotFoundError):
                 system.delete_file(info.path)

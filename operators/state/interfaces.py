@@ -5,12 +5,15 @@ Source: pyflink.datastream.state; org.apache.flink.api.common.state.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.operators.common.arguments import require_text
 from penstock.operators.common.declared_types import declared_type
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.state.ttl_config import StateTtlConfig
+
+if TYPE_CHECKING:
+    from penstock.operators.state.state_segments import EntryForm
 
 # The calls of reduce and aggregate functions by state, which never opens or closes them (as in Flink)
 #
@@ -108,6 +111,9 @@ class StateDescriptor:
         TypeError: A name that is not a string, or a type that streams cannot have.
         ValueError: DDL text that is not a type.
     """
+
+    #: The form of entries in files, if it does not follow from the type.
+    _stored_form: "EntryForm | None" = None
 
     def __init__(self, name: str, type_info: Any) -> None:
         self.name = require_text(name, "name of a state")

@@ -637,6 +637,8 @@ def make_state(
 
 def _form_of(descriptor: StateDescriptor) -> EntryForm:
     """Return the form of the entries of a state in files."""
+    if descriptor._stored_form is not None:
+        return descriptor._stored_form
     config = descriptor._ttl_config
     lifetime = None
     if config is not None and config.is_enabled():

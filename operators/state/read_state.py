@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from penstock.operators.state.state_segments import Segment, SegmentRecord, SegmentStore
+from penstock.operators.state.state_segments import Segment, SegmentRecord, SegmentStore, key_groups_of
 from penstock.operators.state.stored_state import TIMERS
 
 COLUMNS = ("operator_id", "uid", "operator", "state", "key_group", "key", "namespace", "time", "value")
@@ -33,6 +33,7 @@ def tables_in(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
                         "kind": table["kind"],
                         "key_type": operator["key_type"],
                         "type": table["type"],
+                        "max_parallelism": operator["max_parallelism"],
                         "segments": {},
                         "parts": [],
                     },
@@ -47,20 +48,23 @@ def read_table(folder: str, table: Mapping[str, Any]) -> pa.Table:
 
     Raises ValueError for a damaged segment, or if the state has several forms of columns.
     """
-    parts = []
+    parts, most = [], table["max_parallelism"]
     for first, last, segments in table["parts"]:
         records = [SegmentRecord(**segment) for segment in segments]
-        opened = [SegmentStore(folder, 0, b"").open(record, checked=False) for record in records]
+        store = SegmentStore(folder, 0, b"", keeps_copies=False)
+        opened = [store.open(record, checked=False) for record in records]
         timers = table["kind"] == TIMERS
         newest = _alive_timers(opened, records) if timers else _newest_rows(opened)
         for segment, rows in newest:
-            groups = segment.groups[rows]
-            own = rows[(groups >= first) & (groups < last)]
+            own = segment.within(rows, most, first, last)
             if own.size:
                 parts.append(segment.batch.take(pa.array(own)))
     if not parts:
         return pa.table({name: pa.nulls(0) for name in ("operator_id", "uid", "operator", "state", "key")})
-    together = pa.Table.from_batches(parts).sort_by([("key_group", "ascending"), ("hash", "ascending")])
+    together = pa.Table.from_batches(parts)
+    groups = key_groups_of(together["hash"].to_numpy(), most)
+    together = together.append_column("key_group", pa.array(groups))
+    together = together.sort_by([("key_group", "ascending"), ("hash", "ascending")])
     constants = {name: table[name] for name in ("operator_id", "uid", "operator", "state")}
     columns = {name: pa.array([text] * len(together), pa.string()) for name, text in constants.items()}
     columns.update({name: together[name] for name in COLUMNS if name in together.column_names})
@@ -103,8 +107,11 @@ def _alive_timers(
 
 def _identities(segment: Segment, names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
     present = [segment.batch.column(name) for name in names if name in segment.batch.schema.names]
+    # as texts, NaN equals itself, and 0.0 is not -0.0
     plain = [
-        column.to_pylist() if not kinds.is_nested(column.type) else map(repr, column.to_pylist())
+        map(repr, column.to_pylist())
+        if kinds.is_nested(column.type) or kinds.is_floating(column.type)
+        else column.to_pylist()
         for column in present
     ]
     return zip(*plain, strict=True)

@@ -6,8 +6,7 @@ types; values without one are pickled, and such a segment is read only if the st
 
 | column | content |
 |---|---|
-| `key_group` | Flink's key group of the key |
-| `hash` | the hash that the key group follows from |
+| `hash` | the hash of the key, from which its key group follows |
 | `key` | the key, of its declared type, or pickled |
 | `namespace` | only for state of windows: start and end (milliseconds), or a number, or pickled |
 | `time` | only for timers: milliseconds |
@@ -22,10 +21,13 @@ import hmac
 import os
 import pickle
 import posixpath
+import shutil
 import tempfile
+import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -47,7 +49,11 @@ from penstock.operators.common.pickles import dumps, is_pickled
 from penstock.operators.common.serialized_keys import dictionary_keys, original_key
 from penstock.operators.common.typeinfo import BasicTypeInfo, Types
 from penstock.operators.common.without_pandas import without_pandas
-from penstock.operators.files.durable_files import create_private_file, force_folder
+from penstock.operators.files.durable_files import (
+    create_private_file,
+    force_folder,
+    require_own_folder,
+)
 from penstock.operators.files.filesystem import filesystem_of
 
 SEGMENTS = "segments"
@@ -59,6 +65,13 @@ _PICKLED = "pickled"
 # The types of keys, namespaces and entries as columns
 
 
+class Layout(NamedTuple):
+    """How entries of an operator's own class are values of a type."""
+
+    value_of: Callable[[Any], Any]
+    entry_of: Callable[[Any], Any]
+
+
 @dataclass(frozen=True)
 class EntryForm:
     """The entries of a state as a column: their kind, such as `list`, and their type, None for pickles."""
@@ -66,6 +79,7 @@ class EntryForm:
     kind: str
     type_info: TypeInformation | None
     lifetime_milliseconds: int | None = None  #: of entries that expire
+    layout: "Layout | None" = None  #: of entries that are not values of the type
 
     @property
     def text(self) -> str:
@@ -79,11 +93,15 @@ class EntryForm:
 
     def encode(self, entries: Sequence[Any]) -> pa.Array:
         """Return a column. Raises TypeError, OverflowError or ValueError for an entry of another type."""
-        return _pickles(entries) if is_pickled(self.type_info) else to_arrow(entries, self.type_info)
+        if is_pickled(self.type_info):
+            return _pickles(entries)
+        values = entries if self.layout is None else list(map(self.layout.value_of, entries))
+        return to_arrow(values, self.type_info)
 
     def decode(self, column: pa.Array) -> list[Any]:
         """Return the entries of a column that `encode` made."""
-        return from_arrow(column, None if is_pickled(self.type_info) else self.type_info)
+        values = from_arrow(column, None if is_pickled(self.type_info) else self.type_info)
+        return values if self.layout is None else list(map(self.layout.entry_of, values))
 
     def expired(self, column: pa.Array, now: int) -> Numbers:
         """Return which entries have expired at a time (milliseconds), of lists and maps all elements."""
@@ -130,10 +148,7 @@ def entry_form(
     if is_pickled(type_info):
         return EntryForm(kind, None)
     if kind == "list":
-        element: Any = type_info
-        if isinstance(element, BasicTypeInfo) and element._basic_type is BasicType.BYTE:
-            element = Types.SHORT()  # a list of bytes would be a byte string
-        listed = Types.LIST(Types.TUPLE([element, Types.LONG()]) if expires else element)
+        listed = list_of(Types.TUPLE([type_info, Types.LONG()]) if expires else type_info)
         return EntryForm(kind, listed, lifetime_milliseconds)
     if kind == "map" and expires:
         map_type: Any = type_info
@@ -142,6 +157,13 @@ def entry_form(
     value_type: Any = type_info
     stored = Types.TUPLE([value_type, Types.LONG()]) if expires else value_type
     return EntryForm(kind, stored, lifetime_milliseconds)
+
+
+def list_of(element: Any) -> TypeInformation:
+    """Return the type of lists of a type's values."""
+    if isinstance(element, BasicTypeInfo) and element._basic_type is BasicType.BYTE:
+        element = Types.SHORT()  # a list of bytes would be a byte string
+    return Types.LIST(element)
 
 
 def _holds_pickles(type_info: Any) -> bool:
@@ -160,6 +182,11 @@ def _pickles(values: Sequence[Any]) -> pa.Array:
         return pa.array([dumps(value) for value in values], pa.binary())
 
 
+def key_groups_of(hashes: Numbers, max_parallelism: int) -> Numbers:
+    """Return the key group of each hash."""
+    return (murmur_hash(hashes) % max_parallelism).astype(np.int32)
+
+
 class KeyForm:
     """The keys of an operator as a column, with their hashes and key groups."""
 
@@ -173,10 +200,6 @@ class KeyForm:
         if self.type_info is None:
             return pickled_key_hashes(keys)
         return key_hashes(to_arrow([original_key(key) for key in keys], self.type_info), self.type_info)
-
-    def groups(self, hashes: Numbers) -> Numbers:
-        """Return the key group of each hash."""
-        return (murmur_hash(hashes) % self.max_parallelism).astype(np.int32)
 
     def encode(self, keys: Sequence[Any]) -> pa.Array:
         """Return the column of dictionary keys."""
@@ -242,10 +265,19 @@ class SegmentRecord:
 
 
 class SegmentStore:
-    """The segments of one store of state, as a subtask sees them; `version` is the one to be written."""
+    """The segments of one store of state, as a subtask sees them; `version` is the one to be written.
 
-    def __init__(self, folder: str, version: int, key: bytes) -> None:
+    From a file system that is not local, segments are copied once into the temporary folder of this machine,
+    also those that are written here: a batch fetches what other machines have written since its last one. A
+    copy that is lost or damaged is fetched again. Who does not keep copies leaves none behind.
+    """
+
+    def __init__(self, folder: str, version: int, key: bytes, *, keeps_copies: bool = True) -> None:
         self.folder, self.version, self._key = folder, version, key
+        self._system, base = filesystem_of(folder)
+        self._segments = posixpath.join(base, SEGMENTS)
+        self._is_local = isinstance(self._system, fs.LocalFileSystem)
+        self._copies = LocalCopies(folder) if keeps_copies and not self._is_local else None
 
     def write(self, columns: dict[str, pa.Array], *, pickled: bool) -> SegmentRecord:
         """Write rows as a segment; it is on the disk when this returns.
@@ -257,63 +289,196 @@ class SegmentStore:
         with pa.ipc.new_file(sink, batch.schema) as writer:
             writer.write_batch(batch)
         data = sink.getvalue()
-        name = f"{self.version:012d}-{xxh3_128(data).hexdigest()}.arrow"
+        name = f"{self.version:012d}-{_digest(data)}.arrow"
         self._put(name, data)
         mac = hmac.digest(self._key, data, "sha256").hex() if pickled else None
         return SegmentRecord(name, batch.num_rows, data.size, mac)
 
     def _put(self, name: str, data: pa.Buffer) -> None:
-        system, base = filesystem_of(self.folder)
-        folder = posixpath.join(base, SEGMENTS)
-        path = posixpath.join(folder, name)
-        if system.get_file_info(path).type == fs.FileType.File:
+        path = posixpath.join(self._segments, name)
+        # a file of another size is unfinished: its writer was killed
+        if self._system.get_file_info(path).size == data.size:
             return
-        if not isinstance(system, fs.LocalFileSystem):
-            with system.open_output_stream(path, compression=None) as stream:
+        if not self._is_local:
+            with self._system.open_output_stream(path, compression=None) as stream:
                 stream.write(data)
+            if self._copies is not None:
+                self._copies.add(name, data)
             return
-        unfinished = posixpath.join(folder, f".{uuid.uuid4().hex}")
-        with os.fdopen(create_private_file(unfinished), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(unfinished, path)
-        force_folder(system, folder)
+        unfinished = posixpath.join(self._segments, f".{self.version:012d}-{uuid.uuid4().hex}")
+        try:
+            with os.fdopen(create_private_file(unfinished), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(unfinished, path)
+        except OSError as error:
+            with suppress(OSError):
+                os.unlink(unfinished)
+            raise OSError(error.errno, error.strerror, path) from error  # a write does not name its file
+        force_folder(self._system, self._segments)
+
+    def prepare(self, needed: Collection[SegmentRecord], of_store: Collection[str]) -> None:
+        """Copy the segments `needed` here, several at a time, and remove copies of none `of_store`."""
+        if self._copies is None:
+            return
+        self._copies.remove_others(of_store, self.version)
+        missing = [record for record in needed if not self._copies.has(record)]
+        # what cannot be read fails when an operator opens it, which the error then names
+        with ThreadPoolExecutor(_COPIES_AT_ONCE) as threads, suppress(OSError, ValueError):
+            list(threads.map(self._fetched, missing))
+
+    def _fetched(self, record: SegmentRecord) -> pa.Buffer:
+        """Return the content of a segment, read from the store, and keep a copy."""
+        path = posixpath.join(self._segments, record.file)
+        with _damage(path), self._system.open_input_file(path) as file:
+            data = file.read_buffer()
+            _require_whole(data, record)
+        if self._copies is not None:
+            self._copies.add(record.file, data)
+        return data
 
     def open(self, record: SegmentRecord, *, checked: bool = True) -> "Segment":
-        """Open a segment. Raises ValueError if it is damaged, or not authentic.
+        """Open a segment. Raises ValueError if it is missing, damaged, or not authentic.
 
         If it is not `checked`, its pickles cannot be loaded.
         """
-        path = local_copy(self.folder, record)
-        data = pa.memory_map(path)
-        if data.size() != record.size:
-            raise ValueError(f"{path} must have {record.size} bytes, got {data.size()}: the state is damaged")
-        buffer = data.read_buffer()
-        if record.mac is not None and checked:
-            mac = hmac.digest(self._key, buffer, "sha256").hex()
-            if not hmac.compare_digest(mac, record.mac):
-                raise ValueError(f"{path} is not the segment that was written: the state is damaged")
-        return Segment(pa.ipc.open_file(buffer).get_batch(0), authentic=record.mac is not None and checked)
+        path = posixpath.join(self._segments, record.file)
+        if self._is_local:
+            with _damage(path):
+                data = _mapped(path, record)
+        else:
+            copy = None if self._copies is None else self._copies.content(record)
+            data = self._fetched(record) if copy is None else copy
+        authentic = record.mac is not None and checked
+        with _damage(path):
+            if authentic:
+                mac = hmac.digest(self._key, data, "sha256").hex()
+                if not hmac.compare_digest(mac, str(record.mac)):
+                    raise ValueError("it is not the segment that this stream has written")
+            return Segment(pa.ipc.open_file(data).get_batch(0), authentic=authentic)
 
 
-def local_copy(folder: str, record: SegmentRecord) -> str:
-    """Return the path of a segment on this machine; from another file system it is copied once."""
-    system, base = filesystem_of(folder)
-    path = posixpath.join(base, SEGMENTS, record.file)
-    if isinstance(system, fs.LocalFileSystem):
-        return path
-    cache = os.path.join(tempfile.gettempdir(), f"penstock-state-{os.geteuid()}")
-    with suppress(FileExistsError):
-        os.mkdir(cache, 0o700)
-    copy = os.path.join(cache, record.file)
-    if not os.path.exists(copy):
-        unfinished = f"{copy}.{uuid.uuid4().hex}"
-        with system.open_input_stream(path, compression=None) as stream, open(unfinished, "xb") as file:
-            while data := stream.read(1 << 20):
+def _digest(data: pa.Buffer) -> str:
+    return xxh3_128(data).hexdigest()
+
+
+def _require_whole(data: pa.Buffer, record: SegmentRecord) -> None:
+    """Raise ValueError if the content of a segment is not as long as it was, or another one."""
+    if data.size != record.size:
+        raise ValueError(f"it must have {record.size} bytes, got {data.size}")
+    if _digest(data) != record.file.removesuffix(".arrow").split("-")[1]:
+        raise ValueError("its content has changed since it was written")
+
+
+_whole: set[str] = set()
+"""Paths of segments whose content this process has checked: they do not change any more."""
+
+_MOST_NOTED = 100_000
+
+
+def _mapped(path: str, record: SegmentRecord) -> pa.Buffer:
+    """Return the content of a local file. Raises OSError if it is missing, ValueError if it is damaged."""
+    data = pa.memory_map(path).read_buffer()
+    if path not in _whole or data.size != record.size:
+        _require_whole(data, record)
+        if len(_whole) >= _MOST_NOTED:
+            _whole.clear()
+        _whole.add(path)
+    return data
+
+
+@contextmanager
+def _damage(path: str) -> Iterator[None]:
+    """Raise ValueError that names the segment if it cannot be read."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ValueError(f"segment {path} is missing: the state is damaged") from error
+    except (ValueError, pa.ArrowInvalid) as error:
+        raise ValueError(f"segment {path}: {error}: the state is damaged") from error
+
+
+# Copies of segments of remote stores in the temporary folder of this machine
+
+
+_COPIES_AT_ONCE = 8
+_SECONDS_BEFORE_REMOVAL = 3 * 86_400
+"""Copies of a store that no subtask has used for this time are removed by subtasks of other stores."""
+
+
+class LocalCopies:
+    """Copies of the segments of one store on this machine, in a folder of the store's own.
+
+    They need no disk of their own: without one, segments are read from the store each time.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._above = os.path.join(tempfile.gettempdir(), f"penstock-state-{os.geteuid()}")
+        self._folder = os.path.join(self._above, xxh3_128(folder.encode()).hexdigest())
+        try:
+            for path in (self._above, self._folder):
+                with suppress(FileExistsError):
+                    os.mkdir(path, 0o700)
+            require_own_folder(self._above)  # so that others have not made the inner one either
+        except OSError:
+            self._folder = os.path.join(os.devnull, "no copies")
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._folder, name)
+
+    def has(self, record: SegmentRecord) -> bool:
+        """Whether there is a copy of a segment."""
+        try:
+            return os.path.getsize(self._path(record.file)) == record.size
+        except OSError:
+            return False
+
+    def content(self, record: SegmentRecord) -> pa.Buffer | None:
+        """Return the content of a copy, mapped; None if it is missing or damaged."""
+        path = self._path(record.file)
+        try:
+            return _mapped(path, record)
+        except (OSError, ValueError):
+            return None
+
+    def add(self, name: str, data: pa.Buffer) -> None:
+        """Keep a copy of a segment, unless there is no room."""
+        path = self._path(name)
+        unfinished = self._path(f".{uuid.uuid4().hex}")
+        try:
+            with open(unfinished, "xb") as file:
                 file.write(data)
-        os.rename(unfinished, copy)
-    return copy
+            os.rename(unfinished, path)
+            _whole.discard(path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(unfinished)
+
+    def remove_others(self, needed: Collection[str], version: int) -> None:
+        """Remove copies of segments that are not needed any more, and folders of stores that nobody uses.
+
+        Segments of `version`, which is being made, and of later ones stay. Processes that still read a copy
+        have it mapped, or fetch it again.
+        """
+        with suppress(OSError):
+            os.utime(self._folder)
+        old = time.time() - _SECONDS_BEFORE_REMOVAL
+        with suppress(OSError), os.scandir(self._folder) as copies:
+            for copy in copies:
+                unfinished = copy.name.startswith(".")
+                with suppress(OSError):
+                    if copy.stat().st_mtime < old if unfinished else _is_older(copy.name, needed, version):
+                        os.unlink(copy.path)
+        with suppress(OSError), os.scandir(self._above) as stores:
+            for store in stores:
+                with suppress(OSError):
+                    if store.stat().st_mtime < old:
+                        shutil.rmtree(store.path, ignore_errors=True)
+
+
+def _is_older(name: str, needed: Collection[str], version: int) -> bool:
+    return name not in needed and name.split("-", maxsplit=1)[0] < f"{version:012d}"
 
 
 class Segment:
@@ -335,11 +500,12 @@ class Segment:
         times: Numbers = self.batch.column("time").to_numpy()
         return times
 
-    @cached_property
-    def groups(self) -> Numbers:
-        """The column `key_group`."""
-        groups: Numbers = self.batch.column("key_group").to_numpy()
-        return groups
+    def within(self, rows: Numbers, max_parallelism: int, first: int, last: int) -> Numbers:
+        """Return those rows whose key group is at least `first`, and below `last`."""
+        if (first, last) == (0, max_parallelism):
+            return rows
+        groups = key_groups_of(self.batch.column("hash").to_numpy()[rows], max_parallelism)
+        return rows[(groups >= first) & (groups < last)]
 
     @property
     def has_namespaces(self) -> bool:
@@ -347,20 +513,19 @@ class Segment:
         return "namespace" in self.batch.schema.names
 
     def rows_of(self, hashes: Numbers) -> Numbers:
-        """Return the rows that have one of these hashes."""
-        first, last = (
-            np.searchsorted(self.hashes, hashes, "left"),
-            np.searchsorted(self.hashes, hashes, "right"),
-        )
-        counts = last - first
-        if not counts.any():
-            return np.empty(0, np.int64)
-        found = counts > 0
-        first, counts = first[found], counts[found]
+        """Return the rows that have one of these hashes, which are sorted, each once."""
+        own = self.hashes
+        first = np.searchsorted(own, hashes, "left")
+        first = first[first < own.size]
+        found = own[first] == hashes[: first.size]
+        first = first[found]
+        if not first.size:
+            return first
+        counts = np.searchsorted(own, hashes[: found.size][found], "right") - first
         if (counts == 1).all():
-            return np.unique(first)
+            return first
         steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.unique(np.repeat(first, counts) + steps)
+        return np.repeat(first, counts) + steps
 
     def entries(self, rows: Numbers, key_form: KeyForm) -> Iterator[tuple[Any, bool, int]]:
         """Yield for each row the key (and namespace) of its entry, whether it is deleted, and the row."""
@@ -399,7 +564,6 @@ def segment_columns(
     stream_keys = [key[0] for key in keys] if namespaced else keys
     hashes = key_form.hashes(stream_keys)
     columns = {
-        "key_group": pa.array(key_form.groups(hashes), pa.int32()),
         "hash": pa.array(hashes, pa.uint32()),
         "key": key_form.encode(stream_keys),
     }

@@ -46,8 +46,11 @@ BROADCAST = "broadcast"
 _OF_BROADCAST = True
 """`namespaced` of these tables, which distinguishes them from keyed state of the same name."""
 
-_MOST_SEGMENTS = 10
+_MOST_SEGMENTS = 40
 """Segments of a table; with more of them, some are merged."""
+
+_CHANGES_PER_SNAPSHOT = 4
+"""Rows of changes for each row of the oldest segment, at which all segments are merged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +99,10 @@ class StoredState:
         self._records = {place: _together(parts) for place, parts in self._parts.items()}
         self._segments: dict[str, Segment] = {}
         self.timers: dict[str, StoredTimers] = {}
+
+    def segments(self) -> list[SegmentRecord]:
+        """Return the segments with rows for these key groups."""
+        return [segment for record in self._records.values() for segment in record.segments]
 
     def open_table(self, name: str, namespaced: bool, form: EntryForm) -> StoredTable:
         """Return the stored entries of a state. Raises TypeError if they are of another kind or type."""
@@ -180,8 +187,9 @@ class StoredState:
                 column = pa.concat_arrays([column, pa.nulls(len(deleted), column.type)])
             flags = [False] * int(changed.size) + [True] * len(deleted)
             columns = segment_columns(written, self.key_form, flags, values=column, namespaced=namespaced)
-            if len(segments) >= _MOST_SEGMENTS:
-                segments = self._merged(segments, columns, form)
+            start = _first_to_merge([*(segment.rows for segment in segments), len(written)])
+            if start is not None:
+                segments = self._merged(segments, columns, form, start)
             else:
                 pickled = holds_pickles(columns, self.key_form, form)
                 segments.append(self._store.write(columns, pickled=pickled))
@@ -228,12 +236,10 @@ class StoredState:
         return self.first == 0
 
     def _merged(
-        self, records: list[SegmentRecord], newest: dict[str, pa.Array], form: EntryForm
+        self, records: list[SegmentRecord], newest: dict[str, pa.Array], form: EntryForm, start: int
     ) -> list[SegmentRecord]:
-        """Merge new rows into segments, from the first one on that is not larger than the rest together."""
+        """Merge new rows into segments, from the one at `start` on."""
         batch = pa.RecordBatch.from_arrays(list(newest.values()), list(newest))
-        rows = [*(record.rows for record in records), batch.num_rows]
-        start = next((at for at in range(len(records)) if rows[at] <= sum(rows[at + 1 :])), 1)
         segments = [*self._read(records[start:]), Segment(batch, authentic=True)]
         merged = self._merge(segments, form, drop_deleted=start == 0)
         kept = records[:start]
@@ -245,27 +251,21 @@ class StoredState:
         self, segments: list[Segment], form: EntryForm, *, drop_deleted: bool
     ) -> dict[str, pa.Array] | None:
         """Return the newest row of each entry; without deleted ones, if there is no older segment."""
-        parts = []
-        for age, segment in enumerate(reversed(segments)):
-            mine = np.flatnonzero((segment.groups >= self.first) & (segment.groups < self.last))
-            parts.append((segment, mine, np.full(mine.size, age)))
-        newest: dict[Any, tuple[int, int, bool]] = {}
-        single = _single_rows([(segment.hashes[rows], rows) for segment, rows, _ in parts])
-        for number, (segment, rows, _) in enumerate(parts):
-            again = rows[~single[number]]
-            for key, deleted, row in segment.entries(again, self.key_form) if again.size else ():
-                newest.setdefault(key, (number, row, deleted))
+        most = self.key_form.max_parallelism
+        newest_first = segments[::-1]
+        rows = [
+            segment.within(np.arange(segment.batch.num_rows), most, self.first, self.last)
+            for segment in newest_first
+        ]
         columns: list[dict[str, pa.Array]] = []
-        for number, (segment, rows, _) in enumerate(parts):
-            alone = rows[single[number]]
-            others = [row for place, row, _ in newest.values() if place == number]
-            wanted = np.sort(np.concatenate([alone, np.array(others, np.int64)]))
+        chosen = self._newest_rows(newest_first, rows)
+        for segment, wanted in zip(newest_first, chosen, strict=True):
             if drop_deleted and wanted.size:
                 places = pa.array(wanted)
                 gone = segment.batch.column("deleted").take(places).to_numpy(zero_copy_only=False)
-                wanted = wanted[~gone]
+                wanted = wanted[~gone]  # noqa: PLW2901
                 alive = segment.batch.column("value").take(pa.array(wanted))
-                wanted = wanted[~form.expired(alive, time.time_ns() // 1_000_000)]
+                wanted = wanted[~form.expired(alive, time.time_ns() // 1_000_000)]  # noqa: PLW2901
             if wanted.size:
                 names = segment.batch.schema.names
                 columns.append(taken({name: segment.batch.column(name) for name in names}, wanted))
@@ -274,14 +274,63 @@ class StoredState:
         together = {name: pa.concat_arrays([part[name] for part in columns]) for name in columns[0]}
         return taken(together, np.argsort(together["hash"].to_numpy(), kind="stable"))
 
+    def _newest_rows(self, segments: list[Segment], rows: list[Numbers]) -> list[Numbers]:
+        """Return of some rows of segments, newest segment first, those that no newer one replaces."""
+        number_of = np.repeat(np.arange(len(segments)), [part.size for part in rows])
+        row_of = np.concatenate(rows)
+        hashes = np.concatenate([segment.hashes[part] for segment, part in zip(segments, rows, strict=True)])
+        order = np.argsort(hashes, kind="stable")
+        hashes, number_of, row_of = hashes[order], number_of[order], row_of[order]
+        repeats = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
+        newest = np.ones(hashes.size, np.bool_)
+        newest[repeats] = False
+        # nearly always, all rows of a hash are of one entry; keys of other hashes are compared one by one
+        names = [name for name in ("key", "namespace") if name in segments[0].batch.schema.names]
+        same = np.ones(repeats.size, np.bool_)
+        for name in names:
+            columns = [segment.batch.column(name) for segment in segments]
+            if len({column.type for column in columns}) > 1:
+                same[:] = False
+                continue
+            starts = np.cumsum([0, *map(len, columns)])
+            together = pa.concat_arrays(columns)
+            places = starts[number_of] + row_of
+            same &= equal_rows(
+                together.take(pa.array(places[repeats - 1])), together.take(pa.array(places[repeats]))
+            )
+        group = np.cumsum(newest) - 1
+        unclear = np.isin(group, group[repeats[~same]])
+        entries: dict[Any, tuple[int, int]] = {}
+        for number, segment in enumerate(segments):
+            again = np.sort(row_of[unclear & (number_of == number)])
+            for key, _, row in segment.entries(again, self.key_form) if again.size else ():
+                entries.setdefault(key, (number, row))
+        newest &= ~unclear
+        return [
+            np.sort(
+                np.concatenate(
+                    [
+                        row_of[newest & (number_of == number)],
+                        np.array([row for place, row in entries.values() if place == number], np.int64),
+                    ]
+                )
+            )
+            for number in range(len(segments))
+        ]
 
-def _single_rows(parts: list[tuple[Numbers, Numbers]]) -> list[Numbers]:
-    """Return for each part which of its rows have a hash that no other row of all parts has."""
-    hashes = np.concatenate([part for part, _ in parts])
-    _, inverse, counts = np.unique(hashes, return_inverse=True, return_counts=True)
-    alone = counts[inverse] == 1
-    ends = np.cumsum([len(part) for part, _ in parts])
-    return np.split(alone, ends[:-1])
+
+def _first_to_merge(rows: Sequence[int]) -> int | None:
+    """Return from which segment on all are merged, by the rows of each, oldest first; None if none is.
+
+    All are merged if the later ones have several times the rows of the first. Then merges write little
+    compared with the changes, whatever their number. If there are many segments, they are merged from the
+    first one on that is not larger than the rest together.
+    """
+    if len(rows) > 1 and rows[0] * _CHANGES_PER_SNAPSHOT <= sum(rows[1:]):
+        return 0
+    if len(rows) <= _MOST_SEGMENTS:
+        return None
+    return next((at for at in range(len(rows) - 1) if rows[at] <= sum(rows[at + 1 :])), 1)
 
 
 @cache
@@ -322,16 +371,21 @@ class StoredTable:
         if not wanted:
             return {}
         looked_up.update(wanted)
-        hashes, known = self._key_form.hashes(wanted), set(wanted)
+        known = set(wanted)
+        hashes, counts = np.unique(self._key_form.hashes(wanted), return_counts=True)
+        single = counts == 1
         seen: set[Any] = set()
         entries: dict[Any, Any] = {}
         for number, segment in enumerate(self._segments):
             rows = segment.rows_of(hashes)
             if not rows.size:
                 continue
-            found, places = [], []
+            found, places, known_rows = [], [], []
             for key, deleted, row in segment.entries(rows, self._key_form):
-                if key in seen or (key[0] if namespaced else key) not in known:
+                if (key[0] if namespaced else key) not in known:
+                    continue
+                known_rows.append(row)
+                if key in seen:
                     continue
                 seen.add(key)
                 if not deleted:
@@ -341,6 +395,9 @@ class StoredTable:
                 values = segment.values(places, self.form)
                 entries.update(zip(found, values, strict=True))
                 self._origins.update(zip(found, ((number, row) for row in places), strict=True))
+            if not namespaced:  # what is found is not looked for in older segments
+                left = ~(single & np.isin(hashes, segment.hashes[known_rows], assume_unique=False))
+                hashes, single = hashes[left], single[left]
         return entries
 
     def changed(self, keys: Sequence[Any], column: pa.Array) -> Numbers:
@@ -414,8 +471,7 @@ class StoredTimers:
             segment, start = part.segment, self._start(part)
             end = part.record.rows if limit is None else int(np.searchsorted(segment.times, limit, "right"))
             rows = np.arange(start, max(start, end))
-            groups = segment.groups[rows]
-            rows = rows[(groups >= part.first) & (groups < part.last)]
+            rows = segment.within(rows, self._key_form.max_parallelism, part.first, part.last)
             if rows.size:
                 times = segment.times[rows].tolist()
                 entries = segment.entries(rows, self._key_form)

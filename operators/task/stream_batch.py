@@ -72,13 +72,24 @@ class StreamSubtask:
         """Give the operators their state of earlier batches; call it before they are opened."""
         settings = self._settings
         store = SegmentStore(settings.folder, settings.version, settings.key)
+        states = []
         for node, operator in chain.operators.items():
             record = settings.operators.get(node)
             if record is not None and isinstance(operator, KeyedOperator | BroadcastProcessOperator):
                 first, last = key_group_range(
                     record.max_parallelism, self._spec.chain.parallelism, self._subtask
                 )
-                chain.contexts[node].stored_state = StoredState(record, store, first, last)
+                state = chain.contexts[node].stored_state = StoredState(record, store, first, last)
+                states.append(state)
+        if states:
+            of_store = {
+                segment.file
+                for record in settings.operators.values()
+                for tables in record.tables.values()
+                for table in tables
+                for segment in table.segments
+            }
+            store.prepare([segment for state in states for segment in state.segments()], of_store)
 
     def begin(self, chain: Chain) -> None:
         """Let the watermarks of the batch before pass through the chain, before any record."""

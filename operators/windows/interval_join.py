@@ -6,17 +6,21 @@ Source: org.apache.flink.streaming.api.operators.co.IntervalJoinOperator.
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from penstock.operators.chain.operator import Timestamps, Values
 from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.pickles import is_pickled
+from penstock.operators.common.typeinfo import TypeInformation, Types
 from penstock.operators.functions.functions import Function, WindowFunction
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.process.keyed_operator import KeyedOperator
 from penstock.operators.records.map_records import close_function, has_method, method
+from penstock.operators.state.interfaces import ListStateDescriptor
+from penstock.operators.state.state_segments import PICKLES, EntryForm, Layout, list_of
 from penstock.operators.state.state_table import StateTable
 from penstock.operators.windows.trigger import Trigger, WindowAssigner, no_timestamp
-from penstock.operators.windows.window_functions import buffered
+from penstock.operators.windows.window_functions import WINDOW_STATE_NAME, buffered
 from penstock.operators.windows.window_operator import WindowOperator
 
 # Functions of window joins, coGroups and interval joins, with the Java API's names; PyFlink has none
@@ -113,10 +117,33 @@ class TaggedUnion:
         return f"{self._value!r} of input {1 if self._is_one else 2}"
 
 
+class _UnionsDescriptor(ListStateDescriptor):
+    """The records of a window in the types of their inputs: which input each is of, then those of each."""
+
+    def __init__(self, types: tuple[TypeInformation | None, TypeInformation | None]) -> None:
+        super().__init__(WINDOW_STATE_NAME, Types.PICKLED_BYTE_ARRAY())
+        if not any(map(is_pickled, types)):
+            parts = Types.TUPLE([Types.LIST(Types.BOOLEAN()), *map(list_of, types)])
+            self._stored_form = EntryForm("list of two inputs", parts, layout=Layout(_by_input, _unions))
+
+
+def _by_input(records: list[TaggedUnion]) -> tuple[list[bool], list[Any], list[Any]]:
+    ones = [record._value for record in records if record._is_one]
+    twos = [record._value for record in records if not record._is_one]
+    return [record._is_one for record in records], ones, twos
+
+
+def _unions(value: tuple[list[bool], list[Any], list[Any]]) -> list[TaggedUnion]:
+    flags, *sides = value
+    ones, twos = map(iter, sides)
+    return [TaggedUnion(is_one, next(ones if is_one else twos)) for is_one in flags]
+
+
 class CoGroupOperator(WindowOperator):
     """Calls the function once per key and window, with the records of the first input and the second.
 
-    `function` is a CoGroupFunction or a callable of two lists. One of the lists may be empty.
+    `function` is a CoGroupFunction or a callable of two lists. One of the lists may be empty. `types` are
+    those of the inputs' records.
     """
 
     def __init__(
@@ -127,8 +154,10 @@ class CoGroupOperator(WindowOperator):
         key_selector2: Callable[[Any], Any],
         function: CoGroupFunction | Callable[[list[Any], list[Any]], Iterable[Any] | None],
         allowed_lateness_milliseconds: int = 0,
+        types: tuple[TypeInformation | None, TypeInformation | None] = (None, None),
     ) -> None:
         window_function = buffered(_CoGroupWindowFunction(function))
+        window_function.state_descriptor = _UnionsDescriptor(types)
         super().__init__(assigner, trigger, key_selector1, window_function, allowed_lateness_milliseconds)
         self.key_selectors = (key_selector1, key_selector2)
 
@@ -153,10 +182,11 @@ class WindowJoinOperator(CoGroupOperator):
         key_selector2: Callable[[Any], Any],
         function: JoinFunction | FlatJoinFunction | Callable[[Any, Any], Any],
         allowed_lateness_milliseconds: int = 0,
+        types: tuple[TypeInformation | None, TypeInformation | None] = (None, None),
     ) -> None:
         pairs = _JoinCoGroupFunction(function)
         super().__init__(
-            assigner, trigger, key_selector1, key_selector2, pairs, allowed_lateness_milliseconds
+            assigner, trigger, key_selector1, key_selector2, pairs, allowed_lateness_milliseconds, types
         )
 
 
@@ -252,6 +282,25 @@ class Buffer:
         low, high = bisect_left(self.times, first), bisect_right(self.times, last)
         return list(zip(self.times[low:high], self.values[low:high], strict=True))
 
+    def parts(self) -> tuple[int, list[int], list[Any]]:
+        """Return plain values that `from_parts` makes a buffer of."""
+        return self._watermark, self.times, self.values
+
+    @classmethod
+    def from_parts(cls, parts: tuple[int, list[int], list[Any]]) -> Self:
+        """Return the buffer with these `parts`."""
+        buffer = cls(parts[0])
+        buffer.times, buffer.values = map(list, parts[1:])  # type: ignore[call-overload]
+        return buffer
+
+
+def _buffer_form(type_info: TypeInformation | None) -> EntryForm:
+    """Return the form of buffers in files, of records of this type."""
+    if is_pickled(type_info):
+        return PICKLES
+    parts = Types.TUPLE([Types.LONG(), Types.LIST(Types.LONG()), list_of(type_info)])
+    return EntryForm("buffer", parts, layout=Layout(Buffer.parts, Buffer.from_parts))
+
 
 class _Side(NamedTuple):
     """The state and bounds of the operator for each input; times in milliseconds."""
@@ -270,7 +319,8 @@ class IntervalJoinOperator(KeyedOperator):
     results of one record come in the order of the other records' timestamps. Records below the watermark are
     late: they go to the side output with the id of their side's tag, or are dropped.
 
-    `function` is a ProcessJoinFunction or a callable of left, right and context.
+    `function` is a ProcessJoinFunction or a callable of left, right and context; `types` are those of the
+    inputs' records.
 
     Raises ValueError if the lower bound is above the upper one.
     """
@@ -288,6 +338,7 @@ class IntervalJoinOperator(KeyedOperator):
         upper_bound_inclusive: bool = True,
         left_late_tag: str | None = None,
         right_late_tag: str | None = None,
+        types: tuple[TypeInformation | None, TypeInformation | None] = (None, None),
     ) -> None:
         super().__init__(key_selector1, key_selector2)
         if lower_bound_milliseconds > upper_bound_milliseconds:
@@ -298,16 +349,20 @@ class IntervalJoinOperator(KeyedOperator):
         self.lower = lower_bound_milliseconds + (not lower_bound_inclusive)
         self.upper = upper_bound_milliseconds - (not upper_bound_inclusive)
         self.late_tags = (left_late_tag, right_late_tag)
+        self.types = types
 
     def open(self) -> None:
         """Create the two buffers; open the function."""
         super().open()
         lower, upper = self.lower, self.upper
         left_tag, right_tag = (None if tag is None else OutputTag(tag) for tag in self.late_tags)
-        table = self.backend.table
+        left, right = (
+            self.backend.table(name, form=_buffer_form(type_info))
+            for name, type_info in zip(("left-buffer", "right-buffer"), self.types, strict=True)
+        )
         self._sides = (
-            _Side(table("left-buffer"), lower, upper, max(upper, 0), left_tag),
-            _Side(table("right-buffer"), -upper, -lower, max(-lower, 0), right_tag),
+            _Side(left, lower, upper, max(upper, 0), left_tag),
+            _Side(right, -upper, -lower, max(-lower, 0), right_tag),
         )
         self._join_context = _JoinContext()
         self._join = method(self.function, "process_element")

@@ -10,10 +10,16 @@ from typing import Any
 
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values, copies, frozen
 from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.process.keyed_operator import KeyedOperator
 from penstock.operators.state.interfaces import ListStateDescriptor, ReducingStateDescriptor
-from penstock.operators.windows.assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from penstock.operators.state.state_segments import PICKLES, EntryForm, Layout
+from penstock.operators.windows.assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    MergingTimeAssigner,
+)
 from penstock.operators.windows.trigger import (
     MergingWindowAssigner,
     Trigger,
@@ -211,6 +217,28 @@ class WindowProcessor:
         """Release memory and disk other than the backend's."""
 
 
+_SPANS = Types.TUPLE([Types.LONG()] * 4)
+
+
+def _span_pairs(mapping: dict[TimeWindow, TimeWindow]) -> list[tuple[int, int, int, int]]:
+    return [(window.start, window.end, state.start, state.end) for window, state in mapping.items()]
+
+
+def _time_window_pairs(spans: list[tuple[int, int, int, int]]) -> dict[TimeWindow, TimeWindow]:
+    return {TimeWindow(*span[:2]): TimeWindow(*span[2:]) for span in spans}
+
+
+_MERGED_TIMES = EntryForm(
+    "merged windows", Types.LIST(_SPANS), layout=Layout(_span_pairs, _time_window_pairs)
+)
+
+
+def _has_time_windows(assigner: WindowAssigner[Any, Any]) -> bool:
+    """Whether it is one of Flink's assigners, whose windows that merge are of time."""
+    bundled = type(assigner).__module__ == MergingTimeAssigner.__module__
+    return bundled and isinstance(assigner, MergingTimeAssigner)
+
+
 #: Number of window objects that are stored for reuse.
 _KNOWN_WINDOWS = 4096
 
@@ -229,7 +257,9 @@ class TriggeredWindows(WindowProcessor):
         self._state = self._backend.state(descriptor, namespaced=True)
         self._stores_lists = isinstance(descriptor, ListStateDescriptor)
         self._reduces = isinstance(descriptor, ReducingStateDescriptor)
-        self._open_windows_by_key = self._backend.table("merging-window-set")
+        if self._merging_assigner is not None:
+            form = _MERGED_TIMES if _has_time_windows(self._assigner) else PICKLES
+            self._open_windows_by_key = self._backend.table("merging-window-set", form=form)
         self._assigner_context = AssignerContext(operator, operator.runtime_context)
         self._trigger_context = TriggerContext(operator, operator.runtime_context)
         self._fires_once = _fires_once(self._assigner, self._trigger)

@@ -97,7 +97,8 @@ class WindowPairing:
             for stream, selector in zip((self._first, self._second), self._selectors, strict=True)
         )
         selectors = (first._key_selector, second._key_selector)
-        operator = self._operator(assigner, trigger, *selectors, function, self._allowed_lateness)
+        types = (first._transformation.output_type, second._transformation.output_type)
+        operator = self._operator(assigner, trigger, *selectors, function, self._allowed_lateness, types)
         result = first._connected_with(
             second, type(assigner).__name__, operator, as_output_type(output_type), key_selectors=selectors
         )
@@ -195,6 +196,7 @@ class IntervalJoined:
             upper_bound_inclusive=self._upper_inclusive,
             left_late_tag=None if self._left_late is None else self._left_late.tag_id,
             right_late_tag=None if self._right_late is None else self._right_late.tag_id,
+            types=(self._left._transformation.output_type, self._right._transformation.output_type),
         )
         return self._left._connected_with(
             self._right, "Interval Join", operator, as_output_type(output_type), key_selectors=selectors

@@ -134,10 +134,7 @@ def read_state(folder: str, manifest: Manifest, name: str, operator: str | None 
             )
         names = sorted({table["state"] for table in tables_in(manifest)})
         raise ConfigurationError(f"there is no state {name!r}{of_operator}", f"there are {', '.join(names)}")
-    try:
-        return read_table(folder, found[0])
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{folder}: {error}") from error
+    return _read(folder, manifest, found[0])
 
 
 def changed_entries(one: tuple[str, Manifest], other: tuple[str, Manifest]) -> list[dict[str, Any]]:
@@ -152,7 +149,7 @@ def changed_entries(one: tuple[str, Manifest], other: tuple[str, Manifest]) -> l
     changes = []
     for place in dict.fromkeys([*sides[0], *sides[1]]):
         before, after = (
-            _entries(folder, side.get(place)) for (folder, _), side in zip((one, other), sides, strict=True)
+            _entries(*version, side.get(place)) for version, side in zip((one, other), sides, strict=True)
         )
         table: Any = sides[1].get(place) or sides[0].get(place)
         changes.append(
@@ -167,13 +164,23 @@ def changed_entries(one: tuple[str, Manifest], other: tuple[str, Manifest]) -> l
     return changes
 
 
-def _entries(folder: str, table: Manifest | None) -> dict[str, str]:
+def _read(folder: str, manifest: Manifest, table: Manifest) -> pa.Table:
+    try:
+        return read_table(folder, table)
+    except (OSError, ValueError) as error:
+        version = manifest["version"]
+        if version not in versions_in(folder):
+            raise StoreError(
+                f"{folder}: version {version} has been removed since it was opened",
+                "open the state again; foreach_batch(…, keep=N) keeps more versions",
+            ) from error
+        raise StoreError(f"{folder}: {error}") from error
+
+
+def _entries(folder: str, manifest: Manifest, table: Manifest | None) -> dict[str, str]:
     if table is None:
         return {}
-    try:
-        rows = read_table(folder, table).to_pylist()
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{folder}: {error}") from error
+    rows = _read(folder, manifest, table).to_pylist()
     return {
         json.dumps([row.get("key"), row.get("namespace"), row.get("time")], default=repr): repr(
             row.get("value")

@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.engine.machine.machine_error import machine_error, with_exit_code_of_disk
 from penstock.engine.output.print_line import print_message
 from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.planning.remembered_plans import remembered
@@ -62,14 +63,13 @@ from penstock.operators.connectors.state_sink import (
     FORMAT,
     StateSink,
     committable_of,
-    make_store,
     read_manifest,
     remove_old_versions,
     versions_in,
 )
 from penstock.operators.task.report import StreamSettings
 from penstock.operators.task.stream_batch import STATE_EDGE, parsed_report
-from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.errors import ConfigurationError, PenstockError, StoreError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,12 +117,13 @@ class StateOptions:
 def last_manifest(folder: str) -> Manifest | None:
     """Return the manifest of the last version of a store; None if there is none.
 
-    Raises ConfigurationError if a later Penstock has written it.
+    Raises ConfigurationError if a later Penstock has written it, StoreError if it cannot be read.
     """
-    versions = versions_in(folder)
-    if not versions:
+    with _named_state(folder):
+        versions = versions_in(folder)
+        manifest = read_manifest(folder, versions[-1]) if versions else None
+    if manifest is None:
         return None
-    manifest = read_manifest(folder, versions[-1])
     if manifest.get("format") != FORMAT:
         raise ConfigurationError(
             f"state {folder}: its format must be {FORMAT}, got {manifest.get('format')!r}",
@@ -138,7 +139,14 @@ def is_done(manifest: Manifest | None, batch: Batch, options: StateOptions) -> b
     counted twice.
     """
     if manifest is None:
-        return False
+        if batch.query is None or not batch.batch_id or options.new_query:
+            return False
+        raise ConfigurationError(
+            f"foreach_batch: there is no state in {options.folder}, and this is batch {batch.batch_id} of "
+            f"query {batch.query}: the state of the batches before is missing",
+            "take the state folder of the query, or begin it with a new checkpoint location; "
+            "new_query=True goes on without state all the same",
+        )
     last, query = manifest["batch_id"], manifest["query"]
     if query == batch.query:
         if batch.batch_id <= last:
@@ -176,12 +184,11 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
         new = remembered("savepoints", topology_to_run(job), lambda: job_to_restore(tables))
     spark = run_session(required_slots(tables), current_context(), source_dataframes(job.name, compiled))
     control = RunControl(spark=spark)
-    make_store(folder)
     state_sink = StateSink(folder, 0).start()
     sinks = [NamedSink(f"state {folder}", state_sink)]
     sinks += [NamedSink(terminal.name, terminal.sink) for terminal in compiled.terminals]
     fingerprint = f"batch {batch.batch_id} of {batch.query}"
-    with batch.timed("commitBatch"):
+    with batch.timed("commitBatch"), _named_state(folder):
         opened = begin_run(control.job_id, job.name, fingerprint, sinks)
     with opened, _undone_on_failure(opened):
         # this run is recorded before others are looked for, so that of two drivers one sees the other
@@ -191,14 +198,15 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
             undo_run(opened)
             return None
         version = 1 if before is None else before["version"] + 1
-        compiled, settings = restored_batch(
-            folder,
-            version,
-            compiled,
-            new,
-            before,
-            allow_non_restored_state=options.allow_non_restored_state,
-        )
+        with _named_state(folder):
+            compiled, settings = restored_batch(
+                folder,
+                version,
+                compiled,
+                new,
+                before,
+                allow_non_restored_state=options.allow_non_restored_state,
+            )
         started_at = time.time()
         with batch.timed("addBatch"):
             rows = _run(job, control, compiled, settings, ending)
@@ -221,8 +229,26 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
     with batch.timed("commitBatch"):
         journal.forget(opened.run)
         if version % options.keep == 0:
-            remove_old_versions(folder, version, options.keep)
+            try:
+                remove_old_versions(folder, version, options.keep)
+            except (OSError, ValueError) as error:  # the batch is committed
+                print_message(f"state {folder}: old versions are not removed: {error}")
     return manifest
+
+
+@contextmanager
+def _named_state(folder: str) -> Iterator[None]:
+    """Raise StoreError with the folder of the state if it cannot be read or written."""
+    try:
+        yield
+    except PenstockError:
+        raise
+    except (OSError, ValueError) as error:
+        refusal = machine_error(error)
+        hint = "bring the files back from a copy of the state, or begin with another folder and checkpoint"
+        if isinstance(error, OSError):
+            hint = (refusal and refusal.hint) or "state= must be a folder that all workers can read and write"
+        raise with_exit_code_of_disk(StoreError(f"state {folder}: {error}", hint)) from error
 
 
 def _run(
@@ -241,10 +267,19 @@ def _run(
 
 @contextmanager
 def _undone_on_failure(opened: OpenRun) -> Iterator[None]:
-    """Undo the run if the block raises before the decision to publish it."""
+    """Undo the run if the block raises before the decision to publish it.
+
+    Raises StoreError if another driver has undone it.
+    """
     try:
         yield
-    except BaseException:
+    except BaseException as failure:
+        if isinstance(failure, Exception) and _is_undone(opened):
+            raise StoreError(
+                f"batch of job {opened.run.job!r}: another driver runs the same stream, and has undone this "
+                f"batch; the state of both is in {opened.run.folders[0]}",
+                "stop one of the two; the other one goes on with the stream",
+            ) from failure
         try:
             undo_run(opened)
         except Exception as error:
@@ -252,6 +287,16 @@ def _undone_on_failure(opened: OpenRun) -> Iterator[None]:
                 f"the staged files of a batch are not removed ({error}); `penstock recover` removes them"
             )
         raise
+
+
+def _is_undone(opened: OpenRun) -> bool:
+    try:
+        if not journal.is_known(opened.run):
+            return True
+        decision = journal.decision_of(opened.run)
+    except (OSError, ValueError):
+        return False
+    return decision is not None and not decision.publish
 
 
 def finish_other_runs(folder: str, run_id: str, options: Options) -> None:

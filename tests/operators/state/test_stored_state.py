@@ -13,6 +13,7 @@ from penstock.datastream.state import StateTtlConfig
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.serialized_keys import dictionary_key
 from penstock.operators.connectors.state_sink import make_store, store_key
+from penstock.operators.state import stored_state
 from penstock.operators.state.keyed_state_backend import KeyedStateBackend
 from penstock.operators.state.state_segments import SegmentStore, equal_rows
 from penstock.operators.state.stored_state import OperatorRecord, StoredState
@@ -97,7 +98,9 @@ def test_only_changed_entries_are_written(tmp_path, key_type):
 
 
 @pytest.mark.parametrize("key_type", [Types.STRING(), None])
-def test_random_changes_over_many_versions(tmp_path, key_type):
+def test_random_changes_over_many_versions(tmp_path, key_type, monkeypatch):
+    monkeypatch.setattr(stored_state, "_MOST_SEGMENTS", 6)
+    monkeypatch.setattr(stored_state, "_CHANGES_PER_SNAPSHOT", 2)
     store, random = Store(tmp_path, key_type), Random(7)
     keys = [*HASH_ALIKE, *(f"key{number}" for number in range(30))]
     expected: dict[Any, Any] = {}
@@ -118,7 +121,7 @@ def test_random_changes_over_many_versions(tmp_path, key_type):
 
     for _ in range(40):
         (table,) = store.batch(change)
-        assert len(table.segments) <= 10
+        assert len(table.segments) <= 6
 
     def check(backend):
         state = backend.state(descriptor)
@@ -151,8 +154,8 @@ def test_expired_entries_leave_the_files_when_segments_are_merged(tmp_path, monk
     for _ in range(11):
         tables = store.batch(add)
         store.now += 30
-    # at the merge, which version 11 makes, entries of 100 ms before and earlier are gone
-    assert [[segment.rows for segment in table.segments] for table in tables] == [[4], [4]]
+    # at the merge, which version 5 makes, entries of 100 ms before and earlier are gone
+    assert [[segment.rows for segment in table.segments] for table in tables] == [[4] + [1] * 6] * 2
 
     def read(backend):
         use(backend, 11)
@@ -206,5 +209,23 @@ def test_rows_and_pickles_come_back_as_they_were(tmp_path):
     store.batch(read)
     (tmp_path / "key").unlink()
     make_store(str(tmp_path))
-    with pytest.raises(ValueError, match="is not the segment that was written"):
+    with pytest.raises(ValueError, match="is not the segment that this stream has written"):
         store.batch(read)
+
+
+@pytest.mark.parametrize(
+    ("keys", "touched", "batches", "times"),
+    [(1_000_000, 100_000, 400, 1.3), (1_000_000, 1_000_000, 50, 1.1), (1_000_000, 50_000, 800, 1.55)],
+)
+def test_merges_write_little_beside_the_changes(keys, touched, batches, times):
+    rows, written, most = [keys], 0, 0
+    for _ in range(batches):
+        start = stored_state._first_to_merge([*rows, touched])
+        rows = (
+            [*rows[:start], min(keys, sum(rows[start:]) + touched)] if start is not None else [*rows, touched]
+        )
+        written += rows[-1]
+        most = max(most, sum(rows))
+    assert written <= times * touched * batches
+    assert most <= 6 * keys
+    assert len(rows) <= 40

@@ -96,7 +96,7 @@ class Stream:
         self.config = settings.pop("config", {})
         self.plans = settings.pop("plans", None)
         self.options = StateOptions(
-            folder=str(folder / "state"),
+            folder=str(settings.pop("state", folder / "state")),
             keep=settings.pop("keep", 10),
             new_query=settings.pop("new_query", False),
             allow_non_restored_state=settings.pop("allow_non_restored_state", False),

@@ -391,6 +391,18 @@ def test_any_batches_give_the_rows_of_one_bounded_run(tmp_path, seed):
             for kind in ("bounded", "stream")
         )
         assert parts == whole, folder
+    manifest = last_manifest(str(tmp_path / "stream" / "state"))
+    assert manifest is not None
+    pickled = {
+        (operator["name"], table["state"])
+        for operator in manifest["operators"]
+        for part in operator["parts"]
+        for table in part["tables"]
+        if "pickled" in table["type"]
+    }
+    # the accumulators that have no declared type
+    assert {state for _, state in pickled} == {"window-contents"}
+    assert not any("Join" in name for name, _ in pickled)
 
 
 # A changed job: state is restored by operator, and key groups move
@@ -419,8 +431,8 @@ def test_state_follows_the_uid_into_a_changed_job_and_another_parallelism(tmp_pa
     assert manifest is not None
     parts = manifest["operators"][0]["parts"]
     assert [part["first"] for part in parts] == [0, 32, 64, 96]
-    # a part has those of version 1, one of version 2, and its own two
-    assert [len(table["segments"]) for part in parts for table in part["tables"][2:]] == [6, 6, 6, 6]
+    # version 2 has merged those of version 1; a part has that one, and its own two
+    assert [len(table["segments"]) for part in parts for table in part["tables"][2:]] == [3, 3, 3, 3]
 
 
 def test_timers_move_with_their_key_groups(tmp_path):
