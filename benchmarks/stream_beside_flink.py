@@ -2,19 +2,20 @@
 
     python -m benchmarks.stream_beside_flink --pyflink PYTHON [--scripts 1,5-7] [--seed N] [--mode process]
 
-PYTHON is the interpreter of an environment with apache-flink 2.3.0. Each job of `beside_flink/jobs.py` runs over
-six files: on PyFlink from a watched folder, where a file comes when the one before is committed; on Penstock from
-Spark's file stream, one file a batch, through `penstock.foreach_batch`. After half of the files a job goes on
-unchanged, changed (an operator more or less, another parameter), with another parallelism or max parallelism, or
-with other uids. On PyFlink the changed jobs start from a savepoint.
+PYTHON is the interpreter of an environment with apache-flink 2.3.0. Each job of `beside_flink/jobs.py` runs
+over six files: on PyFlink from a watched folder, where a file comes when the one before is committed; on
+Penstock from Spark's file stream, one file a batch, through `penstock.foreach_batch`. After half of the
+files a job goes on unchanged, changed (an operator more or less, another parameter), with another
+parallelism or max parallelism, or with other uids. On PyFlink the changed jobs start from a savepoint.
 
 The comparison leaves out results that Flink itself leaves open, or that differ by design (docs/streams.md,
 "Semantics beside Flink's"):
 
-- Within a file, records are in the order of event time, and no two have the same one. Late records are late by the
-  watermark of an earlier file. When watermarks come within a file is open in both engines, so timers that read
-  state run over files that alternate with a file that advances the watermark.
-- The first file after a change has no late records: Flink begins without a watermark, Penstock with the last one.
+- Within a file, records are in the order of event time, and no two have the same one. Late records are late
+  by the watermark of an earlier file. When watermarks come within a file is open in both engines, so timers
+  that read state run over files that alternate with a file that advances the watermark.
+- The first file after a change has no late records: Flink begins without a watermark, Penstock with the
+  last one.
 - Processing-time timers have times in the past or in a far future.
 - Flink's source, its parsing and its watermarks have one subtask. They and the sinks have uids.
 

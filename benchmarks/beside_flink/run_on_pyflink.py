@@ -2,9 +2,9 @@
 
     python run_on_pyflink.py PLAN.json
 
-A line of JSON on standard output for each script and variant. The source watches a folder, and a file comes when
-all operators have the watermark of the file before and two checkpoints have completed since. The job of the first
-files makes a savepoint and goes on; the other variants start from it.
+A line of JSON on standard output for each script and variant. The source watches a folder, and a file comes
+when all operators have the watermark of the file before and two checkpoints have completed since. The job
+of the first files makes a savepoint and goes on; the other variants start from it.
 """
 
 import json
