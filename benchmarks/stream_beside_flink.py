@@ -116,7 +116,7 @@ def all_scripts(shapes: Mapping[str, Any], seed: int) -> list[Script]:
             first = {"beside": True}
         changed = {
             "before": {"before": True},
-            "without uids": {"uid": None, "before": True},
+            "without uids": {"uid": None, "ahead": True},
             "beside added": {"beside": True},
             "beside gone": {},
             "beside dropped": {},
@@ -124,6 +124,10 @@ def all_scripts(shapes: Mapping[str, Any], seed: int) -> list[Script]:
         }[change]
         parallelism, other = ((2, 3), (1, 2), (2, 1), (3, 2))[at % 4]
         most = {"max_parallelism": 64} if at % 7 == 6 and shape != "windows of all" else {}
+        if change == "without uids":
+            parallelism, other = 2, 3  # with one subtask, the source's, other operators are chained
+        elif shape == "own watermarks":
+            parallelism, other, most = 1, 1, {"max_parallelism": 64}
         drop = at % 2 == 1
         scripts.append(
             {

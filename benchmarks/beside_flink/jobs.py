@@ -54,6 +54,7 @@ class Variant(NamedTuple):
     uid: object = "job"  # a prefix of uids, or None
     before: bool = False  # a map stands before the keyed operator
     beside: bool = False  # an operator with a state of its own stands beside it
+    ahead: bool = False  # it is made before the others, which get other ids unless they have uids
     parameter: int = 0  # added to a number of the job
     max_parallelism: int = 0  # of the keyed operator
 
@@ -128,7 +129,7 @@ class Count(KeyedProcessFunction):
 
 def companion(streams, records, variant):
     """Add an operator with state of its own, in variants that have it."""
-    if variant.beside:
+    if variant.beside or variant.ahead:
         counted = records.key_by(user_of, key_type=Types.STRING()).process(Count(), TEXT)
         streams["beside"] = named(counted, variant, "beside")
     return streams
@@ -768,7 +769,7 @@ class At(TimestampAssigner):
 
 def own_watermarks(records, variant):
     """Watermarks of a strategy of the job itself."""
-    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(1_000))
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(2_000))
     stamped = records.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(At()))
     windows = keyed(stamped, variant).window(tumbling(variant)).process(Contents(), TEXT)
     return {"out": named(windows, variant)}
@@ -843,4 +844,6 @@ SHAPES = {
 def build(name, records, variant):
     """Return the streams of text of a job, by the names of their sinks."""
     job, _ = SHAPES[name]
+    if variant.ahead:
+        return {**companion({}, records, variant), **job(records, variant)}
     return companion(job(records, variant), records, variant)

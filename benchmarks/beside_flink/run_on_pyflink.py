@@ -18,6 +18,7 @@ import time
 import traceback
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 from pyflink.common import Configuration, Duration, Row, Types, WatermarkStrategy
@@ -35,7 +36,7 @@ from pyflink.datastream.connectors.file_system import (
 
 SHAPES = runpy.run_path(str(Path(__file__).parent / "jobs.py"))  # its functions are pickled by value
 RECORD = Types.ROW_NAMED(["user", "amount", "at"], [Types.STRING(), Types.LONG(), Types.LONG()])
-SECONDS_FOR_A_FILE = 90.0
+SECONDS_FOR_A_FILE = 60.0
 
 
 def parsed(line):
@@ -60,6 +61,7 @@ class Flink:
 
     def __init__(self, port, job):
         self.address, self.job = f"http://127.0.0.1:{port}", job
+        self.seen = {}
 
     def call(self, path, body=None, method=None):
         data = None if body is None else json.dumps(body).encode()
@@ -92,6 +94,7 @@ class Flink:
             raise RuntimeError(f"the job is {job['state']}: {self.failure()}")
         for vertex in job["vertices"]:
             found = self.of_job(f"/vertices/{vertex['id']}/watermarks")
+            self.seen[vertex["name"]] = [one["value"] for one in found]
             if any(int(one["value"]) < watermark for one in found):
                 return False
         # a vertex without an input has none
@@ -118,7 +121,8 @@ class Flink:
         return done
 
     def cancel(self):
-        self.of_job("?mode=cancel", method="PATCH")
+        with suppress(OSError):  # the cluster of a job ends with it
+            self.of_job("?mode=cancel", method="PATCH")
 
 
 def _wait(done, what):
@@ -160,11 +164,13 @@ def start(script, folder, prefix, half, savepoint=None):
     env = StreamExecutionEnvironment.get_execution_environment(config)
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), f"file://{folder}/in")
     source = source.monitor_continuously(Duration.of_millis(30)).build()
+    env.set_parallelism(1)  # stamps take two operators, of which only one is named here
     lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "files").uid("files")
-    records = lines.set_parallelism(1).map(parsed, output_type=RECORD).uid("parse").set_parallelism(1)
+    records = lines.map(parsed, output_type=RECORD).uid("parse")
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(script["lag"]))
     records = records.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(Stamp()))
-    records = records.uid("stamps").set_parallelism(1)
+    records = records.uid("stamps")
+    env.set_parallelism(half["parallelism"])
     streams = SHAPES["build"](script["shape"], records, SHAPES["Variant"](**half["variant"]))
     for name, stream in streams.items():
         sink = FileSink.for_row_format(f"file://{folder}/out/{name}", Encoder.simple_string_encoder())
@@ -193,7 +199,10 @@ def give(flink, folder, file):
     hidden = folder / "in" / f".{file['name']}"
     hidden.write_text(file["text"])
     hidden.rename(folder / "in" / file["name"])
-    _wait(lambda: flink.has_watermark(file["watermark"]), f"watermark of {file['name']}")
+    try:
+        _wait(lambda: flink.has_watermark(file["watermark"]), f"watermark of {file['name']}")
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}; must be {file['watermark']}, got {flink.seen}") from error
     for _ in range(2 if MODE == "thread" else 4):
         time.sleep(0.05)
         flink.checkpoint()
@@ -228,13 +237,15 @@ def run_script(script, place, report):
     halves = script["files"][: script["split"]], script["files"][script["split"] :]
     began = time.monotonic()
     flink = start(script, folder, "same", script["first"])
-    for file in halves[0]:
-        give(flink, folder, file)
-    savepoint = flink.savepoint(f"file://{folder}/savepoints")
-    first = committed(folder, "same")
-    for file in halves[1]:
-        give(flink, folder, file)
-    flink.cancel()
+    try:
+        for file in halves[0]:
+            give(flink, folder, file)
+        savepoint = flink.savepoint(f"file://{folder}/savepoints")
+        first = committed(folder, "same")
+        for file in halves[1]:
+            give(flink, folder, file)
+    finally:
+        flink.cancel()
     report("same", {"rows": committed(folder, "same"), "seconds": time.monotonic() - began})
     for name, half in script["variants"].items():
         for file in halves[1]:
@@ -243,9 +254,11 @@ def run_script(script, place, report):
         result = {}
         try:
             flink = start(script, folder, name, half, savepoint)
-            for file in halves[1]:
-                give(flink, folder, file)
-            flink.cancel()
+            try:
+                for file in halves[1]:
+                    give(flink, folder, file)
+            finally:
+                flink.cancel()
             result["rows"] = both(first, committed(folder, name))
         except Refused as error:
             result["refused"] = exception_class(str(error))
