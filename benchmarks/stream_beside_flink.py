@@ -17,7 +17,7 @@ The comparison leaves out results that Flink itself leaves open, or that differ 
 - The first file after a change has no late records: Flink begins without a watermark, Penstock with the
   last one.
 - Processing-time timers have times in the past or in a far future.
-- Flink's source, its parsing and its watermarks have one subtask. They and the sinks have uids.
+- On Flink, only keyed operators have several subtasks; the source, its watermarks and the sinks have uids.
 
 A table shows each script and variant; the exit code is 1 if results differ.
 """
@@ -129,6 +129,7 @@ def all_scripts(shapes: Mapping[str, Any], seed: int) -> list[Script]:
         elif shape == "own watermarks":
             parallelism, other, most = 1, 1, {"max_parallelism": 64}
         drop = at % 2 == 1
+        now = {"parallelism": parallelism}
         scripts.append(
             {
                 "number": at + 1,
@@ -137,15 +138,11 @@ def all_scripts(shapes: Mapping[str, Any], seed: int) -> list[Script]:
                 "lag": lag,
                 "files": files,
                 "split": SPLIT,
-                "first": {"variant": first, "parallelism": parallelism, "allow": False},
+                "first": {"variant": {**first, **now}, "allow": False},
                 "variants": {
-                    "changed": {
-                        "variant": changed,
-                        "parallelism": parallelism,
-                        "allow": change == "beside dropped",
-                    },
-                    "parallelism": {"variant": {**first, **most}, "parallelism": other, "allow": False},
-                    "uid": {"variant": {**first, "uid": "other"}, "parallelism": parallelism, "allow": drop},
+                    "changed": {"variant": {**changed, **now}, "allow": change == "beside dropped"},
+                    "parallelism": {"variant": {**first, **most, "parallelism": other}, "allow": False},
+                    "uid": {"variant": {**first, **now, "uid": "other"}, "allow": drop},
                 },
             }
         )
@@ -288,7 +285,7 @@ def _run_half(
         state=own / "state",
         event_time="at",
         watermark=f"{script['lag']} milliseconds",
-        parallelism=half["parallelism"],
+        parallelism=half["variant"]["parallelism"],
         allow_non_restored_state=half["allow"],
     )
     records = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(folder / "in"))

@@ -15,6 +15,7 @@ from pyflink.datastream import (
     CoFlatMapFunction,
     FilterFunction,
     FlatMapFunction,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     MapFunction,
@@ -51,6 +52,7 @@ PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
 class Variant(NamedTuple):
     """What of a job changes between its first files and its last ones."""
 
+    parallelism: int = 1  # of the keyed operators
     uid: object = "job"  # a prefix of uids, or None
     before: bool = False  # a map stands before the keyed operator
     beside: bool = False  # an operator with a state of its own stands beside it
@@ -60,7 +62,8 @@ class Variant(NamedTuple):
 
 
 def named(stream, variant, name="main"):
-    """Give an operator the variant's uid."""
+    """Give an operator the variant's parallelism and uid."""
+    stream.set_parallelism(variant.parallelism)
     if variant.max_parallelism:
         stream.set_max_parallelism(variant.max_parallelism)
     return stream if variant.uid is None else stream.uid(f"{variant.uid}-{name}")
@@ -596,7 +599,7 @@ class CountContents(ProcessWindowFunction):
 def windows_of_all(records, variant):
     windows = after_map(records, variant).window_all(TumblingEventTimeWindows.of(Time.seconds(7)))
     total = windows.aggregate(Mean(), accumulator_type=ACCUMULATOR, output_type=TEXT)
-    return {"out": named(total, variant._replace(max_parallelism=0))}
+    return {"out": named(total, variant._replace(parallelism=1, max_parallelism=0))}
 
 
 # Several operators
@@ -660,6 +663,38 @@ def connected(records, variant):
     small = keyed(records.filter(is_small), variant)
     large = records.filter(is_large).key_by(user_of, key_type=Types.STRING())
     return {"out": named(small.connect(large).process(Both(), TEXT), variant)}
+
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+
+
+class Rules(KeyedBroadcastProcessFunction):
+    """Counts with the number of rules so far; for files with ticks, which are the rules."""
+
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.count.update((self.count.value() or 0) + 1)
+        yield text(value[0], self.count.value(), ctx.get_broadcast_state(RULES).get("rules"))
+
+    def process_broadcast_element(self, value, ctx):
+        rules = ctx.get_broadcast_state(RULES)
+        rules.put("rules", (rules.get("rules") or 0) + 1)
+
+
+def is_tick(record):
+    return record[2] % 60_000 == 8_000
+
+
+def is_user(record):
+    return record[0] != "~"
+
+
+def broadcast(records, variant):
+    rules = records.filter(is_tick).broadcast(RULES)
+    users = keyed(records.filter(is_user), variant)
+    return {"out": named(users.connect(rules).process(Rules(), TEXT), variant)}
 
 
 class EachSide(CoFlatMapFunction):
@@ -834,6 +869,7 @@ SHAPES = {
     "connected streams": (connected, "ticks"),
     "connected flat_map": (connected_flat_map, "plain"),
     "union": (union, "plain"),
+    "broadcast state": (broadcast, "ticks"),
     "keyed operators in a row": (keyed_in_a_row, "plain"),
     "windows of windows": (windows_of_windows, "plain"),
     "timers of windows": (process_of_windows, "plain"),

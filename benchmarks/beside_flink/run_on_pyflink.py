@@ -142,7 +142,7 @@ def start(script, folder, prefix, half, savepoint=None):
     settings = {
         "rest.bind-port": str(port),
         "rest.port": str(port),
-        "parallelism.default": str(half["parallelism"]),
+        "parallelism.default": "1",  # records of a key keep their order; keyed operators have their own
         "execution.checkpointing.interval": "1 d",
         "execution.checkpointing.min-pause": "0 ms",
         "execution.checkpointing.dir": f"file://{folder}/checkpoints",
@@ -164,13 +164,11 @@ def start(script, folder, prefix, half, savepoint=None):
     env = StreamExecutionEnvironment.get_execution_environment(config)
     source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), f"file://{folder}/in")
     source = source.monitor_continuously(Duration.of_millis(30)).build()
-    env.set_parallelism(1)  # stamps take two operators, of which only one is named here
     lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "files").uid("files")
     records = lines.map(parsed, output_type=RECORD).uid("parse")
     strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_millis(script["lag"]))
     records = records.assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(Stamp()))
     records = records.uid("stamps")
-    env.set_parallelism(half["parallelism"])
     streams = SHAPES["build"](script["shape"], records, SHAPES["Variant"](**half["variant"]))
     for name, stream in streams.items():
         sink = FileSink.for_row_format(f"file://{folder}/out/{name}", Encoder.simple_string_encoder())
