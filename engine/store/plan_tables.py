@@ -99,5 +99,5 @@ def plan_in_memory(
     def scan(name: str, topology: str | None) -> pl.LazyFrame:
         return rows_of_topology(from_arrow(tables[name]).lazy(), name, topology)
 
-    counted = (len(tables[name]) if name in tables else 0 for name in BY_NAME)
-    return PlanTables(label, tuple(tables), scan, options, planner_version, *counted)
+    planned, rejected = (len(tables[name]) if name in tables else 0 for name in BY_NAME)
+    return PlanTables(label, tuple(tables), scan, options, planner_version, planned, rejected)

@@ -28,7 +28,7 @@ _SIDES = {"GATE": "input gates", "RESULT_PARTITION": "result partitions"}
 def job_graph(plan: PlanTables) -> DrawnGraph:
     """Return vertices in topological order, with their resources if the plan includes slots."""
     return DrawnGraph(
-        topology=plan.topology,
+        topology=plan.topology or "",
         layer="job graph",
         nodes=RowObjects((_vertices(plan), _node)),
         edges=RowObjects((_data_sets(plan), _job_edge)),
@@ -213,7 +213,7 @@ def execution_graph(plan: PlanTables, vertex: str | None) -> DrawnGraph:
         nodes += hub
         drawn += joined
     return DrawnGraph(
-        topology=plan.topology,
+        topology=plan.topology or "",
         layer="execution graph",
         nodes=tuple(nodes),
         edges=tuple(drawn),
@@ -409,7 +409,7 @@ def stream_graph(plan: PlanTables) -> DrawnGraph:
         .sort("id")
     )
     return DrawnGraph(
-        topology=plan.topology,
+        topology=plan.topology or "",
         layer="stream graph",
         nodes=RowObjects((chains, _chain), (operators, _operator)),
         edges=RowObjects((stream_edges_between_nodes(plan), _edge)),
