@@ -16,6 +16,8 @@ from penstock.plans.errors import ConfigurationError
 from penstock.plans.printable import printable
 from penstock.plans.vocabulary import DrawnLayerName, PictureName
 
+__all__ = ["Drawing", "draw"]
+
 
 class Drawing:
     """The drawn plan of one topology. A notebook shows it as a page.

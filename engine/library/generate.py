@@ -20,6 +20,8 @@ from penstock.plans.vocabulary import Layer, ShapeName
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+__all__ = ["generate"]
+
 _SHOWN = 10
 
 

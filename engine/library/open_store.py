@@ -29,6 +29,8 @@ from penstock.plans.vocabulary import TableName
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+__all__ = ["open_store", "read_plan"]
+
 
 def open_store(store: str | os.PathLike[str]) -> Store:
     """Open a store of plans and list its versions.

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from penstock.engine.planning.plan_in_workers import RowCounts
     from penstock.plans.topology.on_spark.topologies_of_lines import GivenLines, GivenTables
 
+__all__ = ["plan"]
+
 
 # Plan in this process, into Arrow tables, or into DataFrames of a session.
 

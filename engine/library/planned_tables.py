@@ -40,6 +40,8 @@ from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer, LayerName, TableName
 
+__all__ = ["Plan", "check"]
+
 # Explain a plan by a library call.
 
 

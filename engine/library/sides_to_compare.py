@@ -51,6 +51,8 @@ from penstock.plans.topology.find_topology_files import find_topology_files
 from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import RestoreFromName, VerdictName
 
+__all__ = ["diff"]
+
 
 class Opener:
     """Opens sides. Temporary files go to `folder`, which the caller removes."""

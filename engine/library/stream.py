@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from penstock.operators.common.time import Duration
 
+__all__ = ["State", "foreach_batch", "open_state"]
+
 #: The function that Spark calls with each micro-batch and its number.
 BatchFunction = Callable[["DataFrame", int], None]
 
