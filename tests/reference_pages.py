@@ -1,4 +1,4 @@
-"""What follows from the code: pages of docs/ and names of `penstock`; `python -m tests.reference_pages docs`."""
+"""Pages of docs/ and names of `penstock` that follow from the code: `python -m tests.reference_pages docs`."""
 
 import ast
 import inspect
