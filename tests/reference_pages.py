@@ -1,4 +1,4 @@
-"""Pages of docs/ and names of `penstock` that follow from the code: `python -m tests.reference_pages docs`."""
+"""Pages of docs/ and names of `penstock` that follow from code: `python -m tests.reference_pages docs`."""
 
 import ast
 import inspect
