@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from penstock.plans.errors import StoreError as StoreError
     from penstock.plans.vocabulary import Layer as Layer
 
-# Type checkers read the imports above; a test compares the two.
+# Type checkers read the imports above. `make docs` writes names in `__all__` of engine/library to both.
 _MODULES = {
     "BatchFunction": "penstock.engine.library.stream",
     "Change": "penstock.engine.planning.changed_metrics",

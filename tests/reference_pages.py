@@ -1,5 +1,6 @@
-"""The pages of docs/ that follow from the code: `python -m tests.reference_pages docs`."""
+"""Pages of docs/ and names of `penstock` that follow from code: `python -m tests.reference_pages docs`."""
 
+import ast
 import inspect
 import json
 import re
@@ -32,7 +33,41 @@ def reference_pages() -> dict[str, str]:
         "passes.md": passes_page(),
         "options.md": options_page(),
         "inside-spark.ipynb": notebook(),
+        "../penstock/__init__.py": public_module(),
     }
+
+
+ROOT = Path(__file__).parents[1]
+LIBRARY = "penstock.engine.library."
+
+
+def public_module() -> str:
+    """`penstock`, whose two lists of names have those in `__all__` of the library's modules."""
+    text = (ROOT / "penstock" / "__init__.py").read_text(encoding="utf-8")
+    names = {
+        (f"{LIBRARY}{file.stem}", name)
+        for file in (ROOT / "engine" / "library").glob("*.py")
+        for name in _all_of(file)
+    }
+    imports = re.findall(r"^    from (\S+) import (\w+) as \2\n", text, re.MULTILINE)
+    listed = re.findall(r'^    "(\w+)": "(\S+)",\n', text, re.MULTILINE)
+    imports = sorted(names | {(module, name) for module, name in imports if not module.startswith(LIBRARY)})
+    listed = sorted(
+        {(name, module) for module, name in names}
+        | {(name, module) for name, module in listed if not module.startswith(LIBRARY)}
+    )
+    written = "".join(f"    from {module} import {name} as {name}\n" for module, name in imports)
+    text = re.sub(r"(?<=if TYPE_CHECKING:\n)(    from .*\n)+", written, text)
+    written = "".join(f'    "{name}": "{module}",\n' for name, module in listed)
+    return re.sub(r"(?<=_MODULES = \{\n)(    \"\w+\": .*\n)+", written, text)
+
+
+def _all_of(file: Path) -> list[str]:
+    """The names in `__all__` of a module, which is not imported; none without it."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    return []
 
 
 LAYER_OF = {table: layer for layer, tables in LAYER_TABLES.items() for table in tables}

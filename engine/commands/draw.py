@@ -1,29 +1,25 @@
 """The command `penstock draw`, which draws a plan as a picture, a page or a graph."""
 
-from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import polars as pl
 import typer
 
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.library.open_source import open_job, open_to_choose
+from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.output.progress import Report, noted, progress
 from penstock.engine.output.write_lines import open_target
-from penstock.engine.planning.plan_in_process import plan_in_process, read_in_process
-from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
-from penstock.engine.store.scan_stored_table import BY_NAME
-from penstock.engine.views.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_tables
+from penstock.engine.store.plan_tables import PlanTables
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.views.draw.drawn_plan import plan_of_topology
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
 from penstock.engine.views.draw.to_dot import FORMATS, format_of, rendered
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.layers import PlanOptions
-from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.topologies_of_lines import TopologyTables
 
 # The plan that `penstock draw` and `explain` read: from a store, a topology file or a script's job.
 
@@ -36,75 +32,26 @@ def plan_of_source(
     config_dir: str | None,
     define: list[str] | None,
     job: str | None = None,
-) -> DrawnPlan:
+) -> PlanTables:
     """Return the plan of one topology of a store, a topology file, or a script with `arguments`.
 
-    Raises ConfigurationError for options that do not apply to the source, and the errors of the functions
-    below.
+    None means the only topology, the newest version, and the first job. Raises ConfigurationError for options
+    that do not apply to the source, and the errors of opening it and of plan_of_topology.
     """
     if arguments and not source.endswith(".py"):
         raise ConfigurationError(f"{arguments[0]!r}: only a script takes arguments", "name one SOURCE")
     place = require_kind(source, version, *HOLDS_PLANS)
-    if place.kind is SourceKind.STORE:
-        require_none(job, "--job", source)
-        from penstock.engine.store.store_errors import store_errors
 
-        with store_errors(place.path, "reading"):
-            return plan_of_store(place.path, topology, place.version)
-    from penstock.engine.planning.plan_options import plan_options
+    def configuration() -> EffectiveConfiguration:
+        return given_configuration(config_dir, define)
 
-    configuration = given_configuration(config_dir, define)
-    options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
     if place.kind is SourceKind.SCRIPT:
         require_none(topology, "--topology", source)
-        return plan_of_script(source, arguments, options, configuration.scripts, job)
+        return plan_of_topology(open_job(source, arguments, configuration, job), None)
     require_none(job, "--job", source)
-    return plan_of_file(source, topology, options)
-
-
-def plan_of_store(store: str, topology: str | None, version: int | None) -> DrawnPlan:
-    """Return the plan of `topology` in a version; None means the only topology, and the newest version.
-
-    Raises StoreError, and the errors of plan_of_tables.
-    """
-    whole = open_plan(store, version, topology)
-    names = whole.table("topologies").select("name").collect()["name"].to_list()
-    rejected = whole.table("rejected").select("name", "message").collect() if whole.has("rejected") else None
-    if topology is not None and topology not in names and rejected is not None and rejected.is_empty():
-        every = open_plan(store, version).table("topologies").select("name")
-        names = every.head(10_000).collect()["name"].to_list()
-    name = chosen_topology(topology, names, rejected, store)
-    plan = whole if topology is not None else open_plan(store, whole.version.version, name)
-    return DrawnPlan(name, lambda table: plan.table(table) if plan.has(table) else None)
-
-
-def plan_of_file(path: str, topology: str | None, options: PlanOptions) -> DrawnPlan:
-    """Plan the topology of that name, or the only one if it is None, in a file.
-
-    Raises InputError, and the errors of plan_of_tables.
-    """
-    frames = read_in_process(path, options)._asdict()
-    del frames["inputs"]
-    rejected = frames["rejected"].select("name", "message")
-    name = chosen_topology(topology, frames["topologies"]["name"].to_list(), rejected, path)
-    key = frames["topologies"].filter(pl.col("name") == name)[TOPOLOGY][0]
-    rows_of_topology = {
-        table: frame.filter(pl.col("name") == name if table in BY_NAME else pl.col(TOPOLOGY) == key)
-        for table, frame in frames.items()
-    }
-    planned = plan_in_process(TopologyTables.of(rows_of_topology), options)
-    return plan_of_tables(planned.tables, name, path)
-
-
-def plan_of_script(
-    script: str, arguments: Sequence[str], options: PlanOptions, scripts: object, wanted: str | None = None
-) -> DrawnPlan:
-    """Plan one job of a script; see job_of_script."""
-    from penstock.engine.library.what_if_of_script import job_of_script
-    from penstock.engine.run.runtime.run_settings import plan_job
-
-    job = job_of_script(script, arguments, options, scripts, wanted)
-    return replace(plan_of_tables(plan_job(job), None, script), job=job)
+    reading = store_errors(place.path, "reading") if place.kind is SourceKind.STORE else nullcontext()
+    with short_lived_folder("plan") as folder, reading:
+        return plan_of_topology(open_to_choose(place, configuration, folder), topology)
 
 
 def require_none(value: object, option: str, source: str) -> None:

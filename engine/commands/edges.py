@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import typer
 
-from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
+from penstock.engine.commands.reads_plan import PlansToRead, opened_plan
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.store.open_plan import StoredPlan
+from penstock.engine.store.plan_tables import PlanTables
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.execution_graph.create_intermediate_results import expand_execution_edges
 from penstock.plans.plan_json.to_topology_lines import json_object, values
@@ -31,7 +31,6 @@ _MEMBERS = {
 }
 
 
-@reads_plan()
 def edges_command(
     store: PlansToRead,
     topology: Annotated[
@@ -70,24 +69,29 @@ def edges_command(
         4: Not a store, or no such version or topology.
     """
     _require_one_of(topology, every, job_edge, format)
-    plan = chosen_plan(store, version, topology)
-    if not plan.has("execution_edges"):
-        raise StoreError(
-            f"{called(store)} holds no execution graph", "plan with --until execution_graph or --until slots"
-        )
-    if every:
-        _write_all(store, plan.version.version, format, to)
-        return
+    with opened_plan(store, version, topology) as plan:
+        if not plan.has("execution_edges"):
+            raise StoreError(
+                f"{plan.label} holds no execution graph",
+                "plan with --until execution_graph or --until slots",
+            )
+        if every:
+            _write_all(plan, format, to)
+        else:
+            write_texts(_texts(plan, _job_edges(plan, job_edge)), to)
+
+
+def _job_edges(plan: PlanTables, job_edge: str | None) -> pl.DataFrame:
     job_edges = plan.table("job_edges").select("target_vertex", "input_index", "source_vertex", "data_set_id")
     wanted = job_edges if job_edge is None else job_edges.filter(pl.col("data_set_id") == job_edge)
     edges = wanted.collect()
     if job_edge is not None and edges.is_empty():
         known = job_edges.select("data_set_id").head(5).collect()["data_set_id"]
         raise StoreError(
-            f"{topology} has no job edge {job_edge!r}",
+            f"{plan.topology} has no job edge {job_edge!r}",
             "it has, among others: " + (", ".join(known) or "none"),
         )
-    write_texts(_texts(plan, edges), to)
+    return edges
 
 
 def _require_one_of(topology: str | None, every: bool, job_edge: str | None, format: str) -> None:
@@ -104,7 +108,7 @@ def _require_one_of(topology: str | None, every: bool, job_edge: str | None, for
         )
 
 
-def _write_all(store: str, version: int | None, format: str, to: Path | None) -> None:
+def _write_all(plan: PlanTables, format: str, to: Path | None) -> None:
     """Write the edges of all topologies in any order, in memory that does not grow with the store."""
     from penstock.engine.views.run_query import (
         ALL_EXECUTION_EDGES,
@@ -116,7 +120,7 @@ def _write_all(store: str, version: int | None, format: str, to: Path | None) ->
 
     require_duckdb()
     query = ALL_EXECUTION_EDGES
-    with open_views(store, version, query, MEMORY_BYTES) as views, run_query(views, query) as rows:
+    with open_views(plan, query, MEMORY_BYTES) as views, run_query(views, query) as rows:
         if format == "json":
             write_texts(rows.json_lines(), to)
         else:
@@ -125,7 +129,7 @@ def _write_all(store: str, version: int | None, format: str, to: Path | None) ->
             write_parquet(*rows.arrow(), to)
 
 
-def _texts(plan: StoredPlan, job_edges: pl.DataFrame) -> Iterator[str]:
+def _texts(plan: PlanTables, job_edges: pl.DataFrame) -> Iterator[str]:
     """Yield lines of many edges at a time, by consumer in topological order, input, subtask and partition.
 
     Ranges are sorted, not edges: the edges of a range stay together.

@@ -9,9 +9,8 @@ import typer
 from rich.table import Column
 
 from penstock.engine.commands.draw import plan_of_source
-from penstock.engine.commands.job_option import JobOption
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
-from penstock.engine.commands.reads_plan import reads_plan
+from penstock.engine.commands.reads_plan import JobOption, opened_plan
 from penstock.engine.commands.size import buffers_of_vertices
 from penstock.engine.configuration.cluster_options import recorded_cluster
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
@@ -21,10 +20,9 @@ from penstock.engine.output.progress import progress
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.planning.memory_estimate import require_memory_to_plan_again
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.store.open_plan import StoredPlan, open_plan
+from penstock.engine.store.plan_tables import PlanTables, plan_in_memory
 from penstock.engine.views.explain_plan import ExplainedPlan, explain_plan, print_explanation
 from penstock.plans.errors import ConfigurationError, StoreError
-from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.job_graph.choose_result_partition_types import IS_CHAINED
 from penstock.plans.layers import PlanOptions
 from penstock.plans.stream_graph.expand_sinks import expand_transformations
@@ -109,7 +107,7 @@ class WhatIf(NamedTuple):
     then: dict[str, int]
 
 
-def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int, int], None]) -> WhatIf:
+def what_if(plan: PlanTables, reason: NotChainableReason, report: Callable[[int, int], None]) -> WhatIf:
     """Remove the cause of `reason` from edges that only it keeps from being chained, and plan again.
 
     `plan` needs the tables NEEDED. Topologies that came as StreamGraphs are left alone. The others are
@@ -135,7 +133,7 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
     now, then = dict.fromkeys(FIGURES, 0), dict.fromkeys(FIGURES, 0)
     for place, part in enumerate(parts, 1):
         report(place, len(parts))
-        before = _only(plan, part)
+        before = plan.only(part)
         frames = {table: before.table(table).collect() for table in _PLANNED}
         chosen = _chosen(frames, reason)
         if chosen.is_empty():
@@ -148,7 +146,7 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
         )
         planned = after.table("topologies").select(TOPOLOGY).collect()
         refused += len(chosen_topologies) - len(planned)
-        for sums, tables in ((now, _only(plan, planned)), (then, after)):
+        for sums, tables in ((now, plan.only(planned)), (then, after)):
             for figure, value in _figures(tables).items():
                 sums[figure] += value
     return WhatIf(edges, changed, planned_again, refused, now, then)
@@ -166,13 +164,6 @@ def _parts(sizes: pl.DataFrame) -> Iterator[pl.DataFrame]:
     numbers = (sizes["nodes"].cum_sum() - sizes["nodes"]) // _ROWS_PER_PART
     for part in sizes.select(TOPOLOGY, part=numbers).partition_by("part", maintain_order=True):
         yield part.select(TOPOLOGY)
-
-
-def _only(plan: StoredPlan, topologies: pl.DataFrame) -> StoredPlan:
-    """Return `plan` with the rows of these topologies only."""
-    return StoredPlan(
-        plan.version, lambda table: plan.table(table).join(topologies.lazy(), on=TOPOLOGY, how="semi")
-    )
 
 
 def _semi(frame: pl.DataFrame, topologies: pl.DataFrame) -> pl.DataFrame:
@@ -196,8 +187,8 @@ def _chosen(frames: dict[str, pl.DataFrame], reason: NotChainableReason) -> pl.D
 
 
 def _planned(
-    plan: StoredPlan, frames: dict[str, pl.DataFrame], chosen: pl.DataFrame, reason: NotChainableReason
-) -> StoredPlan:
+    plan: PlanTables, frames: dict[str, pl.DataFrame], chosen: pl.DataFrame, reason: NotChainableReason
+) -> PlanTables:
     """Plan these topologies with the edges `chosen` changed."""
     edges, nodes = frames["stream_edges"], frames["stream_nodes"]
     match CHANGES[reason]:
@@ -211,13 +202,13 @@ def _planned(
             frames["transformations"] = _with(frames["transformations"], _given(always, nodes), "chaining")
     frames["stream_nodes"], frames["stream_edges"] = nodes.clear(), edges.clear()
     frames["rejected"] = frames["rejected"].clear()
-    options = plan.version.options
+    options = plan.options
     task_manager, network = recorded_cluster(options)
     sharing = SlotSharingStrategy(options["slot_sharing"])
     planned = plan_in_process(
         TopologyTables.of(frames), PlanOptions(Layer.SLOTS, sharing, network, task_manager)
     )
-    return StoredPlan(plan.version, lambda table: from_arrow(planned.tables[table]).lazy())
+    return plan_in_memory(plan.label, planned.tables, options, plan.planner_version)
 
 
 def _given(values: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
@@ -251,7 +242,7 @@ def _followed(values: pl.DataFrame, edges: pl.DataFrame, chosen: pl.DataFrame) -
     return pl.DataFrame(changed, {name: values.schema[name] for name in values.columns}, orient="row")
 
 
-def _figures(plan: StoredPlan) -> dict[str, int]:
+def _figures(plan: PlanTables) -> dict[str, int]:
     edges = plan.table("stream_edges").select(IS_CHAINED.sum())
     slots = plan.table("required_slots").select(pl.col("slots").cast(pl.Int64).sum())
     vertices = buffers_of_vertices(plan)
@@ -263,7 +254,6 @@ def _figures(plan: StoredPlan) -> dict[str, int]:
 # The commands' entry points.
 
 
-@reads_plan()
 def explain_what_if(*, store: str, named: str, version: int | None, json: bool) -> None:
     """Print the savings of a version's topologies without the reason `named`.
 
@@ -276,18 +266,16 @@ def explain_what_if(*, store: str, named: str, version: int | None, json: bool) 
         raise ConfigurationError(
             f"--what-if {named}: {reason_against}", f"choose one of {', '.join(CHANGES)}"
         )
-    plan = open_plan(store, version)
-    if not plan.has(*NEEDED):
-        raise StoreError(
-            f"{store} version {plan.version.version} has no slots", "plan it again with --until slots"
-        )
-    with progress(1) as shown:
+    with opened_plan(store, version) as plan:
+        if not plan.has(*NEEDED):
+            raise StoreError(f"{plan.title} has no slots", "plan it again with --until slots")
+        with progress(1) as shown:
 
-        def report(part: int, parts: int) -> None:
-            shown.note(f"plan part {part:,} of {parts:,}")
+            def report(part: int, parts: int) -> None:
+                shown.note(f"plan part {part:,} of {parts:,}")
 
-        shown("find edges")
-        answer = what_if(plan, reason, report)
+            shown("find edges")
+            answer = what_if(plan, reason, report)
     if json:
         result = {"reason": reason.value, "change": CHANGES[reason].meaning, **answer._asdict()}
         for when in ("now", "then"):

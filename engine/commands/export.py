@@ -8,11 +8,11 @@ from typing import Annotated, NamedTuple
 import polars as pl
 import typer
 
-from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
+from penstock.engine.commands.reads_plan import PlansToRead, opened_plan
 from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.output.write_lines import write_pieces
 from penstock.engine.planning.memory_estimate import require_memory_to_export
-from penstock.engine.store.open_plan import StoredPlan
+from penstock.engine.store.plan_tables import PlanTables
 from penstock.engine.store.scan_stored_table import BY_NAME
 from penstock.plans.errors import StoreError
 from penstock.plans.plan_json.to_plan_lines import (
@@ -77,7 +77,6 @@ _FORMATS = {
 }
 
 
-@reads_plan()
 def export_command(
     store: PlansToRead,
     topology: Annotated[
@@ -109,26 +108,30 @@ def export_command(
     Exit codes:
         4: Not a store, no such version, or a damaged table.
     """
-    plan = chosen_plan(store, version, topology)
-    refused = plan.version.rejected if topology is None else 0
+    with opened_plan(store, version, topology) as plan:
+        _export(plan, written_format, to)
+
+
+def _export(plan: PlanTables, written_format: ExportFormat, to: Path | None) -> None:
+    refused = plan.rejected if plan.topology is None else 0
     if written_format is ExportFormat.TOPOLOGIES and refused:
         print_beside_output(f"{refused:,} rejected topologies are left out: a store keeps only their errors")
     written = _FORMATS[written_format]
     if written.until is not None and not plan.has(*written.columns):
         raise StoreError(
-            f"{called(store)} has no {written.until}, which --format {written_format} needs",
+            f"{plan.label} has no {written.until}, which --format {written_format} needs",
             f"plan again without --until, or with --until {written.until}",
         )
     if written.until is not None and refused:
         _print_how_to_get_the_layer(plan, written.until, written_format)
-    counted = [table for table in _COUNTED if table in written.columns and plan.has(table)]
-    if topology is None:
-        rows = sum(plan.version.rows_of(table) or 0 for table in counted)
+    if plan.topology is None and plan.stored is not None:
+        counted = [table for table in _COUNTED if table in written.columns and plan.has(table)]
+        rows = sum(plan.stored.row.rows_of(table) or 0 for table in counted)
         require_memory_to_export(min(rows, ROWS_PER_SLICE))
     write_pieces(_pieces(plan, written_format), to)
 
 
-def _print_how_to_get_the_layer(plan: StoredPlan, until: Layer, written_format: ExportFormat) -> None:
+def _print_how_to_get_the_layer(plan: PlanTables, until: Layer, written_format: ExportFormat) -> None:
     """Print that Flink has this view of topologies that it refuses only in later layers."""
     later = [str(layer) for layer in list(Layer)[list(Layer).index(until) + 1 :]]
     refused_later = plan.table("rejected").filter(pl.col("error_stage").is_in(later))
@@ -139,7 +142,7 @@ def _print_how_to_get_the_layer(plan: StoredPlan, until: Layer, written_format: 
         )
 
 
-def _pieces(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:
+def _pieces(plan: PlanTables, written_format: ExportFormat) -> Iterator[str]:
     """Yield lines and their line ends; a single plan's line, which may be long, in pieces."""
     written = _FORMATS[written_format]
     tables = _tables(plan, written)
@@ -152,12 +155,12 @@ def _pieces(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:
         yield "\n"
 
 
-def lines_of_plan(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:
+def lines_of_plan(plan: PlanTables, written_format: ExportFormat) -> Iterator[str]:
     """Yield the lines that export writes, without line ends."""
     return _lines(plan, _FORMATS[written_format])
 
 
-def _lines(plan: StoredPlan, written: _LineFormat) -> Iterator[str]:
+def _lines(plan: PlanTables, written: _LineFormat) -> Iterator[str]:
     """Yield lines by name, with only one slice in memory."""
     tables = _tables(plan, written)
     slices = _slices(tables)
@@ -167,7 +170,7 @@ def _lines(plan: StoredPlan, written: _LineFormat) -> Iterator[str]:
         yield from lines.sort("name", "line")["line"]
 
 
-def _tables(plan: StoredPlan, written: _LineFormat) -> dict[str, pl.LazyFrame]:
+def _tables(plan: PlanTables, written: _LineFormat) -> dict[str, pl.LazyFrame]:
     return {
         name: plan.table(name).select(columns) for name, columns in written.columns.items() if plan.has(name)
     }

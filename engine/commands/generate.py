@@ -16,6 +16,8 @@ from deltalake.transaction import AddAction, RemoveAction
 from rich.table import Column
 
 from penstock.engine.commands.draw import LINES, require_lines_to_draw
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.library.open_source import open_source
 from penstock.engine.machine.replace_file import sync_folder
 from penstock.engine.measure.draw_after import (
     ENDINGS,
@@ -24,6 +26,7 @@ from penstock.engine.measure.draw_after import (
     draw_after,
     fleet_spec,
     model_fleet,
+    source_of_fleet,
     topologies_by_spec,
     topologies_by_trace,
     workloads,
@@ -53,6 +56,7 @@ from penstock.plans.generate.fleet import (
 from penstock.plans.generate.layered import LEGEND, OTHERS, SHAPES, WORKLOADS, fleet_of_shape
 from penstock.plans.plan_json.to_topology_lines import to_topology_lines
 from penstock.plans.tables import TABLES
+from penstock.plans.vocabulary import Layer
 
 # `penstock generate SPEC.yaml`: draw a fleet by a spec file.
 
@@ -129,7 +133,8 @@ def _generate_like(like: str, out: str, topologies: int, seed: int, for_shapes: 
     Spec(2, topologies, seed)  # refuses impossible numbers
     with progress(4) as report:
         report("read topologies")
-        model = model_fleet(like)
+        with open_source(source_of_fleet(like), EffectiveConfiguration, until=Layer.JOB_GRAPH) as plan:
+            model = model_fleet(plan, like)
         report("draw topologies")
         written = _WrittenFigures()
         parts = draw_after(model, topologies, seed)

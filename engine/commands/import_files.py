@@ -31,24 +31,21 @@ from penstock.plans.importing.given_graph import (
     FILE_KEY,
     FORM_KEY,
     IGNORED_KEY,
-    READ_FORMS,
     GivenGraph,
     Imported,
     ImportOptions,
     SeveralInputs,
     topology_of_graph,
 )
+from penstock.plans.importing.importers import READ_FORMS, NoJob, importer_of_name
 from penstock.plans.importing.known_forms import as_topology, unknown_form
 from penstock.plans.importing.node_errors import graph_errors
 from penstock.plans.importing.read_graphs import (
     begins_as_json,
-    form_of_graph,
     read_graphs,
-    read_recognised,
     recognised,
     unknown_kind,
 )
-from penstock.plans.importing.recognise_content import NoJob
 from penstock.plans.printable import first_and_count
 from penstock.plans.topology.find_topology_files import STANDARD_INPUT, find_topology_files, is_pipe
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, line_too_long, nothing_to_import
@@ -333,17 +330,18 @@ def _import_file(file: str, path: str, options: ImportOptions) -> Iterator[tuple
     if isinstance(content, NoJob):
         raise InputError(f"{file}: this is {content.what}, not the graph of a job", content.hint)
     if content is not None:
-        for content_item in read_recognised(file, content, path):
+        for content_item in read_graphs(file, content, path):
             if isinstance(content_item, GivenGraph):
-                imported = topology_of_graph(content_item, str(content), options)
+                imported = topology_of_graph(content_item, content.form, options)
                 yield f"{file}: {content_item.name}", file, imported
             else:
                 yield file, file, as_topology(content_item, file, 0, options)
         return
-    form = None if begins_as_json(path) else form_of_graph(file)
-    if form is not None:
-        for graph in read_graphs(file, form, path):
-            yield file, file, topology_of_graph(graph, form, options)
+    importer = None if begins_as_json(path) else importer_of_name(file)
+    if importer is not None:
+        for graph in read_graphs(file, importer, path):
+            assert isinstance(graph, GivenGraph)  # forms that are known by extensions are graphs
+            yield file, file, topology_of_graph(graph, importer.form, options)
         return
     if (unknown := unknown_kind(path)) is not None:
         raise InputError(f"{file}: this is {unknown.what}, which is in no known form", unknown.hint)

@@ -6,9 +6,8 @@ import typer
 from rich.table import Column
 
 from penstock.engine.commands.chosen_cluster import print_overridden_settings
-from penstock.engine.commands.job_option import JobOption, print_failure_of_script
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
-from penstock.engine.commands.reads_plan import require_store
+from penstock.engine.commands.reads_plan import JobOption, require_store
 from penstock.engine.output.people import print_table
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
@@ -72,7 +71,7 @@ def info_command(
     if script is None:
         raise typer.BadParameter("SCRIPT is required", param_hint="SCRIPT")
     from penstock.engine.library.run_script import print_lost_settings
-    from penstock.engine.library.what_if_of_script import chosen_job, jobs_of_script
+    from penstock.engine.library.what_if_of_script import chosen_job, jobs_of_script, print_failure_of_script
     from penstock.engine.planning.plan_options import plan_options
     from penstock.engine.run.runtime.run_context import EnvironmentSettings
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from penstock.engine.commands.reads_plan import PlansToReadOrNone, called, chosen_plan, reads_plan
+from penstock.engine.commands.reads_plan import PlansToReadOrNone, opened_plan
 from penstock.engine.configuration.cluster_options import recorded_cluster
 from penstock.engine.measure.bench.planners import budget_seconds
 from penstock.engine.measure.calibration.runtime import STAGES, Runtime
@@ -16,7 +16,7 @@ from penstock.engine.output.progress import progress
 from penstock.engine.planning.chosen_costs import chosen_costs, require_costs
 from penstock.engine.planning.print_metrics import number, print_fleet_metrics, print_topology_metrics
 from penstock.engine.store.is_local import is_local
-from penstock.engine.store.open_plan import StoredPlan
+from penstock.engine.store.plan_tables import PlanTables
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.metrics.operator_costs import read_costs
@@ -113,15 +113,10 @@ def metrics_command(
             raise ConfigurationError("SOURCE is required", "a plan store, a topology file, or a script")
         return
     constants_file = constants if constants is not None else calibrate
-    _show(
-        store=store,
-        topology=topology,
-        costs=costs,
-        terms=CONSTANTS if constants_file is None else read_constants(constants_file),
-        version=version,
-        master=master,
-        json=json,
-    )
+    terms = CONSTANTS if constants_file is None else read_constants(constants_file)
+    on_spark = master is not None or not is_local(store)
+    with opened_plan(store, version, topology, in_store=on_spark) as plan:
+        _show(plan, costs, terms, on_spark, master, json)
 
 
 def _calibrate(path: Path, runtime: Runtime, budget: str | None) -> None:
@@ -145,38 +140,27 @@ def _calibrate(path: Path, runtime: Runtime, budget: str | None) -> None:
 _TERM_COLUMNS = ("term", "median", "lower quartile", "upper quartile", "unit")
 
 
-@reads_plan()
 def _show(
-    store: str,
-    topology: str | None,
-    costs: str | None,
-    terms: Constants,
-    version: int | None,
-    master: str | None,
-    json: bool,
+    plan: PlanTables, costs: str | None, terms: Constants, on_spark: bool, master: str | None, json: bool
 ) -> None:
-    plan = chosen_plan(store, version, topology)
     if not plan.has(*NEEDED):
+        raise StoreError(f"{plan.title} has no slots", "plan it again with --until slots")
+    measured = _measure_on_spark(plan, master, costs, terms) if on_spark else _measure(plan, costs, terms)
+    if plan.topology is not None and measured.plans.is_empty():
         raise StoreError(
-            f"{called(store)} version {plan.version.version} has no slots", "plan it again with --until slots"
+            f"{plan.label}: {plan.topology} was refused and has no plan",
+            f"penstock rejected {plan.label} shows the reason",
         )
-    if master is None and is_local(store):
-        measured = _measure(plan, costs, terms)
-    else:
-        measured = _measure_on_spark(plan, store, master, topology, costs, terms)
-    if topology is not None and measured.plans.is_empty():
-        raise StoreError(f"{called(store)}: {topology} was refused and has no plan",
-                         f"penstock rejected {called(store)} shows the reason")  # fmt: skip
     if json:
         for line in measured.plans.sort("name").write_ndjson().splitlines():
             print_line(line)
-    elif topology is None:
+    elif plan.topology is None:
         print_fleet_metrics(measured.plans)
     else:
         print_topology_metrics(measured)
 
 
-def _measure(plan: StoredPlan, costs: str | None, terms: Constants) -> Metrics:
+def _measure(plan: PlanTables, costs: str | None, terms: Constants) -> Metrics:
     tables = {name: plan.table(name).collect() for name in NEEDED}
     chosen = chosen_costs(costs, tables["topologies"])
     if (
@@ -185,20 +169,13 @@ def _measure(plan: StoredPlan, costs: str | None, terms: Constants) -> Metrics:
         and read_costs(Path(costs), tables["topologies"]).is_empty()
     ):
         print_beside_output(f"{costs}: no row matches these topologies: their own or assumed costs are used")
-    cluster = recorded_cluster(plan.version.options)
+    cluster = recorded_cluster(plan.options)
     costs_of_operators = chosen(tables["stream_nodes"], tables["stream_edges"])
     return plan_metrics(tables, costs_of_operators, cluster.task_manager, cluster.network, terms)
 
 
-def _measure_on_spark(
-    plan: StoredPlan,
-    store: str,
-    master: str | None,
-    topology: str | None,
-    costs: str | None,
-    terms: Constants,
-) -> Metrics:
-    """Measure topologies; their vertices and edges only if a `topology` is named."""
+def _measure_on_spark(plan: PlanTables, master: str | None, costs: str | None, terms: Constants) -> Metrics:
+    """Measure topologies of a store; their vertices and edges only if the plan is of one topology."""
     from pyspark.sql import functions as F
 
     from penstock.engine.planning.metrics_on_spark import metrics_on_spark
@@ -207,20 +184,21 @@ def _measure_on_spark(
     from penstock.engine.store.spark_tables import SparkTables
     from penstock.plans.frames.spark_schemas import free
 
+    assert plan.stored is not None
     require_costs(costs)
     with progress(2) as report:
         report("start Spark")
         spark = get_session(master=master, app_name="penstock metrics")
         report("measure on Spark")
-        tables = read_plan(SparkTables(spark, store), plan.version.version, NEEDED)
-        if topology is not None:
-            chosen = F.col(TOPOLOGY) == topology_id(topology)
+        tables = read_plan(SparkTables(spark, plan.stored.tables.store), plan.version, NEEDED)
+        if plan.topology is not None:
+            chosen = F.col(TOPOLOGY) == topology_id(plan.topology)
             tables = {name: rows.filter(chosen) for name, rows in tables.items()}
-        cluster = recorded_cluster(plan.version.options)
+        cluster = recorded_cluster(plan.options)
         measured = metrics_on_spark(spark, tables, costs, cluster.task_manager, cluster.network, terms)
         rows = [
             from_arrow(
-                (frame.limit(0) if topology is None and frame is not measured.plans else frame).toArrow()
+                (frame.limit(0) if plan.topology is None and frame is not measured.plans else frame).toArrow()
             )
             for frame in (measured.plans, measured.vertices, measured.edges)
         ]

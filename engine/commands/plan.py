@@ -21,7 +21,7 @@ from penstock.engine.commands.key_values import (
     given_configuration,
     given_settings,
 )
-from penstock.engine.commands.reads_plan import require_store, tables_read_once, topologies_of_script
+from penstock.engine.commands.reads_plan import require_store, tables_read_once
 from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output, print_line
@@ -148,6 +148,8 @@ def _sources_as_files(
             if recognised is not None and recognised.kind is SourceKind.STORE:
                 files.append(_topologies_of_store(recognised.path, recognised.version, place))
             elif recognised is not None and recognised.kind is SourceKind.SCRIPT:
+                from penstock.engine.library.open_source import topologies_of_script
+
                 place.mkdir()
                 files.append(str(topologies_of_script(path, place, options, scripts)))
             else:
@@ -158,14 +160,14 @@ def _sources_as_files(
 def _topologies_of_store(store: str, version: int | None, place: Path) -> str:
     with store_errors(store, "reading"):
         plan = open_plan(store, version)
-        if not plan.version.topologies:
-            raise InputError(f"{store}: version {plan.version.version} has no planned topologies")
+        if not plan.planned:
+            raise InputError(f"{store}: version {plan.version} has no planned topologies")
         # Messages about the topologies quote the file's name.
         called = os.path.basename(local_folder(store))[:_MAX_NAME_LENGTH]
-        file = place / f"{called}@{plan.version.version}.jsonl"
+        file = place / f"{called}@{plan.version}.jsonl"
         file.parent.mkdir()
         write_texts(lines_of_plan(plan, ExportFormat.TOPOLOGIES), file)
-    if rejected := plan.version.rejected:
+    if rejected := plan.rejected:
         print_beside_output(
             f"{store}: {rejected:,} rejected topologies are left out: a store keeps only their errors"
         )

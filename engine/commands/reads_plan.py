@@ -1,25 +1,25 @@
 """Let commands read plans from a store, or from topologies and scripts that are planned first."""
 
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from difflib import get_close_matches
 from functools import wraps
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
-import orjson
 import polars as pl
 import typer
 
 from penstock.engine.commands.key_values import given_configuration
-from penstock.engine.machine.folders import short_lived_folder
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.library.open_source import open_source
 from penstock.engine.output.print_line import print_beside_output
-from penstock.engine.store.open_plan import StoredPlan, open_plan
-from penstock.engine.store.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
+from penstock.engine.output.progress import progress
+from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
+from penstock.engine.store.plan_tables import PlanTables
 from penstock.engine.store.scan_stored_table import BY_NAME
 from penstock.engine.store.store_errors import store_errors
 from penstock.plans.errors import StoreError
+from penstock.plans.vocabulary import Layer
 
 _SOURCE = typer.Argument(
     metavar="SOURCE",
@@ -29,47 +29,49 @@ _SOURCE = typer.Argument(
 PlansToRead = Annotated[str, _SOURCE]
 PlansToReadOrNone = Annotated[str | None, _SOURCE]
 
+JobOption = Annotated[
+    str | None,
+    typer.Option("--job", metavar="N|NAME", help="For a script: the job's name or number (from 1)."),
+]
+
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-_CALLED: dict[str, str] = {}
 
+@contextmanager
+def opened_plan(
+    source: str,
+    version: int | None = None,
+    topology: str | None = None,
+    config_dir: str | None = None,
+    define: list[str] | None = None,
+    *,
+    in_store: bool = False,
+) -> Iterator[PlanTables]:
+    """Open the plans of a source (HOLDS_PLANS) for a command, or only the plan of `topology`.
 
-class ReadStore(NamedTuple):
-    """The plan store at `path` in a version; None is the newest."""
-
-    path: str
-    version: int | None
-
-
-def called(store: str) -> str:
-    """Return the user's name for the store, which is its source if the store was made for this command."""
-    return _CALLED.get(store, store)
-
-
-def reads_plan(*more: SourceKind) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Decorate a command that reads plans from its arguments `store` and `version`.
-
-    `store` may be anything that holds plans (HOLDS_PLANS) or a kind in `more`; the command gets a store.
-    Errors of the libraries that read it become Penstock's, in the whole command, because frames are read only
-    when they are collected.
+    Planning shows its progress and prints counts. Frames are read only when they are collected, so errors of
+    reading are raised in the whole context. Raises the errors of require_kind, open_source and only_topology.
     """
+    place = require_kind(source, version, *HOLDS_PLANS)
 
-    def decorated(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-        @wraps(command)
-        def decorated_command(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-            options: dict[str, Any] = dict(kwargs)
-            source = require_kind(str(options["store"]), options.get("version"), *HOLDS_PLANS, *more)
-            configured = options.get("config_dir"), options.get("define")
-            with as_store(source, *configured) as read, store_errors(called(read.path), "reading"):
-                kwargs["store"] = read.path
-                if "version" in kwargs:
-                    kwargs["version"] = read.version
-                return command(*args, **kwargs)
+    def configuration() -> EffectiveConfiguration:
+        return given_configuration(config_dir, define)
 
-        return decorated_command
+    with ExitStack() as stack:
+        if place.kind is SourceKind.STORE:
+            plan = stack.enter_context(open_source(place, configuration))
+        else:
+            from penstock.plans.planners.plan_in_parts import stages
 
-    return decorated
+            with progress(stages(Layer.SLOTS) + 2) as report:
+                opening = open_source(place, configuration, in_store=in_store, report=report)
+                plan = stack.enter_context(opening)
+            print_beside_output(
+                f"{plan.label}: {plan.planned:,} planned and {plan.rejected:,} rejected of "
+                f"{plan.planned + plan.rejected:,} topologies; penstock plan saves plans in a store"
+            )
+        yield plan if topology is None else only_topology(plan, topology)
 
 
 def reads_store(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -86,65 +88,6 @@ def reads_store(command: Callable[Parameters, Result]) -> Callable[Parameters, R
             return command(*args, **kwargs)
 
     return decorated_command
-
-
-@contextmanager
-def as_store(
-    source: PlanSource, config_dir: str | None = None, define: list[str] | None = None
-) -> Iterator[ReadStore]:
-    """Yield a store with the plans of `source`, which may be `source` itself or a temporary store.
-
-    Raises the errors of planning, and InputError if a script executes no job.
-    """
-    if source.kind in (SourceKind.STORE, SourceKind.RESULTS, SourceKind.STATE):
-        yield ReadStore(source.path, source.version)
-        return
-    from penstock.engine.output.progress import progress
-    from penstock.engine.planning.choose_planner import Planner, choose_planner
-    from penstock.engine.planning.plan_options import plan_options
-    from penstock.engine.planning.planners import plan_topologies
-
-    configuration = given_configuration(config_dir, define)
-    options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
-    with short_lived_folder("plan") as folder:
-        inputs = [source.path]
-        if source.kind is SourceKind.SCRIPT:
-            inputs = [str(topologies_of_script(source.path, Path(folder), options, configuration.scripts))]
-        store = str(Path(folder) / "store")
-        chosen = choose_planner(Planner.COLUMNAR, inputs, store, wants_spark=False)
-        stored = plan_topologies(inputs, options, chosen, store, progress=progress)
-        print_beside_output(
-            f"{source.path}: {stored.planned:,} planned and {stored.rejected:,} rejected of "
-            f"{stored.inputs:,} topologies; penstock plan saves plans in a store"
-        )
-        _CALLED[store] = source.path
-        try:
-            yield ReadStore(store, None)
-        finally:
-            del _CALLED[store]
-
-
-def topologies_of_script(script: str, folder: Path, options: Any, scripts: object) -> Path:
-    """Write a file of topology lines, one for each job that the script executes, as PyFlink submits it.
-
-    Nothing runs. Output of the script and lost names and uids go to standard error.
-    """
-    from penstock.engine.commands.job_option import print_failure_of_script
-    from penstock.engine.library.run_script import print_lost_settings
-    from penstock.engine.library.what_if_of_script import jobs_of_script
-    from penstock.engine.run.runtime.run_context import EnvironmentSettings
-    from penstock.engine.run.runtime.transformations import topology_of
-
-    settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]
-    with redirect_stdout(sys.stderr):
-        captured = jobs_of_script(script, [], settings)
-    print_failure_of_script(captured)
-    for job in captured.jobs:
-        print_lost_settings(job)
-    lines = [orjson.dumps(topology_of(job)) for job in captured.jobs]
-    file = folder / f"{Path(script).stem}.jsonl"
-    file.write_bytes(b"\n".join(lines) + b"\n")
-    return file
 
 
 # Check the store that a command writes to before the work starts.
@@ -165,33 +108,29 @@ def tables_read_once() -> AbstractContextManager[None]:
     return shared_tables()
 
 
-# The part of a store chosen by `--version` and `--topology`.
+# The part of a plan chosen by `--version` and `--topology`.
 
 
 _SIMILAR = 10_000
 """Names that are searched for a close match."""
 
 
-def chosen_plan(store: str, version: int | None, topology: str | None) -> StoredPlan:
-    """Open the version, or the newest if it is None, with all rows or only the rows of `topology`.
-
-    Raises StoreError if the store, version or topology does not exist, with the closest names of topologies.
-    """
-    plan = open_plan(store, version, topology)
-    if topology is not None and _names(plan, 1).is_empty():
-        everything = open_plan(store, plan.version.version)
-        raise StoreError(f"{called(store)} has no topology {topology!r}", _closest(everything, topology))
-    return plan
+def only_topology(plan: PlanTables, topology: str) -> PlanTables:
+    """Return the plan of `topology`. Raises StoreError with the closest names if the plan lacks it."""
+    chosen = plan.of_topology(topology)
+    if _names(chosen, 1).is_empty():
+        raise StoreError(f"{plan.label} has no topology {topology!r}", _closest(plan, topology))
+    return chosen
 
 
-def _closest(plan: StoredPlan, topology: str) -> str:
-    """Return names with the same beginning or, in a store that is not too large, a similar spelling."""
+def _closest(plan: PlanTables, topology: str) -> str:
+    """Return names with the same beginning or, in a plan that is not too large, a similar spelling."""
     names = _names(plan, _SIMILAR).to_list()
     close = get_close_matches(topology, names, n=3, cutoff=0.5) or names[:3]
     return ("close names: " if close else "it is empty") + ", ".join(close)
 
 
-def _names(plan: StoredPlan, most: int) -> pl.Series:
+def _names(plan: PlanTables, most: int) -> pl.Series:
     """Return the first names of topologies, rejected ones too."""
     both = pl.concat([plan.table(table).select("name") for table in BY_NAME if plan.has(table)])
     return both.drop_nulls().unique().sort("name").head(most).collect()["name"]

@@ -8,13 +8,13 @@ import polars as pl
 import typer
 from rich.table import Column
 
-from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
+from penstock.engine.commands.reads_plan import PlansToRead, opened_plan
 from penstock.engine.commands.size import has_resources, show_fleet_resources, show_topology_resources
 from penstock.engine.output.people import print_table
 from penstock.engine.output.pieces import Piece, StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.store.open_plan import StoredPlan, open_plan
+from penstock.engine.store.plan_tables import PlanTables
 from penstock.plans.job_graph.choose_result_partition_types import IS_CHAINED
 from penstock.plans.plan_json.to_topology_lines import json_lists, json_object, values
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -25,7 +25,6 @@ from penstock.plans.tables.column_types import TOPOLOGY
 _ERROR = ("error", "location", "found", "allowed", "hint")
 
 
-@reads_plan()
 def rejected_command(
     store: PlansToRead,
     version: Annotated[
@@ -45,11 +44,12 @@ def rejected_command(
     Exit codes:
         4: Not a store, no such version, or a damaged table.
     """
-    refused = open_plan(store, version).table("rejected")
-    if json:
-        write_texts(_lines(refused.collect()), None)
-    else:
-        _print(refused, every)
+    with opened_plan(store, version) as plan:
+        refused = plan.table("rejected")
+        if json:
+            write_texts(_lines(refused.collect()), None)
+        else:
+            _print(refused, every)
 
 
 def _lines(refused: pl.DataFrame) -> pl.Series:
@@ -118,7 +118,7 @@ _VERTEX_OF_TOPOLOGY = (
 )
 
 
-def _show_topology(name: str, plan: StoredPlan) -> None:
+def _show_topology(name: str, plan: PlanTables) -> None:
     """Print a topology's refusals and, if it is planned, its vertices and resources.
 
     Each vertex is shown with its chain, its inputs, and the reasons why these are not chained. `plan` holds
@@ -136,7 +136,7 @@ def _show_topology(name: str, plan: StoredPlan) -> None:
             show_topology_resources(plan)
 
 
-def _print_vertices(plan: StoredPlan) -> None:
+def _print_vertices(plan: PlanTables) -> None:
     job_vertices, chained = plan.table("job_vertices"), plan.table("chained_operators")
     vertices = job_vertices.select(_VERTEX_OF_TOPOLOGY).sort("topological_order").head(VERTICES).collect()
     shown = vertices.lazy().select("vertex")
@@ -172,7 +172,7 @@ def _by_vertex(rows: pl.DataFrame) -> Mapping[int, list[Row]]:
     return rows_by_vertex
 
 
-def _inputs(plan: StoredPlan, shown: pl.LazyFrame) -> pl.LazyFrame:
+def _inputs(plan: PlanTables, shown: pl.LazyFrame) -> pl.LazyFrame:
     """Return producer, partition and reasons against chaining of each job edge into the shown vertices."""
     wanted = plan.table("job_edges").join(shown, left_on="target_vertex", right_on="vertex", how="semi")
     producers = plan.table("job_vertices").select(
@@ -199,7 +199,7 @@ def _inputs(plan: StoredPlan, shown: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _chained_edges(plan: StoredPlan, drawn: pl.LazyFrame) -> pl.LazyFrame:
+def _chained_edges(plan: PlanTables, drawn: pl.LazyFrame) -> pl.LazyFrame:
     """Return the stream edges inside the chains of the shown vertices."""
     chained = plan.table("stream_edges").filter("chainable").select("source", "target", "out_index")
     return chained.join(drawn, left_on="target", right_on="node", how="semi")
@@ -248,7 +248,6 @@ def _short(name: str) -> str:
     return name if len(name) <= 40 else name[:39] + "…"
 
 
-@reads_plan()
 def show_command(
     store: PlansToRead,
     topology: Annotated[
@@ -269,15 +268,15 @@ def show_command(
     Exit codes:
         4: Not a store, no such version or topology, or a damaged table.
     """
-    plan = chosen_plan(store, version, topology)
-    if json:
-        import orjson
+    with opened_plan(store, version, topology) as plan:
+        if json:
+            import orjson
 
-        write_texts([orjson.dumps(show_in_json(called(store), plan, topology)).decode()], None)
-    elif topology is None:
-        show_fleet(called(store), plan)
-    else:
-        _show_topology(topology, plan)
+            write_texts([orjson.dumps(show_in_json(plan)).decode()], None)
+        elif topology is None:
+            show_fleet(plan)
+        else:
+            _show_topology(topology, plan)
 
 
 # `penstock show --json`.
@@ -291,24 +290,22 @@ _INPUT = ("target_vertex", "input_index", "source_vertex", "data_set_id", "distr
 _REFUSAL = ("name", "error_stage", "error", "message")
 
 
-def show_in_json(store: str, plan: StoredPlan, topology: str | None) -> dict[str, Any]:
-    """Return the version and its counts, with counts by reason and error for a fleet, or one topology's plan.
-
-    If a topology is named, `plan` holds the rows of that topology only.
-    """
-    version = plan.version
+def show_in_json(plan: PlanTables) -> dict[str, Any]:
+    """Return the version and counts of rows; also counts by reason and error, or the only topology's plan."""
     summary = {
-        "store": store,
-        "version": version.version,
-        "published_at": version.published_at.isoformat(),
-        "planner_version": version.planner_version,
-        "options": dict(version.options),
+        "store": plan.label,
+        "version": plan.version,
+        "published_at": None if plan.published_at is None else plan.published_at.isoformat(),
+        "planner_version": plan.planner_version,
+        "options": dict(plan.options),
         "counts": _counts(plan),
     }
-    return summary | (_fleet(plan) if topology is None else {"topology": topology, **_topology(plan)})
+    if plan.topology is None:
+        return summary | _fleet(plan)
+    return summary | {"topology": plan.topology, **_topology(plan)}
 
 
-def _counts(plan: StoredPlan) -> dict[str, int]:
+def _counts(plan: PlanTables) -> dict[str, int]:
     counted = {"planned": "topologies", "refused": "rejected"} | {
         label.replace(" ", "_"): table for label, table in COUNTED if plan.has(table)
     }
@@ -316,7 +313,7 @@ def _counts(plan: StoredPlan) -> dict[str, int]:
     return {label: count.item() for label, count in zip(counted, row_counts, strict=True)}
 
 
-def _fleet(plan: StoredPlan) -> dict[str, Any]:
+def _fleet(plan: PlanTables) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     if plan.has("chained_operators"):
         lengths = plan.table("chained_operators").group_by(TOPOLOGY, "vertex").len("operators")
@@ -343,7 +340,7 @@ def _by_count(rows: pl.LazyFrame, by: list[str], counted: str) -> list[dict[str,
     return grouped.collect(engine="streaming").to_dicts()
 
 
-def _topology(plan: StoredPlan) -> dict[str, Any]:
+def _topology(plan: PlanTables) -> dict[str, Any]:
     refusals = plan.table("rejected").select(_REFUSAL).collect().to_dicts()
     if not plan.has("job_vertices"):
         return {"refusals": refusals}
@@ -390,13 +387,13 @@ COUNTED = (
 )
 
 
-def show_fleet(store: str, plan: StoredPlan) -> None:
+def show_fleet(plan: PlanTables) -> None:
     """Print counts, chain lengths, reasons against chaining, resources, and refusals by error."""
-    version = plan.version
-    planner = f", penstock {version.planner_version}" if version.planner_version else ""
+    planner = f", penstock {plan.planner_version}" if plan.planner_version else ""
+    assert plan.published_at is not None
     print_line(
-        StyledText(store, "bold"),
-        f" version {version.version} ({version.published_at.astimezone():%Y-%m-%d %H:%M:%S}{planner})",
+        StyledText(plan.label, "bold"),
+        f" version {plan.version} ({plan.published_at.astimezone():%Y-%m-%d %H:%M:%S}{planner})",
     )
     _print_counts(plan)
     if plan.has("chained_operators"):
@@ -408,7 +405,7 @@ def show_fleet(store: str, plan: StoredPlan) -> None:
     _print_refusals(plan.table("rejected"))
 
 
-def _print_counts(plan: StoredPlan) -> None:
+def _print_counts(plan: PlanTables) -> None:
     counted = {
         "planned": plan.table("topologies"),
         "refused": plan.table("rejected"),

@@ -9,13 +9,13 @@ from rich.table import Column
 
 from penstock.engine.commands.chosen_cluster import print_overridden_settings
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
-from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
+from penstock.engine.commands.reads_plan import PlansToRead, only_topology, opened_plan
 from penstock.engine.configuration.cluster_options import recorded_cluster
 from penstock.engine.output.people import print_table
 from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.store.open_plan import StoredPlan, open_plan
+from penstock.engine.store.plan_tables import PlanTables
 from penstock.engine.views.size_cluster import (
     chosen_task_managers,
     jobs_placed,
@@ -44,17 +44,17 @@ _MEBIBYTE = 2**20
 _NEEDED = ("job_vertices", "execution_job_vertices", "required_slots", "network_buffers", "managed_memory")
 
 
-def has_resources(plan: StoredPlan) -> bool:
+def has_resources(plan: PlanTables) -> bool:
     """Return whether the plan includes slots."""
     return plan.has(*_NEEDED)
 
 
-def show_fleet_resources(plan: StoredPlan) -> None:
+def show_fleet_resources(plan: PlanTables) -> None:
     """Print tasks, slots, TaskManagers, buffers and memory of all jobs, and the largest of each.
 
     The plan's options record the TaskManagers and network defaults that it was made for.
     """
-    task_manager, _ = recorded_cluster(plan.version.options)
+    task_manager, _ = recorded_cluster(plan.options)
     per_vertex = buffers_of_vertices(plan)
     slots_by_job = plan.table("required_slots").group_by(TOPOLOGY).agg(pl.col("slots").cast(pl.Int64).sum())
     wanted = (pl.col("slots") + task_manager.slots - 1) // task_manager.slots
@@ -72,17 +72,17 @@ def show_fleet_resources(plan: StoredPlan) -> None:
         ("network buffers required, at most", f"{buffers:,}"),
         ("network memory required, at most", _mebibytes(size)),
     ]
-    _print_table((f"resources ({_described(task_manager, plan.version.options)})", "count"), rows)
+    _print_table((f"resources ({_described(task_manager, plan.options)})", "count"), rows)
     _print_largest_groups(plan)
     _print_largest_vertices(plan, per_vertex)
 
 
-def show_topology_resources(plan: StoredPlan) -> None:
+def show_topology_resources(plan: PlanTables) -> None:
     """Print slots, buffers and memory of one job by slot sharing group, and whether its TaskManagers suffice.
 
     `plan` holds the rows of that topology only.
     """
-    task_manager, network = recorded_cluster(plan.version.options)
+    task_manager, network = recorded_cluster(plan.options)
     groups = slot_network_buffers(_buffers_of_tasks(plan), network=network).drop("vertices")
     slots_of_groups = plan.table("required_slots").collect()
     joined = join_topology(slots_of_groups, groups, {"slot_sharing_group": "slot_sharing_group"}, "left")
@@ -106,7 +106,7 @@ def show_topology_resources(plan: StoredPlan) -> None:
     )
     slots = sum(row["slots"] for row in rows)
     most = max(row["required_bytes"] for row in rows) * task_manager.slots
-    described = _described(task_manager, plan.version.options)
+    described = _described(task_manager, plan.options)
     print_line(
         f"{slots:,} slots in {-(-slots // task_manager.slots):,} {described}; "
         f"a full one requires {_mebibytes(most)} of its {_mebibytes(task_manager.network_bytes)} "
@@ -121,15 +121,15 @@ def _described(task_manager: TaskManager, options: Mapping[str, str]) -> str:
     return f"TaskManagers of {slots} and {task_manager.process_size}, {options['network']}"
 
 
-def _buffers_of_tasks(plan: StoredPlan) -> pl.DataFrame:
+def _buffers_of_tasks(plan: PlanTables) -> pl.DataFrame:
     """Return the network buffers of each task (see task_network_buffers)."""
-    _, network = recorded_cluster(plan.version.options)
+    _, network = recorded_cluster(plan.options)
     buffers = plan.table("network_buffers").select(TOPOLOGY, "vertex", "side", *FIGURES)
     vertices = plan.table("job_vertices").select(TOPOLOGY, "vertex", "slot_sharing_group")
     return task_network_buffers(*pl.collect_all([buffers, vertices]), network=network)
 
 
-def buffers_of_vertices(plan: StoredPlan) -> pl.DataFrame:
+def buffers_of_vertices(plan: PlanTables) -> pl.DataFrame:
     """Return parallelism, buffers of the largest task, and total buffers and bytes of each job vertex."""
     effective = plan.table("execution_job_vertices").select(TOPOLOGY, "vertex", "parallelism").collect()
     return join_topology(_buffers_of_tasks(plan), effective, {"vertex": "vertex"}).select(
@@ -142,7 +142,7 @@ def buffers_of_vertices(plan: StoredPlan) -> pl.DataFrame:
     )
 
 
-def _print_largest_groups(plan: StoredPlan) -> None:
+def _print_largest_groups(plan: PlanTables) -> None:
     most = _first(plan.table("required_slots"), "slots", "slot_sharing_group").collect()
     groups = _with_names(plan, most, "largest_vertex")
     rows = [
@@ -153,7 +153,7 @@ def _print_largest_groups(plan: StoredPlan) -> None:
         _print_table(("most slots", "slot sharing group", "slots", "set by"), rows)
 
 
-def _print_largest_vertices(plan: StoredPlan, per_vertex: pl.DataFrame) -> None:
+def _print_largest_vertices(plan: PlanTables, per_vertex: pl.DataFrame) -> None:
     most = _first(per_vertex.lazy(), "buffers", "vertex").collect()
     vertices = _with_names(plan, most, "vertex")
     rows = [
@@ -175,7 +175,7 @@ def _first(rows: pl.LazyFrame, figure: str, index: str, topology: str = TOPOLOGY
     return rows.sort(figure, topology, index, descending=[True, False, False]).head(MOST)
 
 
-def _with_names(plan: StoredPlan, rows: pl.DataFrame, vertex: str) -> pl.DataFrame:
+def _with_names(plan: PlanTables, rows: pl.DataFrame, vertex: str) -> pl.DataFrame:
     """Add the names of the topology, and of the vertex in column `vertex`, to a few `rows`."""
     topologies = plan.table("topologies").select(TOPOLOGY, topology="name")
     vertices = plan.table("job_vertices").select(TOPOLOGY, pl.col("vertex").alias(vertex), vertex_name="name")
@@ -197,7 +197,6 @@ def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> N
     print_table([Column(name, justify="left" if name in text else "right") for name in columns], rows)
 
 
-@reads_plan()
 def size_command(
     store: PlansToRead,
     slots_per_task_manager: Annotated[
@@ -263,34 +262,28 @@ def size_command(
     chosen_task_managers(
         configuration.cluster, {}, *task_manager_options
     )  # raises errors of usage before the store is opened
-    plan = open_plan(store, version)
-    chosen = plan.version
-    task_managers = chosen_task_managers(configuration.cluster, chosen.options, *task_manager_options)
-    if not plan.has("required_slots"):
-        raise StoreError(
-            f"{called(store)} version {chosen.version} has no slots", "plan it again with --until slots"
-        )
-    plan_of_job = None if topology is None else chosen_plan(store, chosen.version, topology)
-    # Only planned topologies: rejected ones never run.
-    jobs = plan.table("topologies").select(TOPOLOGY, "name").collect()
-    required = plan.table("required_slots").select(TOPOLOGY, "slot_sharing_group", "slots").collect()
-    placed = jobs_placed(jobs, required, task_managers)
-    if json:
-        import orjson
+    with opened_plan(store, version, None, config_dir, define) as plan:
+        task_managers = chosen_task_managers(configuration.cluster, plan.options, *task_manager_options)
+        if not plan.has("required_slots"):
+            raise StoreError(f"{plan.title} has no slots", "plan it again with --until slots")
+        plan_of_job = None if topology is None else only_topology(plan, topology)
+        placed = jobs_placed(plan, task_managers)
+        if json:
+            import orjson
 
-        size = {"store": called(store), "version": chosen.version}
-        size |= size_in_json(placed, task_managers, topology)
-        write_texts([orjson.dumps(size).decode()], None)
-        return
-    print_cluster(f"{called(store)} version {chosen.version}", task_managers)
-    if topology is None or plan_of_job is None:
-        print_fleet_size(placed, task_managers)
-    else:
-        rows_of_job = placed.filter(pl.col("name") == topology).rows(named=True)
-        print_job_size(topology, _groups(plan_of_job), rows_of_job, task_managers)
+            size = {"store": plan.label, "version": plan.version}
+            size |= size_in_json(placed, task_managers, topology)
+            write_texts([orjson.dumps(size).decode()], None)
+            return
+        print_cluster(plan.title, task_managers)
+        if topology is None or plan_of_job is None:
+            print_fleet_size(placed, task_managers)
+        else:
+            rows_of_job = placed.filter(pl.col("name") == topology).rows(named=True)
+            print_job_size(topology, _groups(plan_of_job), rows_of_job, task_managers)
 
 
-def _groups(plan: StoredPlan) -> pl.DataFrame:
+def _groups(plan: PlanTables) -> pl.DataFrame:
     """Return required_slots of a job, with the names of the largest vertices as `named`."""
     groups = plan.table("required_slots").with_columns(named=pl.col("largest_vertex").cast(pl.String))
     if plan.has("job_vertices"):

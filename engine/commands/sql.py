@@ -1,7 +1,9 @@
 """The command `penstock sql`, which queries the tables of a store."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -9,17 +11,18 @@ from typing import Annotated, TypeVar
 import typer
 from rich.table import Column
 
-from penstock.engine.commands.reads_plan import PlansToRead, reads_plan
+from penstock.engine.commands.reads_plan import PlansToRead, opened_plan
 from penstock.engine.output.people import is_terminal, print_rows, print_table
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.progress import progress
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.output.write_parquet import write_csv, write_parquet
-from penstock.engine.run.streams.open_state import is_state
-from penstock.engine.store.plan_source import SourceKind, tables_of_results
-from penstock.engine.store.plan_versions import find_version, tables_of
+from penstock.engine.store.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
+from penstock.engine.store.plan_tables import PlanTables
+from penstock.engine.store.store_errors import store_errors
 from penstock.engine.views.run_query import (
     QueryRows,
+    Views,
     columns_of_results,
     columns_of_state,
     open_results,
@@ -44,7 +47,6 @@ Row = TypeVar("Row")
 _ENDINGS = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
 
 
-@reads_plan(SourceKind.RESULTS, SourceKind.STATE)
 def sql_command(
     store: PlansToRead,
     query: Annotated[
@@ -93,10 +95,36 @@ def sql_command(
             'penstock sql STORE "select * from topologies"; penstock sql STORE --tables lists tables',
         )
     chosen = _format(format, to)
-    if query is None:
-        _list_tables(store, version)
+    source = require_kind(store, version, *HOLDS_PLANS, SourceKind.RESULTS, SourceKind.STATE)
+    if source.kind in HOLDS_PLANS:
+        with opened_plan(store, version) as plan:
+            if query is None:
+                _list_tables(plan)
+            else:
+                _answer(query, partial(open_views, plan), chosen, to)
         return
-    _answer(store, sys.stdin.read() if query == "-" else query, version, chosen, to)
+    with store_errors(source.path, "reading"):
+        if source.kind is SourceKind.RESULTS:
+            _query_results(source.path, query, chosen, to)
+        else:
+            _query_state(source, query, chosen, to)
+
+
+def _query_results(folder: str, query: str | None, chosen: str, to: Path | None) -> None:
+    if query is None:
+        columns = [Column(name) for name in ("table", "column", "type", "meaning")]
+        rows = columns_of_results(folder)
+        print_table(columns, [(t, name, _breakable(type_name(kind)), about) for t, name, kind, about in rows])
+    else:
+        _answer(query, lambda statement: open_results(folder), chosen, to)
+
+
+def _query_state(state: PlanSource, query: str | None, chosen: str, to: Path | None) -> None:
+    if query is None:
+        columns = [Column(name) for name in ("table", "column", "type")]
+        print_table(columns, columns_of_state(state.path, state.version))
+    else:
+        _answer(query, partial(open_state_views, state.path, state.version), chosen, to)
 
 
 def _format(named: str | None, to: Path | None) -> str:
@@ -109,24 +137,14 @@ def _format(named: str | None, to: Path | None) -> str:
     return output_format
 
 
-def _list_tables(store: str, version: int | None) -> None:
-    """Print each table of the version with its columns, their types and meanings."""
-    if tables_of_results(store):
-        columns = [Column(name) for name in ("table", "column", "type", "meaning")]
-        rows = columns_of_results(store)
-        print_table(columns, [(t, name, _breakable(type_name(kind)), about) for t, name, kind, about in rows])
-        return
-    if is_state(store):
-        views = columns_of_state(store, version)
-        print_table([Column(name) for name in ("table", "column", "type")], views)
-        return
-    plan_version = find_version(tables_of(store), version)
+def _list_tables(plan: PlanTables) -> None:
+    """Print each table of the plan with its columns, their types and meanings."""
     groups = [
         [
             (table, name, _breakable(type_name(field.type)), field.metadata[COMMENT].decode())
             for field, name in zip(TABLES[table], view_columns(table).values(), strict=True)
         ]
-        for table in plan_version.tables
+        for table in plan.tables
     ]
     if not is_terminal():
         print_table([Column(name) for name in ("table", "column", "type", "meaning")], *groups)
@@ -142,16 +160,14 @@ def _breakable(kind: str) -> str:
     return kind.replace(",", ", ").replace("<", " <").replace(":", ": ") if is_terminal() else kind
 
 
-def _answer(store: str, query: str, version: int | None, chosen: str, to: Path | None) -> None:
+def _answer(
+    query: str, views_for: Callable[[str], AbstractContextManager[Views]], chosen: str, to: Path | None
+) -> None:
+    """Write the rows of a query (- is standard input) over the views that `views_for` opens for it."""
     require_duckdb()
-    statement = require_one_select(query)
-    if tables_of_results(store):
-        opened = open_results(store)
-    elif is_state(store):
-        opened = open_state_views(store, version, query)
-    else:
-        opened = open_views(store, version, query)
-    with opened as views, run_query(views, statement) as rows:
+    text = sys.stdin.read() if query == "-" else query
+    statement = require_one_select(text)
+    with views_for(text) as views, run_query(views, statement) as rows:
         if chosen == "table":
             _print(rows)
         elif chosen == "csv":

@@ -64,15 +64,15 @@ class Option(NamedTuple):
         return self.key.replace(".", "_").replace("-", "_").lower()
 
 
-def _flink_option(option: FlinkOption, meaning: str, reader: Reader) -> Option:
+def _job_option(option: FlinkOption) -> Option:
     """Make an Option from an option that planning defines."""
     return Option(
         option.key,
         option.parse,
         option.default,
         option.allowed,
-        meaning,
-        reader,
+        option.meaning,
+        Reader.JOBS,
         option.deprecated,
         option.values,
         is_map=option.parse is parse_map,
@@ -133,60 +133,6 @@ class Setting(NamedTuple):
 # Options of a job. Settings of a topology or script win over the configuration.
 
 
-_JOB_MEANINGS = {
-    "execution.runtime-mode": "whether a job is planned as a streaming or a batch job",
-    "execution.batch-shuffle-mode": "how tasks of a batch job exchange data",
-    "execution.buffer-timeout.interval": "how long a record may wait in a buffer",
-    "execution.buffer-timeout.enabled": "whether buffers are sent before they are full",
-    "execution.sorted-inputs.enabled": "whether keyed operators of a batch job get sorted inputs",
-    "execution.sorted-inputs.memory": "weight of sorting inputs in managed memory",
-    "execution.batch-state-backend.enabled": "whether batch jobs use a state backend of their own",
-    "jobmanager.scheduler": "the scheduler; batch jobs under AdaptiveBatch get dynamic graphs",
-    "pipeline.name": "the name of a job",
-    "pipeline.max-parallelism": "number of key groups of operators that set none; -1: derived",
-    "pipeline.auto-generate-uids": "whether operators may be without uid",
-    "pipeline.operator-chaining.enabled": "whether operators are chained",
-    "pipeline.operator-chaining.chain-operators-with-different-max-parallelism": (
-        "whether operators of different max parallelism are chained"
-    ),
-    "pipeline.vertex-description-mode": "how the description of a vertex is laid out",
-    "pipeline.vertex-name-include-index-prefix": "whether names of vertices begin with their index",
-    "pipeline.cached-files": "files of the distributed cache",
-    "pipeline.jobvertex-parallelism-overrides": (
-        "parallelism of job vertices by id, in place of the planned parallelism; a job's entries win over "
-        "the "
-        "configuration's"
-    ),
-    "execution.batch.adaptive.auto-parallelism.enabled": (
-        "whether dynamic graphs reset parallelism that is not set"
-    ),
-    "execution.checkpointing.interval": "time between checkpoints; none: no checkpoints",
-    "execution.checkpointing.interval-during-backlog": "time between checkpoints during a backlog",
-    "execution.checkpointing.mode": "exactly-once or at-least-once checkpoints",
-    "execution.checkpointing.timeout": "time after which a checkpoint is discarded",
-    "execution.checkpointing.min-pause": "least time between two checkpoints",
-    "execution.checkpointing.max-concurrent-checkpoints": "checkpoints that may be under way at once",
-    "execution.checkpointing.tolerable-failed-checkpoints": "checkpoints that may fail before the job does",
-    "execution.checkpointing.externalized-checkpoint-retention": "whether checkpoints outlive the job",
-    "execution.checkpointing.checkpoints-after-tasks-finish": "whether checkpoints continue after tasks end",
-    "execution.checkpointing.aligned-checkpoint-timeout": "time after which aligned checkpoints go unaligned",
-    "execution.checkpointing.unaligned.recover-output-on-downstream.enabled": (
-        "whether output in flight is recovered by its readers"
-    ),
-    "execution.state-recovery.without-channel-state.checkpoint-id": (
-        "checkpoint whose data in flight is ignored"
-    ),
-    "state.changelog.enabled": "whether changes of state are logged",
-    "execution.state-recovery.claim-mode": "owner of the files of the restored snapshot",
-    "execution.checkpointing.unaligned.enabled": "whether checkpoints are unaligned",
-    "execution.checkpointing.unaligned.forced": "whether checkpoints are unaligned for every job",
-    "pipeline.sources.pause-until-first-checkpoint": "whether sources wait for the first checkpoint",
-    "execution.state-recovery.path": "the snapshot to restore from",
-    "execution.state-recovery.ignore-unclaimed-state": "whether state that no operator claims is dropped",
-    "execution.state-recovery.approximate-local-recovery": "whether failed tasks restart on their own",
-}
-
-
 def parse_parallelism(value: str) -> int:
     """Parse a number of subtasks. Raises ValueError."""
     parallelism = parse_int(value)
@@ -207,7 +153,7 @@ PARALLELISM = Option(
 
 JOB_OPTIONS = (
     PARALLELISM,
-    *(_flink_option(option, _JOB_MEANINGS[option.key], Reader.JOBS) for option in OPTIONS),
+    *(_job_option(option) for option in OPTIONS),
 )
 """`parallelism.default`, and all options in a job's own configuration that planning reads."""
 

@@ -28,6 +28,8 @@ from penstock.plans.vocabulary import Layer, LayerName
 if TYPE_CHECKING:
     from penstock.engine.measure.bench.prepare_inputs import Case
 
+__all__ = ["bench"]
+
 _FIGURES = ("planning", "from … to", "cold", "reading", "start-up", "CPU", "peak GiB", "speed")
 
 

@@ -6,15 +6,17 @@ from typing import Any
 from penstock.engine.library.check_arguments import member, one_of, path, text
 from penstock.engine.library.open_store import read_plan
 from penstock.engine.library.plan import plan
-from penstock.engine.library.planned_tables import Plan, Store, arrow_tables
+from penstock.engine.library.planned_tables import Plan, Store, plan_tables
 from penstock.engine.machine.replace_file import replace_file
-from penstock.engine.views.draw.drawn_plan import plan_of_tables
+from penstock.engine.views.draw.drawn_plan import plan_of_topology
 from penstock.engine.views.draw.graph import DrawnGraph, to_networkx
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
 from penstock.engine.views.draw.to_dot import FORMATS, format_of, rendered
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.printable import printable
 from penstock.plans.vocabulary import DrawnLayerName, PictureName
+
+__all__ = ["Drawing", "draw"]
 
 
 class Drawing:
@@ -127,6 +129,6 @@ def draw(
     planned = plans if isinstance(plans, Plan) else None
     if planned is None:
         planned = read_plan(plans, topology=wanted) if isinstance(plans, Store) else plan(plans)
-    drawn = plan_of_tables(arrow_tables(planned, "draw"), wanted, planned.source)
+    drawn = plan_of_topology(plan_tables(planned, "draw"), wanted)
     layers = drawable_layers(drawn, chosen_layer, named, first_only=False)
     return Drawing([graph_of_layer(drawn, drawn_layer, named) for drawn_layer in layers])

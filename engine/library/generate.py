@@ -7,7 +7,7 @@ import polars as pl
 
 from penstock.engine.library.check_arguments import path, require_session, share, text, whole_number
 from penstock.engine.library.given_topologies import is_spark_frame
-from penstock.engine.library.planned_tables import Plan, arrow_tables
+from penstock.engine.library.planned_tables import Plan, plan_tables
 from penstock.engine.measure.draw_after import ENDINGS, topologies_by_trace, workloads
 from penstock.engine.output.pieces import html_table
 from penstock.plans.errors import ConfigurationError
@@ -15,10 +15,12 @@ from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.generate.draw_by_trace import TRACES
 from penstock.plans.generate.fleet import fleet_tables
 from penstock.plans.generate.layered import WORKLOADS, fleet_of_shape
-from penstock.plans.vocabulary import ShapeName
+from penstock.plans.vocabulary import Layer, ShapeName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["generate"]
 
 _SHOWN = 10
 
@@ -188,14 +190,17 @@ def _generated_from_dicts(topologies: list[dict[str, Any]]) -> Generated:
 
 
 def _like(like: Any, topologies: int, seed: int) -> Generated:
+    from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+    from penstock.engine.library.open_source import open_source
     from penstock.engine.library.planned_tables import Store
-    from penstock.engine.measure.draw_after import draw_after, model_fleet, model_of_plan
+    from penstock.engine.measure.draw_after import draw_after, model_fleet, source_of_fleet
 
-    model = (
-        model_of_plan(arrow_tables(like, "like"), like.source)
-        if isinstance(like, Plan)
-        else model_fleet(like.path if isinstance(like, Store) else path("like", like))
-    )
+    if isinstance(like, Plan):
+        model = model_fleet(plan_tables(like, "like"), like.source)
+    else:
+        place = like.path if isinstance(like, Store) else path("like", like)
+        with open_source(source_of_fleet(place), EffectiveConfiguration, until=Layer.JOB_GRAPH) as opened:
+            model = model_fleet(opened, place)
     parts = [part.tables for part in draw_after(model, topologies, seed)]
     return Generated(
         *(to_arrow(pl.concat([part[name] for part in parts]), name) for name in Generated._fields)

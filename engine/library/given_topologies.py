@@ -35,6 +35,8 @@ from penstock.plans.topology.topologies_of_lines import topology_id
 from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
 from penstock.plans.vocabulary import Partitioner, PartitionerName, SeveralInputsName, TopologyForm
 
+__all__ = ["import_graph"]
+
 # Convert graphs of other libraries to topologies by a library call.
 
 

@@ -1,6 +1,6 @@
 """Compute metrics of plans by a library call."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +15,7 @@ from penstock.engine.library.planned_graphs import with_names
 from penstock.engine.output.pieces import html_table
 from penstock.engine.planning.changed_metrics import Change, ChangedMetrics
 from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.store.plan_tables import PlanTables
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import PlanOptions
@@ -40,11 +41,9 @@ _MOST_PREPARED = 64
 class ChangedJobs:
     """The jobs of a plan, prepared for PlanMetrics.after."""
 
-    def __init__(
-        self, tables: Mapping[str, Any], options: Mapping[str, str], costs: Any, constants: Constants
-    ) -> None:
-        """Take Arrow `tables`, recorded `options` of the plan, and `costs` (see ChosenCosts)."""
-        self._tables, self._options = tables, options
+    def __init__(self, plan: PlanTables, costs: Any, constants: Constants) -> None:
+        """Take the plan and `costs` (see ChosenCosts)."""
+        self._plan, self._options = plan, plan.options
         self._costs, self._constants = costs, constants
         self._jobs: dict[str | None, ChangedJob] = {}
 
@@ -73,14 +72,15 @@ class ChangedJobs:
         sharing = SlotSharingStrategy(options["slot_sharing"])
         cluster_options = PlanOptions(Layer.SLOTS, sharing, cluster.network, cluster.task_manager)
         key = self._topology(topology)
-        frames = {name: from_arrow(rows) for name, rows in self._tables.items()}
         job_tables = {
-            name: rows.filter(pl.col(TOPOLOGY) == key) for name, rows in frames.items() if name != "rejected"
+            name: self._plan.table(name).filter(pl.col(TOPOLOGY) == key).collect()
+            for name in self._plan.tables
+            if name != "rejected"
         }
         return ChangedJob(job_tables, Setting(cluster_options, self._costs, self._constants))
 
     def _topology(self, name: str | None) -> int:
-        topologies = from_arrow(self._tables["topologies"])
+        topologies = self._plan.frame("topologies", TOPOLOGY, "name")
         if name is not None:
             topologies = topologies.filter(pl.col("name") == name)
             if topologies.is_empty():
@@ -186,34 +186,28 @@ class PlanMetrics(NamedTuple):
 
 
 def measure(
-    tables: Mapping[str, Any],
-    options: Mapping[str, str],
-    costs: Any,
-    constants: Any = None,
-    spark: "SparkSession | None" = None,
+    plan: PlanTables, costs: Any, constants: Any = None, spark: "SparkSession | None" = None
 ) -> PlanMetrics:
-    """See Plan.metrics. `spark`: a session for the results of Arrow tables, which become DataFrames."""
-    terms = _terms(constants)
-    if missing := [name for name in NEEDED if name not in tables]:
-        raise ConfigurationError(f"metrics() needs the table {missing[0]}", 'plan until="slots", the default')
-    cluster = recorded_cluster({**plan_options().recorded, **options})
-    with costs_named(costs) as named:
-        if is_spark_frame(tables["topologies"]):
-            return _on_spark(tables, named, cluster, terms)
-        from penstock.engine.planning.chosen_costs import chosen_costs
-        from penstock.plans.metrics.plan_metrics import plan_metrics
+    """See Plan.metrics. `spark`: a session for the results, which become DataFrames."""
+    from penstock.engine.planning.chosen_costs import chosen_costs
+    from penstock.plans.metrics.plan_metrics import plan_metrics
 
-        frames = {name: from_arrow(tables[name]) for name in NEEDED}
+    terms = _terms(constants)
+    _require_tables(plan.tables)
+    cluster = recorded_cluster({**plan_options().recorded, **plan.options})
+    with costs_named(costs) as named:
+        frames = {name: plan.table(name).collect() for name in NEEDED}
         with arguments_of_call():
             chosen = chosen_costs(named, frames["topologies"])
     operator_costs = chosen(frames["stream_nodes"], frames["stream_edges"])
     metrics = plan_metrics(frames, operator_costs, cluster.task_manager, cluster.network, terms)
     arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in metrics]
-    plans, vertices, edges = _with_names(tables, *arrow)
+    names = {"topologies": frames["topologies"].to_arrow(compat_level=pl.CompatLevel.oldest())}
+    plans, vertices, edges = _with_names(names, *arrow)
     if spark is not None:
         named_frames = [from_arrow(rows) for rows in (plans, vertices, edges)]
         plans, vertices, edges = metrics_as_dataframes(spark, named_frames)
-    return PlanMetrics(plans, vertices, edges, lambda: None, ChangedJobs(tables, options, chosen, terms))
+    return PlanMetrics(plans, vertices, edges, lambda: None, ChangedJobs(plan, chosen, terms))
 
 
 def _with_names(tables: Mapping[str, Any], plans: Any, vertices: Any, edges: Any) -> tuple[Any, ...]:
@@ -229,6 +223,11 @@ def metrics_as_dataframes(spark: "SparkSession", metrics: Iterable[pl.DataFrame]
     return [spark.createDataFrame(frame.to_arrow(compat_level=pl.CompatLevel.oldest())) for frame in frames]
 
 
+def _require_tables(tables: Collection[str]) -> None:
+    if missing := [name for name in NEEDED if name not in tables]:
+        raise ConfigurationError(f"metrics() needs the table {missing[0]}", 'plan until="slots", the default')
+
+
 def _terms(constants: Any) -> Constants:
     if constants is None:
         return CONSTANTS
@@ -238,14 +237,21 @@ def _terms(constants: Any) -> Constants:
         return read_constants(Path(path("constants", constants)))
 
 
-def _on_spark(tables: Mapping[str, Any], costs: str | None, cluster: Any, terms: Constants) -> PlanMetrics:
+def measure_on_spark(
+    tables: Mapping[str, Any], options: Mapping[str, str], costs: Any, constants: Any = None
+) -> PlanMetrics:
+    """See Plan.metrics, for tables that are DataFrames."""
     from penstock.engine.planning.metrics_on_spark import metrics_on_spark
     from penstock.engine.spark.session import use_this_python
     from penstock.plans.frames.spark_schemas import free
 
-    spark = use_this_python(tables["topologies"].sparkSession)
+    terms = _terms(constants)
+    _require_tables(tables)
+    cluster = recorded_cluster({**plan_options().recorded, **options})
     needed = {name: tables[name] for name in NEEDED}
-    metrics = metrics_on_spark(spark, needed, costs, cluster.task_manager, cluster.network, terms)
+    spark = use_this_python(tables["topologies"].sparkSession)
+    with costs_named(costs) as named:
+        metrics = metrics_on_spark(spark, needed, named, cluster.task_manager, cluster.network, terms)
 
     def release() -> None:
         for kept in metrics.kept:

@@ -7,10 +7,18 @@ import pyarrow as pa
 
 from penstock.engine.library.check_arguments import path, require_session, text, whole_number
 from penstock.engine.library.given_topologies import is_spark_frame
-from penstock.engine.library.planned_tables import Plan, Store, Tables, Version, path_of_store, shown_path
+from penstock.engine.library.planned_tables import (
+    Plan,
+    Store,
+    Tables,
+    Version,
+    path_of_store,
+    shown_path,
+)
 from penstock.engine.store.is_local import is_local
-from penstock.engine.store.open_plan import open_plan
-from penstock.engine.store.plan_versions import find_version, list_versions, tables_of
+from penstock.engine.store.open_plan import open_plan, open_plan_of
+from penstock.engine.store.plan_tables import PlanTables
+from penstock.engine.store.plan_versions import list_versions, tables_of
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.version_notes import VersionNumber
 from penstock.operators.common.without_pandas import without_pandas
@@ -20,6 +28,8 @@ from penstock.plans.vocabulary import TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["open_store", "read_plan"]
 
 
 def open_store(store: str | os.PathLike[str]) -> Store:
@@ -122,18 +132,23 @@ def read_plan(
         return _on_spark(spark, place, version, topology)
     with without_pandas():
         stored = open_plan(place, version, topology)
-
-    def table(name: str) -> Any:
-        with without_pandas(), store_errors(place, "reading"):
-            return to_arrow(stored.table(name).collect(), name)
-
-    tables = Tables(stored.version.tables, table)
-    planned, rejected = stored.version.topologies, stored.version.rejected
+    tables = _arrow_tables(place, stored)
+    planned, rejected = stored.planned, stored.rejected
     if topology is not None:
         planned, rejected = tables["topologies"].num_rows, tables["rejected"].num_rows
         if not planned + rejected:
             raise StoreError(f"{place} has no topology {topology!r}", "its names are in the table topologies")
-    return _plan(place, stored.version.version, stored.version, tables, planned, rejected)
+    return _plan(place, stored, tables, planned, rejected)
+
+
+def _arrow_tables(place: str, stored: PlanTables) -> Tables[pa.Table]:
+    """Return tables that this process reads when they are asked for."""
+
+    def table(name: str) -> pa.Table:
+        with without_pandas(), store_errors(place, "reading"):
+            return to_arrow(stored.table(name).collect(), name)
+
+    return Tables(stored.tables, table)
 
 
 def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: str | None) -> Plan:
@@ -147,17 +162,10 @@ def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: 
     from penstock.engine.store.spark_tables import SparkTables
 
     delta = SparkTables(require_delta(spark), place)
-    plan_version = find_version(delta, version)
-    frames = read_on_spark(delta, plan_version.version)
-    return _plan(
-        place,
-        plan_version.version,
-        plan_version,
-        Tables(frames, frames.__getitem__, spark=spark),
-        plan_version.topologies,
-        plan_version.rejected,
-        spark,
-    )
+    stored = open_plan_of(delta, version)
+    frames = read_on_spark(delta, stored.version)
+    tables = Tables(frames, frames.__getitem__, spark=spark)
+    return _plan(place, stored, tables, stored.planned, stored.rejected, spark)
 
 
 def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Plan:
@@ -165,35 +173,20 @@ def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Pl
     from penstock.engine.library.small_inputs import dataframe_of_table
 
     with without_pandas():
-        stored = open_plan(place, version, None)
-
-    def table(name: str) -> Any:
-        with without_pandas(), store_errors(place, "reading"):
-            return to_arrow(stored.table(name).collect(), name)
-
-    plan_version = stored.version
-    arrow = Tables(plan_version.tables, table)
+        stored = open_plan(place, version)
+    arrow = _arrow_tables(place, stored)
 
     def dataframe(name: str) -> Any:
         made = arrow._made.get(name)
-        return dataframe_of_table(spark, name, table(name) if made is None else made)
+        return dataframe_of_table(spark, name, arrow._table(name) if made is None else made)
 
-    return _plan(
-        place,
-        plan_version.version,
-        plan_version,
-        Tables(plan_version.tables, dataframe, spark=spark),
-        plan_version.topologies,
-        plan_version.rejected,
-        spark,
-        arrow,
-    )
+    tables = Tables(stored.tables, dataframe, spark=spark)
+    return _plan(place, stored, tables, stored.planned, stored.rejected, spark, arrow)
 
 
 def _plan(
     place: str,
-    number: int | None,
-    plan_version: Any,
+    stored: PlanTables,
     tables: Tables,
     planned: int,
     rejected: int,
@@ -212,8 +205,8 @@ def _plan(
                 name: rows.toArrow() if is_spark_frame(rows) else rows
                 for name, rows in (arrow or tables).items()
             },
-            planner_version=plan_version.planner_version or "",
-            options=dict(plan_version.options),
+            planner_version=stored.planner_version or "",
+            options=dict(stored.options),
         )
 
     return Plan(
@@ -221,9 +214,9 @@ def _plan(
         planned + rejected,
         planned,
         rejected,
-        f"version {number} of {shown_path(place)}",
-        options=plan_version.options,
-        planner_version=plan_version.planner_version,
+        f"version {stored.version} of {shown_path(place)}",
+        options=stored.options,
+        planner_version=stored.planner_version,
         write=write,
         arrow=arrow,
         spark=spark,

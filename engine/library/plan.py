@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+__all__ = ["plan"]
+
 # Custom planners of a caller: functions, or their names.
 
 

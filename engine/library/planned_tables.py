@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
 
 import polars as pl
@@ -22,6 +23,8 @@ from penstock.engine.library.measured import PlanMetrics
 from penstock.engine.library.planned_graphs import Graph
 from penstock.engine.output.pieces import html_table
 from penstock.engine.output.print_line import print_line
+from penstock.engine.store.plan_tables import PlanTables
+from penstock.engine.store.scan_stored_table import rows_of_topology
 from penstock.engine.store.version_notes import VersionNumber
 from penstock.engine.views.size_cluster import (
     TaskManagers,
@@ -36,6 +39,8 @@ from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer, LayerName, TableName
+
+__all__ = ["Plan", "check"]
 
 # Explain a plan by a library call.
 
@@ -84,11 +89,9 @@ class Explained(NamedTuple):
         return html_table(f"Edges of {self.topology}", columns, rows)
 
 
-def explain(
-    tables: Mapping[str, Any], source: str, edge: Any, operator: str | None, topology: str | None
-) -> Explained:
+def explain(plan: PlanTables, edge: Any, operator: str | None, topology: str | None) -> Explained:
     """See Plan.explain."""
-    from penstock.engine.views.draw.drawn_plan import plan_of_tables
+    from penstock.engine.views.draw.drawn_plan import plan_of_topology
     from penstock.engine.views.explain_plan import ExplainedPlan, explain_plan
 
     wanted = None if topology is None else text("topology", topology, "my job")
@@ -96,10 +99,10 @@ def explain(
     ends = None if edge is None else _ends(edge)
     if named is not None and ends is not None:
         raise ConfigurationError("edge and operator cannot be combined", "name one of them")
-    if "stream_edges" not in tables:
+    if not plan.has("stream_edges"):
         raise ConfigurationError("explain() needs a plan with a stream graph", "leave until out")
-    plan = ExplainedPlan(plan_of_tables(tables, wanted, source))
-    return Explained(**explain_plan(plan, named, ends), whole=named is None and ends is None)
+    explained = explain_plan(ExplainedPlan(plan_of_topology(plan, wanted)), named, ends)
+    return Explained(**explained, whole=named is None and ends is None)
 
 
 def _ends(edge: Any) -> tuple[str, str]:
@@ -216,9 +219,7 @@ class ClusterSize(NamedTuple):
 
 
 def size(
-    tables: Mapping[str, Any],
-    options: Mapping[str, str],
-    source: str,
+    plan: PlanTables,
     slots_per_task_manager: int | None,
     task_manager_memory: str | None,
     available: int | None,
@@ -228,26 +229,18 @@ def size(
     slots = slots_per_task_manager
     task_managers = chosen_task_managers(
         library_configuration(config).cluster,
-        options,
+        plan.options,
         None if slots is None else whole_number("slots_per_task_manager", slots),
         None if task_manager_memory is None else text("task_manager_memory", task_manager_memory, "4g"),
         None if available is None else whole_number("available", available, 0),
         "task_manager_memory",
     )
-    if "required_slots" not in tables:
+    if not plan.has("required_slots"):
         raise ConfigurationError("size() needs a plan with slots", 'plan until="slots", the default')
-    jobs = _frame(tables["topologies"], TOPOLOGY, "name")
-    placed = jobs_placed(
-        jobs, _frame(tables["required_slots"], TOPOLOGY, "slot_sharing_group", "slots"), task_managers
-    )
+    placed = jobs_placed(plan, task_managers)
     sizes = size_in_json(placed, task_managers, None)
     arrow = placed.to_arrow(compat_level=pl.CompatLevel.oldest())
-    return ClusterSize(source, task_managers, arrow, sizes["session_cluster"], sizes["cluster_per_job"])
-
-
-def _frame(table: Any, *columns: str) -> pl.DataFrame:
-    chosen = table.select(*columns).toArrow() if is_spark_frame(table) else table.select(list(columns))
-    return from_arrow(chosen)
+    return ClusterSize(plan.label, task_managers, arrow, sizes["session_cluster"], sizes["cluster_per_job"])
 
 
 if TYPE_CHECKING:
@@ -476,7 +469,7 @@ class Plan(Generic[T]):
             >>> [edge["chained"] for edge in plan.explain().edges]
             [True]
         """
-        return explain(arrow_tables(self, "explain"), self.source, edge, operator, topology)
+        return explain(plan_tables(self, "explain"), edge, operator, topology)
 
     def size(
         self,
@@ -507,12 +500,10 @@ class Plan(Generic[T]):
             >>> plan.size(slots_per_task_manager=2).jobs.column("slots").to_pylist()
             [4]
         """
-        tables, spark = self._at_hand()
+        _, spark = self._at_hand()
         with running_session(spark, "size"):
             return size(
-                tables,
-                self.options,
-                self.source,
+                plan_tables(self),
                 slots_per_task_manager,
                 task_manager_memory,
                 available,
@@ -545,9 +536,11 @@ class Plan(Generic[T]):
             >>> plan.metrics("alike").plans.select(["topology", "tasks", "slots"]).to_pylist()
             [{'topology': 'a', 'tasks': 1, 'slots': 1}]
         """
-        tables, _ = self._at_hand()
+        tables, spark = self._at_hand()
         with running_session(self._spark, "metrics"):
-            return measured.measure(tables, self.options, costs, constants, self._spark)
+            if spark is not None:
+                return measured.measure_on_spark(tables, self.options, costs, constants)
+            return measured.measure(plan_tables(self), costs, constants, self._spark)
 
     def show(self, rows: int = 20) -> None:
         """Print the number of topologies and the first rejected ones.
@@ -628,6 +621,23 @@ def arrow_tables(plan: Plan[Any], call: str) -> Mapping[str, Any]:
             "write the plan to a store, and use the result of read_plan",
         )
     return tables
+
+
+def plan_tables(plan: Plan[Any], call: str | None = None) -> PlanTables:
+    """Return a plan as views take it. For a `call` that needs Arrow tables: same error as arrow_tables."""
+    tables, spark = plan._at_hand() if call is None else (arrow_tables(plan, call), None)
+
+    @cache
+    def scan(name: str, topology: str | None) -> pl.LazyFrame:
+        if spark is None:
+            return rows_of_topology(from_arrow(tables[name]).lazy(), name, topology)
+        from penstock.engine.store.spark_rows import scan_spark_rows
+
+        return scan_spark_rows(tables[name], name, topology)
+
+    return PlanTables(
+        plan.source, tuple(tables), scan, plan.options, plan.planner_version, plan.planned, plan.rejected
+    )
 
 
 def _rows(tables: Tables[Any], name: str) -> str:

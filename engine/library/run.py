@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from penstock.engine.run.runtime.job_monitor import JobResult
     from penstock.operators.common.time import Duration
 
+__all__ = ["run", "transform"]
+
 
 # Run a stream between two DataFrames by one call.
 

@@ -1,9 +1,8 @@
 """Compare versions of stores, plans, topologies and scripts."""
 
 import os
-import sys
 from collections.abc import Iterable, Sequence
-from contextlib import redirect_stdout
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,16 @@ from numpy.typing import NDArray
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.library.check_arguments import Config, library_configuration, one_of, text
 from penstock.engine.library.given_topologies import Objects, Paths, TablesOfTopologies, given_topologies
-from penstock.engine.library.planned_tables import Plan, Store, arrow_tables, path_of_store
+from penstock.engine.library.open_source import (
+    open_to_choose,
+    plan_options_of,
+    topologies_to_choose,
+)
+from penstock.engine.library.planned_tables import Plan, Store, path_of_store, plan_tables
 from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.output.pieces import html_table
 from penstock.engine.output.progress import Report
-from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process
-from penstock.engine.planning.plan_options import plan_options
-from penstock.engine.store.open_plan import open_plan
-from penstock.engine.store.plan_source import (
-    HOLDS_PLANS,
-    PlanSource,
-    SourceKind,
-    identify_source,
-    require_kind,
-)
+from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, identify_source, require_kind
 from penstock.engine.store.plan_versions import complete, read_listed, tables_of
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.views.diff.diff_in_text import ShownTopologies, markdown_of_diff, print_diff
@@ -47,67 +42,46 @@ from penstock.engine.views.diff.side_of_store import (
     lines_in_both,
     only_topology,
     parts_without,
-    side_of_store,
-    side_of_tables,
-    side_of_topologies,
+    side_of,
 )
 from penstock.plans.errors import ConfigurationError, StoreError
-from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.layers import PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.find_topology_files import find_topology_files
 from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import RestoreFromName, VerdictName
 
-_NOT_UNLOADED = ("penstock", "pyflink")
+__all__ = ["diff"]
 
 
 class Opener:
-    """Opens sources. Temporary files go to `folder`, which the caller removes."""
+    """Opens sides. Temporary files go to `folder`, which the caller removes."""
 
     def __init__(self, folder: str, configuration: EffectiveConfiguration) -> None:
         self._folder = Path(folder)
         self._configuration = configuration
-        self._options = plan_options(
-            cluster=self._configuration.cluster, job_defaults=self._configuration.job_defaults
-        )
+        self._options = plan_options_of(configuration)
 
     def open(self, source: str, side: str) -> Side:
         """Open a store (its newest version), STORE@VERSION, a script (.py), or any input of `plan`.
 
         Raises StoreError, InputError and ScriptError.
         """
-        recognised = require_kind(source, None, *HOLDS_PLANS)
-        if recognised.kind is SourceKind.STORE:
-            with store_errors(recognised.path, "reading"):
-                return side_of_store(
-                    recognised.path, open_plan(recognised.path, recognised.version), self._folder
-                )
-        return self._side(source, side, self._parts(recognised))
+        recognised, folder = require_kind(source, None, *HOLDS_PLANS), self._new_folder(side)
+        plan = open_to_choose(recognised, lambda: self._configuration, folder)
+        reading = recognised.kind is SourceKind.STORE
+        with store_errors(recognised.path, "reading") if reading else nullcontext():
+            return side_of(plan, Path(folder))
 
     def open_planned(self, plan: Plan) -> Side:
         """Open a plan in memory. Raises ConfigurationError if its tables are Spark's, or end too early."""
-        tables = arrow_tables(plan, "diff")
-        planned_as = (plan.planner_version, *sorted(plan.options.items()))
-        label = plan.source
-        try:
-            return side_of_tables(
-                label,
-                plan.tables.keys(),
-                lambda name: from_arrow(tables[name]).lazy(),
-                planned_as,
-                self._folder,
-            )
-        except ConfigurationError as error:
-            raise ConfigurationError(
-                f"diff: a plan {error.message}",
-                "plans are compared through the execution graph: leave until out",
-            ) from None
+        return side_of(plan_tables(plan, "diff"), self._folder)
 
     def open_topologies(self, topologies: Objects | TablesOfTopologies, side: str) -> Side:
         """Open topologies in memory; only differing ones are planned. Raises InputError."""
+        from penstock.engine.planning.plan_in_process import read_in_process
+
         lines = topologies.topologies if isinstance(topologies, Objects) else tuple(topologies)
-        return self._side(f"{side} topologies", side, [read_in_process(lines, self._options)])
+        return self._of_parts(f"{side} topologies", [read_in_process(lines, self._options)], side)
 
     def open_both(self, old: str, new: str, report: Report) -> tuple[list[Side], int]:
         """Open both sides; also return the number of equal lines in files of both, which are left out.
@@ -126,23 +100,19 @@ class Opener:
         for source, side in ((old, "old"), (new, "new")):
             report(f"read {source}")
             parts = parts_without(source, files[side], shared, self._options.job_defaults)
-            sides.append(self._side(source, side, parts))
+            sides.append(self._of_parts(source, parts, side))
         if any(_has_any(side, shared.ids) for side in sides):  # the first topology with a name counts
             return [self.open(old, "old again"), self.open(new, "new again")], 0
         return sides, len(shared.ids)
 
-    def _side(self, source: str, folder: str, parts: Iterable[TopologyTables]) -> Side:
-        side_folder = self._folder / folder
-        side_folder.mkdir()
-        return side_of_topologies(source, parts, self._options, side_folder)
+    def _of_parts(self, label: str, parts: Iterable[TopologyTables], side: str) -> Side:
+        folder = self._new_folder(side)
+        return side_of(topologies_to_choose(label, parts, self._options, folder), Path(folder))
 
-    def _parts(self, source: PlanSource) -> Iterable[TopologyTables]:
-        if source.kind is SourceKind.SCRIPT:
-            topology = _topology_of_script(source.path, self._options, self._configuration.scripts)
-            return [read_in_process([topology], self._options)]
-        if source.kind is SourceKind.TABLES:
-            return [read_in_process(source.path, self._options)]
-        return parts_in_process([source.path], self._options)
+    def _new_folder(self, side: str) -> str:
+        folder = self._folder / side
+        folder.mkdir()
+        return str(folder)
 
 
 def previous_version(store: str) -> tuple[str, str]:
@@ -169,37 +139,6 @@ def _names_files(source: str) -> bool:
 def _has_any(side: Side, ids: NDArray[np.int64]) -> bool:
     shared = pl.LazyFrame({TOPOLOGY: ids})
     return bool(side.topologies.join(shared, on=TOPOLOGY, how="semi").select(pl.len()).collect().item())
-
-
-def _topology_of_script(script: str, options: PlanOptions, scripts: object) -> dict[str, object]:
-    """Return the topology of a script's first job. Its output goes to standard error.
-
-    Modules that it imports from its own folder are unloaded afterwards: the other script may have different
-    ones with the same names.
-    """
-    from penstock.engine.library.run_script import print_lost_settings
-    from penstock.engine.library.what_if_of_script import job_of_script
-    from penstock.engine.run.runtime.transformations import topology_of
-
-    before = set(sys.modules)
-    with redirect_stdout(sys.stderr):
-        job = job_of_script(script, [], options, scripts)
-        print_lost_settings(job)
-        topology = topology_of(job)
-    own = Path(script).resolve().parent
-    for name in set(sys.modules) - before:
-        file = getattr(sys.modules[name], "__file__", None)
-        if (
-            file is not None
-            and name.partition(".")[0] not in _NOT_UNLOADED
-            and _is_in_folder(Path(file).resolve(), own)
-        ):
-            del sys.modules[name]
-    return topology
-
-
-def _is_in_folder(module: Path, own: Path) -> bool:
-    return own in module.parents and "site-packages" not in module.parts
 
 
 # Compare plans by a library call.

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from penstock.engine.run.streams.stream_records import RecordedStream
     from penstock.operators.common.time import Duration
 
+__all__ = ["BatchFunction", "State", "foreach_batch", "open_state"]
+
 #: Batches whose progress a function holds, like spark.sql.streaming.numRecentProgressUpdates.
 _MOST_PROGRESS = 100
 

@@ -25,6 +25,8 @@ from penstock.plans.vocabulary import TableFormatName
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+__all__ = ["sweep"]
+
 
 class SweepResults(NamedTuple):
     """The measurements of a sweep.

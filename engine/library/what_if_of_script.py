@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.library.run_script import ScriptError, run_script
+from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.pyflink.datastream.environment_options import PARALLELISM as DEFAULT_PARALLELISM
 from penstock.engine.run.runtime.run_context import Changes, EnvironmentSettings, RunContext
 from penstock.engine.run.runtime.run_settings import plan_to_run
@@ -46,6 +47,13 @@ def jobs_of_script(
     if not captured:
         raise _no_job(script)
     return JobsOfScript(captured, failure)
+
+
+def print_failure_of_script(jobs: JobsOfScript) -> None:
+    """Print that a script failed after its last known job."""
+    if jobs.failure is not None:
+        last = jobs.jobs[-1].name
+        print_beside_output(f"{jobs.failure.message}; jobs after {last!r} are unknown")
 
 
 def job_of_script(

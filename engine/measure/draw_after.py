@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import orjson
 import polars as pl
-import pyarrow as pa
 
 from penstock.engine.measure.bench.prepare_inputs import SUITES, WORKLOADS
-from penstock.engine.planning.plan_in_process import (
-    Source,
-    parts_in_process,
-    plan_in_process,
-    plan_parts,
-)
-from penstock.engine.store.open_plan import open_plan
+from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.store.plan_source import PlanSource, SourceKind, require_kind
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.plan_tables import PlanTables, plan_in_memory
 from penstock.plans.errors import ConfigurationError, InputError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.generate.draw_by_trace import DEFAULT_MOST_PARALLELISM, draw_by_trace
@@ -39,7 +32,6 @@ from penstock.plans.plan_json.to_topology_lines import TOPOLOGY_COLUMNS, to_topo
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
-from penstock.plans.topology.read_topology_tables import holds_tables
 from penstock.plans.vocabulary import Layer, TopologyForm
 
 if TYPE_CHECKING:
@@ -110,51 +102,29 @@ ReadRows = Callable[[str, pl.Series], pl.DataFrame]
 """Reads the columns TOPOLOGY_COLUMNS of a table for topologies with these ids."""
 
 
-def plan_of_store(source: PlanSource) -> Frames:
-    """Return the planned topologies of a version. Raises StoreError if its plan lacks a layer."""
-    store = source.path
-    with store_errors(store, "reading"):
-        plan = open_plan(store, source.version)
-        missing = [table for table in NEEDED if not plan.has(table)]
-        if missing:
-            raise StoreError(
-                f"{store}: version {plan.version.version} has no table {missing[0]}",
-                f"penstock plan INPUT --out {store} --until {Layer.JOB_GRAPH}",
-            )
+def frames_of_plan(plan: PlanTables) -> Frames:
+    """Read the needed part of a plan. Raises StoreError if it lacks a layer."""
+    missing = [table for table in NEEDED if not plan.has(table)]
+    if missing and plan.stored is not None:
+        raise StoreError(
+            f"{plan.label}: version {plan.version} has no table {missing[0]}",
+            f"penstock plan INPUT --out {plan.label} --until {Layer.JOB_GRAPH}",
+        )
+    if missing:
+        raise StoreError(f"{plan.label}: has no table {missing[0]}", f"plan until {Layer.JOB_GRAPH} or later")
 
-        def rows(table: str, ids: pl.Series) -> pl.DataFrame:
-            chosen = plan.table(table).filter(pl.col(TOPOLOGY).is_in(ids.implode()))
-            return chosen.select(TOPOLOGY_COLUMNS[table]).collect()
+    def rows(table: str, ids: pl.Series) -> pl.DataFrame:
+        chosen = plan.table(table).filter(pl.col(TOPOLOGY).is_in(ids.implode()))
+        return chosen.select(TOPOLOGY_COLUMNS[table]).collect()
 
-        needed = {table: plan.table(table).select(_columns(table)).collect() for table in _TABLES}
-        return _without_graphs(needed, rows)
-
-
-def plan_of_file(path: str) -> Frames:
-    """Plan a file's topologies without refused ones; only the needed part of plans is kept in memory."""
-    if holds_tables(path):
-        return _planned(path)
-    parts: list[Frames] = []
-    plan_parts(parts_in_process(path), _NEEDED, lambda tables: parts.append(plan_of_tables(tables)))
-    return {table: pl.concat([part[table] for part in parts]) for table in parts[0]}
+    return _without_graphs({table: plan.frame(table, *_columns(table)) for table in _TABLES}, rows)
 
 
 def plan_of_topologies(tables: Mapping[str, pl.DataFrame]) -> Frames:
     """Plan the tables of topologies, without topologies that Flink refuses."""
     topologies, transformations = (tables[name] for name in TABLES_OF_TOPOLOGIES)
-    return _planned((topologies, transformations))
-
-
-def plan_of_tables(tables: Mapping[str, pa.Table]) -> Frames:
-    """Return the needed part of a plan that has the tables of NEEDED."""
-
-    def rows(table: str, ids: pl.Series) -> pl.DataFrame:
-        whole = from_arrow(tables[table].select(list(TOPOLOGY_COLUMNS[table])))
-        return whole.filter(pl.col(TOPOLOGY).is_in(ids.implode()))
-
-    return _without_graphs(
-        {table: from_arrow(tables[table].select(_columns(table))) for table in _TABLES}, rows
-    )
+    planned = plan_in_process((topologies, transformations), _NEEDED)
+    return frames_of_plan(plan_in_memory("drawn topologies", planned.tables, {}, None))
 
 
 _TABLES = tuple(dict.fromkeys((*TABLES_OF_TOPOLOGIES, *NEEDED)))
@@ -162,10 +132,6 @@ _TABLES = tuple(dict.fromkeys((*TABLES_OF_TOPOLOGIES, *NEEDED)))
 
 def _columns(table: str) -> list[str]:
     return TABLES[table].names if table in TABLES_OF_TOPOLOGIES else list(NEEDED[table])
-
-
-def _planned(source: Source) -> Frames:
-    return plan_of_tables(plan_in_process(source, _NEEDED).tables)
 
 
 def _without_graphs(frames: Frames, rows: ReadRows) -> Frames:
@@ -214,33 +180,27 @@ class Model(NamedTuple):
     segments: Segments
 
 
-def model_fleet(like: str) -> Model:
-    """Read the fleet of a store, topology file or folder of tables, else of a suite bundled with Penstock.
+def source_of_fleet(like: str) -> PlanSource:
+    """Identify a store, topology file or folder of tables, else a suite bundled with Penstock by its name.
 
-    Raises InputError and StoreError.
+    Raises InputError for anything else.
     """
     suite = SUITES.get(like)
     if suite is not None and suite.file is not None and not Path(like).exists():
-        return _model(plan_of_file(str(suite.file)), like)
-    place = require_kind(like, None, SourceKind.STORE, SourceKind.TOPOLOGIES, SourceKind.TABLES)
-    return _model(plan_of_store(place) if place.kind is SourceKind.STORE else plan_of_file(like), like)
+        return PlanSource(SourceKind.TOPOLOGIES, str(suite.file))
+    return require_kind(like, None, SourceKind.STORE, SourceKind.TOPOLOGIES, SourceKind.TABLES)
 
 
-def model_of_plan(tables: Mapping[str, Any], called: str) -> Model:
-    """Make the model of a plan in Arrow tables. Raises InputError, and StoreError if a layer is missing."""
-    if missing := [table for table in NEEDED if table not in tables]:
-        raise StoreError(f"{called}: has no table {missing[0]}", f"plan until {Layer.JOB_GRAPH} or later")
-    return _model(plan_of_tables(tables), called)
-
-
-def _model(plan: Frames, called: str) -> Model:
-    fleet = given_fleet(plan["topologies"], plan["transformations"])
+def model_fleet(plan: PlanTables, called: str) -> Model:
+    """Make the model of a plan. Raises InputError, and StoreError if a layer is missing."""
+    frames = frames_of_plan(plan)
+    fleet = given_fleet(frames["topologies"], frames["transformations"])
     if not len(fleet.topologies):
         raise InputError(
             f"{called}: no topology was planned, so none can be drawn after it",
             "table rejected of its plan gives the reasons",
         )
-    return Model(plan, fleet, find_segments(fleet))
+    return Model(frames, fleet, find_segments(fleet))
 
 
 class FleetPart(NamedTuple):

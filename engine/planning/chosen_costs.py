@@ -84,14 +84,14 @@ def _measured(
     plan = open_plan(store, version)
     if not plan.has(*RUN_TABLES):
         raise ConfigurationError(
-            f"--costs {costs}: version {plan.version.version} does not contain a run",
+            f"--costs {costs}: version {plan.version} does not contain a run",
             "penstock run --to STORE records one; STORE@VERSION names another version",
         )
     measured = measured_costs({name: plan.table(name).collect() for name in RUN_TABLES}).costs
     costs_of_topologies = measured.join(topologies.select(TOPOLOGY), on=TOPOLOGY, how="semi")
     if costs_of_topologies.is_empty() and not part:
         raise ConfigurationError(
-            f"--costs {costs}: version {plan.version.version} has no finished run of these topologies",
+            f"--costs {costs}: version {plan.version} has no finished run of these topologies",
             "topologies are matched by name",
         )
     return costs_of_topologies

@@ -1,11 +1,11 @@
-"""Read the tables of one version as polars frames, through Spark only if the store is not local."""
+"""Open a version of a store as a plan's tables, through Spark only if the store is not local."""
 
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import NamedTuple
+from typing import Any
 
 import polars as pl
 
@@ -13,6 +13,7 @@ from penstock.engine.store.damage import find_damage
 from penstock.engine.store.data_files import damaged
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.plan_tables import PlanTables, StoredVersion
 from penstock.engine.store.plan_versions import find_version, require_not_dropped, tables_of
 from penstock.engine.store.require_target import require_columns_to_read
 from penstock.engine.store.scan_stored_table import scan_stored_table
@@ -22,42 +23,44 @@ from penstock.engine.store.version_notes import MANIFEST, PlanVersion
 from penstock.plans.errors import StoreError
 
 
-class StoredPlan(NamedTuple):
-    """A version of a store, with a function from a table's name to a lazy frame of its declared columns.
-
-    A frame reads the columns it needs when it is collected.
-    """
-
-    version: PlanVersion
-    table: Callable[[str], pl.LazyFrame]
-
-    def has(self, *tables: str) -> bool:
-        """Return whether all of these belong to the version."""
-        return set(tables) <= set(self.version.tables)
-
-
-def open_plan(store: str, version: int | None = None, topology: str | None = None) -> StoredPlan:
+def open_plan(store: str, version: int | None = None, topology: str | None = None) -> PlanTables:
     """Open a version, by default the newest, with only the rows of `topology` if it is given.
 
     Raises StoreError: not a store, no such version. Each requested table is first checked: StoreError if
     it is damaged.
     """
-    delta = tables_of(store)
-    plan_version = find_version(delta, version)
+    return open_plan_of(tables_of(store), version, topology)
+
+
+def open_plan_of(delta: StoreTables[Any], version: int | None, topology: str | None = None) -> PlanTables:
+    """See open_plan."""
+    store, plan_version = delta.store, find_version(delta, version)
 
     @cache
-    def table(name: str) -> pl.LazyFrame:
+    def scan(name: str, chosen: str | None) -> pl.LazyFrame:
         require_intact(delta, plan_version, [name])
         if isinstance(delta, DeltaRsTables):
             with store_errors(store, "reading"):
                 recorded = plan_version.files_of(name)
                 files = delta.listed_files(name, plan_version.write_id) if recorded is None else recorded
-            return scan_stored_table(store, name, files or [], topology)
+            return scan_stored_table(store, name, files or [], chosen)
         from penstock.engine.store.spark_rows import scan_spark_rows
 
-        return scan_spark_rows(delta.read(name, plan_version.write_id), name, topology)
+        return scan_spark_rows(delta.read(name, plan_version.write_id), name, chosen)
 
-    return StoredPlan(plan_version, table)
+    return PlanTables(
+        store,
+        plan_version.tables,
+        scan,
+        plan_version.options,
+        plan_version.planner_version,
+        plan_version.topologies,
+        plan_version.rejected,
+        version=plan_version.version,
+        published_at=plan_version.published_at,
+        stored=StoredVersion(delta, plan_version),
+        topology=topology,
+    )
 
 
 # Parse STORE or STORE@VERSION.

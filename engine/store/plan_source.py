@@ -9,8 +9,7 @@ from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.open_plan import AT_VERSION
 from penstock.engine.store.version_notes import MANIFEST
 from penstock.plans.errors import ConfigurationError, InputError
-from penstock.plans.importing.read_graphs import form_of_graph
-from penstock.plans.importing.recognise_content import NoJob, content_of
+from penstock.plans.importing.importers import NoJob, content_of, importer_of_name
 from penstock.plans.tables import TABLES
 from penstock.plans.topology.find_topology_files import find_topology_files, is_pipe, local_path
 from penstock.plans.topology.read_topology_tables import holds_tables
@@ -111,7 +110,7 @@ def _kind_of(path: str) -> SourceKind:
 def _kind_by_name(path: str) -> SourceKind | None:
     if path.endswith(".py"):
         return SourceKind.SCRIPT
-    return SourceKind.GRAPH if form_of_graph(path) is not None and not path.endswith(".txt") else None
+    return SourceKind.GRAPH if importer_of_name(path) is not None and not path.endswith(".txt") else None
 
 
 def _kind_of_folder(path: str, place: str) -> SourceKind:

@@ -22,6 +22,11 @@ def scan_stored_table(
     """Scan the declared columns of these files of a local store; only rows of `topology`, if given."""
     paths = [os.path.join(local_folder(store, table), file.path) for file in files]
     rows = _with_declared_columns(pl.scan_parquet(paths, glob=False), table) if paths else empty(table).lazy()
+    return rows_of_topology(rows, table, topology)
+
+
+def rows_of_topology(rows: pl.LazyFrame, table: str, topology: str | None) -> pl.LazyFrame:
+    """Return the rows of a topology by its name; None: all rows."""
     if topology is None:
         return rows
     chosen = pl.col("name") == topology if table in BY_NAME else pl.col(TOPOLOGY) == topology_id(topology)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.run.runtime.transformations import LostSetting, LoweredJob
-from penstock.engine.views.draw.drawn_plan import DrawnPlan, Row, is_chained, stream_edges_with_reasons
+from penstock.engine.store.plan_tables import PlanTables
+from penstock.engine.views.draw.drawn_plan import Row, is_chained, stream_edges_with_reasons
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
@@ -49,7 +50,7 @@ _GIVEN = ("id", "name", "kind", "chaining", "slot_sharing_group")
 class ExplainedPlan:
     """Tables of `plan` by key, each read once."""
 
-    plan: DrawnPlan
+    plan: PlanTables
 
     @cached_property
     def is_translated(self) -> bool:
@@ -105,9 +106,9 @@ class ExplainedPlan:
     def _expanded(self) -> "pl.DataFrame | None":
         from penstock.plans.stream_graph.expand_sinks import expand_transformations
 
-        frame, settings = (self.plan.table(name) for name in ("transformations", "job_settings"))
-        if frame is None or settings is None:
+        if not self.plan.has("transformations", "job_settings"):
             return None
+        frame, settings = (self.plan.table(name) for name in ("transformations", "job_settings"))
         return expand_transformations(frame.sort("id").collect(), settings.collect())
 
     @cached_property

@@ -21,11 +21,12 @@ from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.is_local import local_folder
 from penstock.engine.store.open_plan import read_plan, require_intact
 from penstock.engine.store.plan_source import tables_of_results
-from penstock.engine.store.plan_versions import find_version, tables_of
+from penstock.engine.store.plan_tables import PlanTables
 from penstock.engine.store.require_target import require_columns_to_read
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.version_notes import PlanVersion
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError, PenstockError
+from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.view_columns import view_columns
 
@@ -118,36 +119,40 @@ def require_duckdb() -> None:
 
 
 class Views(NamedTuple):
-    """A connection with views of the tables of `version`, or of other tables (None)."""
+    """A connection with views of the tables of a plan, or of other tables (None)."""
 
     connection: "DuckDBPyConnection"
-    version: PlanVersion | None
+    plan: PlanTables | None
 
 
 @contextmanager
-def open_views(
-    store: str, version: int | None, query: str, memory_bytes: int | None = None
-) -> Iterator[Views]:
-    """Open views of a version, by default the newest, for `query`; its tables are checked first.
+def open_views(plan: PlanTables, query: str, memory_bytes: int | None = None) -> Iterator[Views]:
+    """Open views of a plan's tables for `query`; tables of a store are checked first.
 
     DuckDB may read only the files of the version. `memory_bytes`: see _duckdb_connection. Raises StoreError
-    if it is not a store, has no such version, or is damaged.
+    if a table is damaged.
     """
-    delta = tables_of(store)
-    plan_version = find_version(delta, version)
+    if plan.stored is None:
+        with _duckdb_connection(memory_bytes) as connection:
+            for table in plan.tables:
+                _add_table(connection, table, to_arrow(plan.table(table).collect(), table))
+            _close_to_all_but(connection, [])
+            yield Views(connection, plan)
+        return
+    delta, plan_version = plan.stored
     mentioned = [table for table in plan_version.tables if _mentions(query, table)]
     require_intact(delta, plan_version, mentioned)
     with _duckdb_connection(memory_bytes) as connection:
         readable: list[str] = []
         if isinstance(delta, DeltaRsTables):
-            require_columns_to_read(store, mentioned)
-            with store_errors(store, "reading"):
+            require_columns_to_read(delta.store, mentioned)
+            with store_errors(delta.store, "reading"):
                 readable = _add_views(connection, delta, plan_version, mentioned)
         else:
             for table, rows in read_plan(delta, plan_version.version, mentioned).items() if mentioned else ():
                 _add_table(connection, table, rows.toArrow())
         _close_to_all_but(connection, readable)
-        yield Views(connection, plan_version)
+        yield Views(connection, plan)
 
 
 def _add_views(
@@ -306,7 +311,7 @@ def run_query(views: Views, query: str) -> Iterator[QueryRows]:
     A signal stops the query.
     """
     connection = views.connection
-    with in_thread(connection) as run, query_errors(query, views.version):
+    with in_thread(connection) as run, query_errors(query, views.plan):
         relation: DuckDBPyRelation = run(lambda: connection.sql(query))
         names = list(relation.columns)
 
@@ -409,7 +414,7 @@ _LISTED = "penstock sql STORE --tables lists tables and columns"
 
 
 @contextmanager
-def query_errors(query: str, version: PlanVersion | None = None) -> Iterator[None]:
+def query_errors(query: str, plan: PlanTables | None = None) -> Iterator[None]:
     """Raise ConfigurationError for an invalid query, NotEnoughMemoryError, or MachineError.
 
     `version`: the version whose tables the query reads, once it is known.
@@ -431,22 +436,22 @@ def query_errors(query: str, version: PlanVersion | None = None) -> Iterator[Non
         message = str(error).strip()
         if _WRAPPED in message:
             message = message.partition("\n\nLINE ")[0]
-        hint = None if version is None else _hint(message, query, version)
+        hint = None if plan is None else _hint(message, query, plan)
         raise ConfigurationError(_GUESS.sub("", message) if hint else message, hint) from error
 
 
-def _hint(message: str, query: str, version: PlanVersion) -> str | None:
+def _hint(message: str, query: str, plan: PlanTables) -> str | None:
     if match := _TABLE.search(message):
         named = match[1].strip('"').lower()
         if named in TABLES:
-            until = version.options.get("until")
+            until = plan.options.get("until")
             planned = f" was planned until {until} and" if until else ""
-            return f"version {version.version}{planned} has no table {named}; {_LISTED}"
-        close = get_close_matches(named, version.tables, n=3, cutoff=0.5)
+            return f"version {plan.version}{planned} has no table {named}; {_LISTED}"
+        close = get_close_matches(named, plan.tables, n=3, cutoff=0.5)
         return f"tables with close names: {', '.join(close)}" if close else _LISTED
     if match := _COLUMN.search(message):
         named = match[1].lower()
-        mentioned = [table for table in version.tables if _mentions(query, table)]
+        mentioned = [table for table in plan.tables if _mentions(query, table)]
         columns = {table: view_columns(table) for table in mentioned}
         renamed = [
             f"{table}.{known[named]}" for table, known in columns.items() if known.get(named, named) != named

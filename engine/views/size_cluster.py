@@ -15,6 +15,7 @@ from penstock.engine.configuration.cluster_options import (
 from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.planning.plan_options import configured_task_manager, plan_options
+from penstock.engine.store.plan_tables import PlanTables
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow, join_topology
@@ -182,10 +183,10 @@ def _memory_size(text: str, argument: str) -> int:
     return size
 
 
-def jobs_placed(
-    topologies: pl.DataFrame, required_slots: pl.DataFrame, task_managers: TaskManagers
-) -> pl.DataFrame:
-    """Return each job's needs as the table PLACED. In: topology_id and name; the table required_slots."""
+def jobs_placed(plan: PlanTables, task_managers: TaskManagers) -> pl.DataFrame:
+    """Return the needs of each planned job as the table PLACED; rejected ones never run."""
+    topologies = plan.frame("topologies", TOPOLOGY, "name")
+    required_slots = plan.frame("required_slots", TOPOLOGY, "slot_sharing_group", "slots")
     return place_jobs(topologies, required_slots, task_managers.slots, task_managers.available)
 
 

@@ -26,12 +26,6 @@ IGNORED_KEY = "penstock.import.ignored"
 FILE_KEY = "penstock.import.file"
 """Keys of an imported topology's configuration: its form, assumptions, ignored parts, and its file."""
 
-READ_FORMS = (
-    "DOT, GraphML, Pajek, edge lists, graphs in JSON (node-link, vis.js, d3, Cytoscape, Arroyo), WfFormat, "
-    "STG, daggen, Pegasus (DAX, YAML), Alibaba's batch tasks, Flink's JSON, flink info, EXPLAIN and plan JSON"
-)
-"""The supported forms, for messages."""
-
 Imported = dict[str, Any] | list[TopologyError]
 """A topology in the form of docs/topology-files.md, or the errors that prevent it."""
 

@@ -4,6 +4,7 @@ Sources: networkx.readwrite.json_graph (node_link_data, adjacency_data, cytoscap
 vis.js, the force layouts of d3, elements of Cytoscape.js, the JSON Graph Format 2, Arroyo's REST interface.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,8 +20,31 @@ from penstock.plans.importing.given_graph import (
     is_missing,
     topology_of_graph,
 )
+from penstock.plans.topology.input_errors import unreadable_file
 from penstock.plans.topology.rules import wrong_type
 from penstock.plans.vocabulary import Partitioner
+
+# Arrays, which are no objects.
+
+
+def read_json_array(text: str, file: str, name: str) -> dict[str, Any]:
+    """Return edges, or elements of Cytoscape, as the object that holds them. Raises InputError."""
+    entries = json_array(text, file, "edges or elements")
+    is_edges = any(type(entry) is dict and "data" not in entry for entry in entries)
+    return {"links" if is_edges else "elements": entries}
+
+
+def json_array(text: str, file: str, items: str) -> list[Any]:
+    """Parse an array of `items`. Raises InputError."""
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise unreadable_file(file, f"an array of {items}: {error}") from None
+    return list(entries)
+
+
+# Objects with lists of nodes and edges.
+
 
 _LINKS = ("edges", "links")
 _ENDS = (("source", "target"), ("from", "to"), ("srcId", "destId"), ("src", "dst"), ("sourceId", "targetId"))

@@ -8,7 +8,6 @@ from penstock.plans.errors import ErrorKind, TopologyError
 from penstock.plans.importing.execution_plan import from_execution_plan, is_execution_plan
 from penstock.plans.importing.given_graph import (
     AS_GIVEN,
-    READ_FORMS,
     Imported,
     ImportOptions,
     also_ignored,
@@ -16,11 +15,11 @@ from penstock.plans.importing.given_graph import (
     errors_of_known,
     ignored_keys,
 )
+from penstock.plans.importing.importers import IMPORTERS, READ_FORMS
 from penstock.plans.importing.json_graphs import from_json_graph
 from penstock.plans.importing.node_errors import errors_of_nodes
 from penstock.plans.importing.plan_json import from_plan_json, is_plan_json, is_refusal
 from penstock.plans.importing.stream_graph_form import DEFAULT_GROUP, from_flink_plan, is_flink_plan
-from penstock.plans.importing.task_graphs import from_wfformat, is_wfformat
 from penstock.plans.printable import first_and_count
 from penstock.plans.topology.operator_rules import UID_HASH
 from penstock.plans.topology.rules import INT32_MAX, Rules, integer, text
@@ -37,9 +36,9 @@ def as_topology(
     """Convert `document` to a topology; return it unchanged if it is one already or in no known form.
 
     Forms: Flink's plan of a job, with or without details of the job, and its execution plan, each in Flink's
-    format or in the format of export; plan JSON; and, read with `options`, WfFormat and graphs of other tools
-    (json_graphs). A document without a name takes the name of its file, with its `place` (from 0) after the
-    first.
+    format or in the format of export; plan JSON; and, read with `options`, objects that IMPORTERS take, and
+    graphs of other tools (json_graphs). A document without a name takes the name of its file, with its
+    `place` (from 0) after the first.
     """
     if TopologyForm.TRANSFORMATIONS in document:
         return dict(document)
@@ -58,8 +57,10 @@ def as_topology(
             own_name, document = document.get("name", inner.get("name")), inner
             break
     name = _name(own_name, file, place)
-    if is_wfformat(document):
-        return from_wfformat(document, name, options)
+    for importer in IMPORTERS:
+        if importer.takes is not None and importer.takes(document):
+            imported: Imported = importer.read(document, name, options)
+            return imported
     graph = from_json_graph(document, name, options)
     if graph is not None:
         return graph

@@ -17,18 +17,18 @@ from penstock.plans.importing.bounds import MOST_EDGES, MOST_NODES, require_at_m
 from penstock.plans.importing.given_graph import (
     EDGE_ATTRIBUTES,
     NODE_ATTRIBUTES,
-    READ_FORMS,
     GivenEdge,
     GivenGraph,
     GivenNode,
 )
+from penstock.plans.importing.importers import READ_FORMS, ending_of
 from penstock.plans.topology.rules import shorten
 from penstock.plans.vocabulary import Partitioner
 
 _FIELD_LIMIT = 131_072
 """The most characters of a cell."""
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 """By file extension; other files are separated by spaces, tabs, or as detected from their lines."""
 
 _SPACES, _ARROWS = "spaces", "arrows"
@@ -74,7 +74,7 @@ class _Comments:
         return [f"comments {shown}" + (f", and {more:,} more" if more > 0 else "")]
 
 
-def read_edge_list(text: str, separator: str | None, file: str, name: str) -> GivenGraph:
+def read_edge_list(text: str, file: str, name: str) -> GivenGraph:
     """Return the graph of an edge list.
 
     A first line with a column for the source and one for the target names the columns: others are attributes
@@ -85,6 +85,7 @@ def read_edge_list(text: str, separator: str | None, file: str, name: str) -> Gi
     """
     if ".adjlist" in file.lower()[-12:]:
         return _read_multiline_adjacency(text, name) or _read_adjacency(text, file, name)
+    separator = _SEPARATORS.get(ending_of(file))
     comments = _Comments()
     first_line, _, others = text.partition("\n")
     if (excel_separator := _SEPARATOR_OF_EXCEL(first_line.rstrip("\r"))) is not None:

@@ -34,6 +34,7 @@ from penstock.plans.importing.given_graph import (
     errors_of_known,
     topology_of_graph,
 )
+from penstock.plans.importing.importers import ALIBABA_COLUMNS
 from penstock.plans.printable import first_and_count
 from penstock.plans.topology.rules import Rule, Rules, list_of, shorten, text, wrong_type
 
@@ -56,11 +57,6 @@ _TASKS = Rule(
 )
 _REFERENCES = list_of(text(), "a list of tasks")
 _WORKFLOW_TASK: Rules = {"name": text(), "id": text(), "parents": _REFERENCES, "children": _REFERENCES}
-
-
-def is_wfformat(document: Mapping[str, Any]) -> bool:
-    """Return whether an object is an instance of any version."""
-    return "schemaVersion" in document and type(document.get("workflow")) is dict
 
 
 def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions) -> Imported:
@@ -195,10 +191,6 @@ def _name(task: Mapping[str, Any]) -> str:
 
 
 _TASK = re.compile(r"[A-Za-z]+(\d+)((?:_\d+)*)((?:_Stg\d+)*)$", re.ASCII)
-ALIBABA_COLUMNS = (
-    *("task_name", "instance_num", "job_name", "task_type", "status"),
-    *("start_time", "end_time", "plan_cpu", "plan_mem"),
-)
 _INSTANCES = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 _ALIBABA_ATTRIBUTES = ("task_type", "status", "start_time", "end_time", "plan_cpu", "plan_mem")
 
@@ -387,7 +379,7 @@ def read_pegasus(text: str, file: str, name: str) -> GivenGraph:
     return GivenGraph(own, nodes, edges, left_out=left_out, lists_nodes=True, keys_are_ids=False)
 
 
-def read_alibaba(text: str, file: str) -> list[GivenGraph]:
+def read_alibaba(text: str, file: str, _name: str) -> list[GivenGraph]:
     """Return the jobs of Alibaba's table batch_task, a graph per job with the dependencies between its tasks.
 
     A task's name contains its number and the numbers of the tasks that it waits for: R3_1_2 waits for 1 and

@@ -447,77 +447,162 @@ def _duplicate(key: str, first: object, second: object) -> FlinkValueError:
 
 
 class FlinkOption(NamedTuple):
-    """One option; `values` are the names of an enum, `default` is a parsed value."""
+    """One option; `values` are the names of an enum, `default` is a parsed value.
+
+    `meaning`: what it decides, for the reference of options; empty for options that only scripts set.
+    """
 
     key: str
     parse: Callable[[str], Any]
     default: Any
     allowed: str
+    meaning: str = ""
     deprecated: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
 
 
-def _enum(key: str, default: str | None, *values: str, deprecated: tuple[str, ...] = ()) -> FlinkOption:
-    return FlinkOption(key, enum_parser(values), default, ", ".join(values), deprecated, values)
+def _enum(
+    key: str, default: str | None, meaning: str, *values: str, deprecated: tuple[str, ...] = ()
+) -> FlinkOption:
+    return FlinkOption(key, enum_parser(values), default, ", ".join(values), meaning, deprecated, values)
 
 
-def _flag(key: str, default: bool, *deprecated: str) -> FlinkOption:
-    return FlinkOption(key, parse_boolean, default, "true or false", deprecated)
+def _flag(key: str, default: bool, meaning: str, *deprecated: str) -> FlinkOption:
+    return FlinkOption(key, parse_boolean, default, "true or false", meaning, deprecated)
 
 
-def _duration(key: str, default: int | None, *deprecated: str) -> FlinkOption:
-    return FlinkOption(key, parse_duration, default, "a duration such as 100 ms, 10 s or PT1M", deprecated)
+def _duration(key: str, default: int | None, meaning: str, *deprecated: str) -> FlinkOption:
+    allowed = "a duration such as 100 ms, 10 s or PT1M"
+    return FlinkOption(key, parse_duration, default, allowed, meaning, deprecated)
 
 
-def _number(key: str, default: int) -> FlinkOption:
-    return FlinkOption(key, parse_int, default, "a 32-bit integer")
+def _number(key: str, default: int, meaning: str) -> FlinkOption:
+    return FlinkOption(key, parse_int, default, "a 32-bit integer", meaning)
 
 
-RUNTIME_MODE = _enum("execution.runtime-mode", "STREAMING", "STREAMING", "BATCH", "AUTOMATIC")
+RUNTIME_MODE = _enum(
+    "execution.runtime-mode",
+    "STREAMING",
+    "whether a job is planned as a streaming or a batch job",
+    "STREAMING",
+    "BATCH",
+    "AUTOMATIC",
+)
 BATCH_SHUFFLE_MODE = _enum(
     "execution.batch-shuffle-mode",
     "ALL_EXCHANGES_BLOCKING",
+    "how tasks of a batch job exchange data",
     "ALL_EXCHANGES_PIPELINED",
     "ALL_EXCHANGES_BLOCKING",
     "ALL_EXCHANGES_HYBRID_FULL",
     "ALL_EXCHANGES_HYBRID_SELECTIVE",
 )
-BUFFER_TIMEOUT = _duration("execution.buffer-timeout.interval", 100, "execution.buffer-timeout")
-BUFFER_TIMEOUT_ENABLED = _flag("execution.buffer-timeout.enabled", True)
-SORT_INPUTS = _flag("execution.sorted-inputs.enabled", True)
+BUFFER_TIMEOUT = _duration(
+    "execution.buffer-timeout.interval",
+    100,
+    "how long a record may wait in a buffer",
+    "execution.buffer-timeout",
+)
+BUFFER_TIMEOUT_ENABLED = _flag(
+    "execution.buffer-timeout.enabled", True, "whether buffers are sent before they are full"
+)
+SORT_INPUTS = _flag(
+    "execution.sorted-inputs.enabled", True, "whether keyed operators of a batch job get sorted inputs"
+)
 SORTED_INPUTS_MEMORY = FlinkOption(
-    "execution.sorted-inputs.memory", parse_memory_size, 128 * 2**20, "a memory size such as 128 mb"
+    "execution.sorted-inputs.memory",
+    parse_memory_size,
+    128 * 2**20,
+    "a memory size such as 128 mb",
+    "weight of sorting inputs in managed memory",
 )
-BATCH_STATE_BACKEND = _flag("execution.batch-state-backend.enabled", True)
-SCHEDULER = _enum("jobmanager.scheduler", None, "Default", "Adaptive", "AdaptiveBatch")
-JOB_NAME = FlinkOption("pipeline.name", parse_string, None, "a string")
+BATCH_STATE_BACKEND = _flag(
+    "execution.batch-state-backend.enabled", True, "whether batch jobs use a state backend of their own"
+)
+SCHEDULER = _enum(
+    "jobmanager.scheduler",
+    None,
+    "the scheduler; batch jobs under AdaptiveBatch get dynamic graphs",
+    "Default",
+    "Adaptive",
+    "AdaptiveBatch",
+)
+JOB_NAME = FlinkOption("pipeline.name", parse_string, None, "a string", "the name of a job")
 MAX_PARALLELISM_OPTION = FlinkOption(
-    "pipeline.max-parallelism", _parse_max_parallelism, -1, f"an integer up to {MAX_PARALLELISM}"
+    "pipeline.max-parallelism",
+    _parse_max_parallelism,
+    -1,
+    f"an integer up to {MAX_PARALLELISM}",
+    "number of key groups of operators that set none; -1: derived",
 )
-AUTO_GENERATE_UIDS = _flag("pipeline.auto-generate-uids", True)
-OPERATOR_CHAINING = _flag("pipeline.operator-chaining.enabled", True, "pipeline.operator-chaining")
+AUTO_GENERATE_UIDS = _flag("pipeline.auto-generate-uids", True, "whether operators may be without uid")
+OPERATOR_CHAINING = _flag(
+    "pipeline.operator-chaining.enabled", True, "whether operators are chained", "pipeline.operator-chaining"
+)
 CHAIN_DIFFERENT_MAX_PARALLELISM = _flag(
-    "pipeline.operator-chaining.chain-operators-with-different-max-parallelism", True
+    "pipeline.operator-chaining.chain-operators-with-different-max-parallelism",
+    True,
+    "whether operators of different max parallelism are chained",
 )
-VERTEX_DESCRIPTION_MODE = _enum("pipeline.vertex-description-mode", "TREE", "TREE", "CASCADING")
-VERTEX_NAME_INDEX_PREFIX = _flag("pipeline.vertex-name-include-index-prefix", False)
+VERTEX_DESCRIPTION_MODE = _enum(
+    "pipeline.vertex-description-mode",
+    "TREE",
+    "how the description of a vertex is laid out",
+    "TREE",
+    "CASCADING",
+)
+VERTEX_NAME_INDEX_PREFIX = _flag(
+    "pipeline.vertex-name-include-index-prefix", False, "whether names of vertices begin with their index"
+)
 CACHED_FILES = FlinkOption(
-    "pipeline.cached-files", parse_cached_files, {}, "name:file1,path:'file:///tmp/file1';name:…,path:…"
+    "pipeline.cached-files",
+    parse_cached_files,
+    {},
+    "name:file1,path:'file:///tmp/file1';name:…,path:…",
+    "files of the distributed cache",
 )
 PARALLELISM_OVERRIDES = FlinkOption(
-    "pipeline.jobvertex-parallelism-overrides", parse_map, {}, "vertex:parallelism,… with ids of job vertices"
+    "pipeline.jobvertex-parallelism-overrides",
+    parse_map,
+    {},
+    "vertex:parallelism,… with ids of job vertices",
+    "parallelism of job vertices by id, in place of the planned parallelism; a job's entries win over the "
+    "configuration's",
 )
-AUTO_PARALLELISM = _flag("execution.batch.adaptive.auto-parallelism.enabled", True)
-CHECKPOINTING_INTERVAL = _duration("execution.checkpointing.interval", None)
-CHECKPOINTING_INTERVAL_DURING_BACKLOG = _duration("execution.checkpointing.interval-during-backlog", None)
-CHECKPOINTING_MODE = _enum("execution.checkpointing.mode", "EXACTLY_ONCE", "EXACTLY_ONCE", "AT_LEAST_ONCE")
-CHECKPOINTING_TIMEOUT = _duration("execution.checkpointing.timeout", 600_000)
-CHECKPOINTING_MIN_PAUSE = _duration("execution.checkpointing.min-pause", 0)
-MAX_CONCURRENT_CHECKPOINTS = _number("execution.checkpointing.max-concurrent-checkpoints", 1)
-TOLERABLE_FAILED_CHECKPOINTS = _number("execution.checkpointing.tolerable-failed-checkpoints", 0)
+AUTO_PARALLELISM = _flag(
+    "execution.batch.adaptive.auto-parallelism.enabled",
+    True,
+    "whether dynamic graphs reset parallelism that is not set",
+)
+CHECKPOINTING_INTERVAL = _duration(
+    "execution.checkpointing.interval", None, "time between checkpoints; none: no checkpoints"
+)
+CHECKPOINTING_INTERVAL_DURING_BACKLOG = _duration(
+    "execution.checkpointing.interval-during-backlog", None, "time between checkpoints during a backlog"
+)
+CHECKPOINTING_MODE = _enum(
+    "execution.checkpointing.mode",
+    "EXACTLY_ONCE",
+    "exactly-once or at-least-once checkpoints",
+    "EXACTLY_ONCE",
+    "AT_LEAST_ONCE",
+)
+CHECKPOINTING_TIMEOUT = _duration(
+    "execution.checkpointing.timeout", 600000, "time after which a checkpoint is discarded"
+)
+CHECKPOINTING_MIN_PAUSE = _duration(
+    "execution.checkpointing.min-pause", 0, "least time between two checkpoints"
+)
+MAX_CONCURRENT_CHECKPOINTS = _number(
+    "execution.checkpointing.max-concurrent-checkpoints", 1, "checkpoints that may be under way at once"
+)
+TOLERABLE_FAILED_CHECKPOINTS = _number(
+    "execution.checkpointing.tolerable-failed-checkpoints", 0, "checkpoints that may fail before the job does"
+)
 CHECKPOINT_RETENTION = _enum(
     "execution.checkpointing.externalized-checkpoint-retention",
     "NO_EXTERNALIZED_CHECKPOINTS",
+    "whether checkpoints outlive the job",
     "DELETE_ON_CANCELLATION",
     "RETAIN_ON_CANCELLATION",
     "NO_EXTERNALIZED_CHECKPOINTS",
@@ -525,42 +610,70 @@ CHECKPOINT_RETENTION = _enum(
 CHECKPOINTS_AFTER_TASKS_FINISH = _flag(
     "execution.checkpointing.checkpoints-after-tasks-finish",
     True,
+    "whether checkpoints continue after tasks end",
     "execution.checkpointing.checkpoints-after-tasks-finish.enabled",
 )
 ALIGNED_CHECKPOINT_TIMEOUT = _duration(
-    "execution.checkpointing.aligned-checkpoint-timeout", 0, "execution.checkpointing.alignment-timeout"
+    "execution.checkpointing.aligned-checkpoint-timeout",
+    0,
+    "time after which aligned checkpoints go unaligned",
+    "execution.checkpointing.alignment-timeout",
 )
 RECOVER_OUTPUT_ON_DOWNSTREAM = _flag(
-    "execution.checkpointing.unaligned.recover-output-on-downstream.enabled", False
+    "execution.checkpointing.unaligned.recover-output-on-downstream.enabled",
+    False,
+    "whether output in flight is recovered by its readers",
 )
 CHECKPOINT_ID_OF_IGNORED_IN_FLIGHT_DATA = FlinkOption(
     "execution.state-recovery.without-channel-state.checkpoint-id",
     parse_long,
     -1,
     "a 64-bit integer",
+    "checkpoint whose data in flight is ignored",
     ("execution.checkpointing.recover-without-channel-state.checkpoint-id",),
 )
-STATE_CHANGELOG = _flag("state.changelog.enabled", False, "state.backend.changelog.enabled")
+STATE_CHANGELOG = _flag(
+    "state.changelog.enabled", False, "whether changes of state are logged", "state.backend.changelog.enabled"
+)
 CLAIM_MODE = _enum(
     "execution.state-recovery.claim-mode",
     "NO_CLAIM",
+    "owner of the files of the restored snapshot",
     "CLAIM",
     "NO_CLAIM",
     "LEGACY",
     deprecated=("execution.savepoint-restore-mode",),
 )
-UNALIGNED = _flag("execution.checkpointing.unaligned.enabled", False, "execution.checkpointing.unaligned")
-FORCE_UNALIGNED = _flag("execution.checkpointing.unaligned.forced", False)
-PAUSE_SOURCES = _flag("pipeline.sources.pause-until-first-checkpoint", False)
+UNALIGNED = _flag(
+    "execution.checkpointing.unaligned.enabled",
+    False,
+    "whether checkpoints are unaligned",
+    "execution.checkpointing.unaligned",
+)
+FORCE_UNALIGNED = _flag(
+    "execution.checkpointing.unaligned.forced", False, "whether checkpoints are unaligned for every job"
+)
+PAUSE_SOURCES = _flag(
+    "pipeline.sources.pause-until-first-checkpoint", False, "whether sources wait for the first checkpoint"
+)
 SAVEPOINT_PATH = FlinkOption(
-    "execution.state-recovery.path", parse_string, None, "a path", ("execution.savepoint.path",)
+    "execution.state-recovery.path",
+    parse_string,
+    None,
+    "a path",
+    "the snapshot to restore from",
+    ("execution.savepoint.path",),
 )
 IGNORE_UNCLAIMED_STATE = _flag(
-    "execution.state-recovery.ignore-unclaimed-state", False, "execution.savepoint.ignore-unclaimed-state"
+    "execution.state-recovery.ignore-unclaimed-state",
+    False,
+    "whether state that no operator claims is dropped",
+    "execution.savepoint.ignore-unclaimed-state",
 )
 APPROXIMATE_LOCAL_RECOVERY = _flag(
     "execution.state-recovery.approximate-local-recovery",
     False,
+    "whether failed tasks restart on their own",
     "execution.checkpointing.approximate-local-recovery",
 )
 

@@ -1,7 +1,7 @@
-"""A version of a store, files, or a plan in memory as one side of a comparison."""
+"""A plan as one side of a comparison, and the lines that the files of both sides have in common."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
 from secrets import randbits
@@ -16,16 +16,12 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128_digest
 
 from penstock.engine.planning.memory_estimate import require_memory_to_read_on
-from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.store.open_plan import StoredPlan
+from penstock.engine.store.plan_tables import PlanTables
 from penstock.engine.store.scan_stored_table import BY_NAME
 from penstock.engine.views.diff.match_operators import IDENTITY_COLUMNS
-from penstock.plans.errors import ConfigurationError, StoreError
-from penstock.plans.frames.polars_frames import empty, from_arrow
-from penstock.plans.installation import own_version
-from penstock.plans.layers import LAYER_TABLES, PlanOptions
+from penstock.plans.errors import ConfigurationError, PenstockError, StoreError
+from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.planners.plan_as_read import ROWS_AT_A_TIME
-from penstock.plans.planners.plan_in_parts import without_garbage_collection
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, no_topologies
 from penstock.plans.topology.job_defaults import JobDefaults
@@ -286,87 +282,45 @@ def _read(folder: Path, frame: pl.LazyFrame) -> pl.DataFrame:
 _OPTIONAL = LAYER_TABLES[Layer.SLOTS]
 
 
-def side_of_store(store: str, plan: StoredPlan, folder: Path) -> Side:
-    """Make a side of all topologies of a version; `folder` holds plans until they are compared.
+def side_of(plan: PlanTables, folder: Path) -> Side:
+    """Make a side of all topologies of a plan; `folder` holds rows until they are compared.
 
-    Raises StoreError if its plans end before the execution graph.
+    Of topologies that were only read, those that differ are planned. Raises StoreError, or ConfigurationError
+    for a plan in memory, if the plan ends before the execution graph.
     """
-    version = plan.version
-    planned_as = (version.planner_version, *sorted(version.options.items()))
-    try:
-        return side_of_tables(
-            f"{store} version {version.version}", version.tables, plan.table, planned_as, folder
-        )
-    except ConfigurationError as error:
-        raise StoreError(
-            f"version {version.version} of {store} {error.message}",
-            "diff compares plans through the execution graph: plan again without --until",
-        ) from None
+    topologies, rejected = (plan.table(name) for name in BY_NAME)
+    known = _known_topologies(topologies, rejected)
+    planned_as = (plan.planner_version, *sorted(plan.options.items()))
+    left_out = _count_left_out(known, rejected)
+    if (plan_rows := plan.plan_rows) is not None:
+        frames = {name: plan.table(name) for name in plan.tables}
+        operators = pl.concat([frames[name].select(TOPOLOGY) for name in ("transformations", "stream_nodes")])
 
+        def plans(chosen: pl.DataFrame, slices: int) -> Iterator[Plans]:
+            for rows in _rows_of_slices(frames, chosen, slices, folder):
+                planned = plan_rows(rows)
+                yield {name: planned.frame(name, *columns) for name, columns in PLAN_COLUMNS.items()}
 
-def side_of_tables(
-    label: str,
-    names: Collection[str],
-    table: Callable[[str], pl.LazyFrame],
-    planned_as: tuple[object, ...],
-    folder: Path,
-) -> Side:
-    """Make a side of a plan with the tables `names`; `folder` holds plans until they are compared.
+        return Side(plan.title, known, operators, plans, planned_as, left_out)
+    tables = [name for name in PLAN_COLUMNS if name not in _OPTIONAL or plan.has(name)]
+    if missing := [name for name in tables if not plan.has(name)]:
+        raise _ends_too_early(plan, missing)
 
-    Raises ConfigurationError if its plans end before the execution graph.
-    """
-    tables = [name for name in PLAN_COLUMNS if name not in _OPTIONAL or name in names]
-    if missing := [name for name in tables if name not in names]:
-        raise ConfigurationError(f"has no {', '.join(missing)}")
-
-    def plans(chosen: pl.DataFrame, slices: int) -> Iterator[Plans]:
-        frames = {name: table(name).select(PLAN_COLUMNS[name]) for name in tables}
+    def stored_plans(chosen: pl.DataFrame, slices: int) -> Iterator[Plans]:
+        frames = {name: plan.table(name).select(PLAN_COLUMNS[name]) for name in tables}
         return _rows_of_slices(frames, chosen, slices, folder)
 
-    topologies, rejected = (table(name) for name in BY_NAME)
-    known = _known_topologies(topologies, rejected)
-    operators = table("stream_nodes").select(TOPOLOGY)
-    return Side(label, known, operators, plans, planned_as, _count_left_out(known, rejected))
+    operators = plan.table("stream_nodes").select(TOPOLOGY)
+    return Side(plan.title, known, operators, stored_plans, planned_as, left_out)
 
 
-# Topologies of files or objects as one side: read once; only differing ones are planned.
-
-
-_TABLES = tuple(table for table in TopologyTables._fields if table != "inputs")
-
-
-def side_of_topologies(
-    label: str, parts: Iterable[TopologyTables], options: PlanOptions, folder: Path
-) -> Side:
-    """Make a side of topologies, kept in files of `folder`, so that memory does not grow with the fleet.
-
-    Its plans raise NotEnoughMemoryError before memory runs out.
-    """
-    files: dict[str, list[Path]] = {table: [] for table in _TABLES}
-    with without_garbage_collection():
-        for number, part in enumerate(parts):
-            for table in _TABLES:
-                if len(rows := getattr(part, table)):
-                    files[table].append(folder / f"{table}-{number}.arrow")
-                    rows.write_ipc(files[table][-1])
-    frames = {table: pl.scan_ipc(paths) if paths else empty(table).lazy() for table, paths in files.items()}
-
-    def planned(read_frames: dict[str, pl.DataFrame]) -> Plans:
-        tables = plan_in_process(TopologyTables.of(read_frames), options).tables
-        return {
-            table: from_arrow(tables[table].select(list(columns))) for table, columns in PLAN_COLUMNS.items()
-        }
-
-    def plans(chosen: pl.DataFrame, slices: int) -> Iterator[Plans]:
-        return map(planned, _rows_of_slices(frames, chosen, slices, folder))
-
-    known = _known_topologies(frames["topologies"], frames["rejected"])
-    operators = pl.concat([frames[table].select(TOPOLOGY) for table in ("transformations", "stream_nodes")])
-    return Side(
-        label,
-        known,
-        operators,
-        plans,
-        (own_version(), *sorted(options.recorded.items())),
-        _count_left_out(known, frames["rejected"]),
+def _ends_too_early(plan: PlanTables, missing: Sequence[str]) -> PenstockError:
+    layer = "through the execution graph"
+    if plan.stored is not None:
+        return StoreError(
+            f"version {plan.version} of {plan.label} has no {', '.join(missing)}",
+            f"diff compares plans {layer}: plan again without --until",
+        )
+    return ConfigurationError(
+        f"diff: a plan has no {', '.join(missing)}", f"plans are compared {layer}: leave until out"
     )

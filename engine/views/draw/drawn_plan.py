@@ -1,85 +1,51 @@
 """Tables of the topology to draw, and reasons against chaining."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 
+from penstock.engine.store.plan_tables import PlanTables
 from penstock.engine.views.draw.graph import Group
 from penstock.plans.errors import ConfigurationError, InputError, RefusedTopologiesError
-from penstock.plans.frames.polars_frames import empty, from_arrow
 from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
-from penstock.plans.tables.column_types import TOPOLOGY
-
-if TYPE_CHECKING:
-    from penstock.engine.run.runtime.transformations import Job
-
 
 Row = dict[str, Any]
 
 _SHOWN = 5
+_SEARCHED = 10_000
+"""Names that are searched for a close match."""
 
 
-@dataclass(frozen=True)
-class DrawnPlan:
-    """One topology. `table` returns rows of that topology only; None if the plan lacks the table."""
-
-    topology: str
-    table: Callable[[str], pl.LazyFrame | None]
-    job: "Job | None" = None  #: the planned job of a script
-
-    def has(self, *tables: str) -> bool:
-        """Return whether the plan includes these tables."""
-        return all(self.table(name) is not None for name in tables)
-
-    def frame(self, name: str, *columns: str) -> pl.DataFrame:
-        """Return rows of these columns as a frame."""
-        frame = self.table(name)
-        return (empty(name).lazy() if frame is None else frame).select(columns).collect()
-
-    def rows(self, name: str, *columns: str) -> list[Row]:
-        """Return rows of these columns; none if the plan lacks the table."""
-        frame = self.table(name)
-        return [] if frame is None else frame.select(columns).collect().rows(named=True)
-
-
-def plan_of_tables(tables: Mapping[str, Any], topology: str | None, source: str) -> DrawnPlan:
-    """Return the plan of a topology, or of the only one if it is None, from Arrow tables of one or more.
+def plan_of_topology(plan: PlanTables, topology: str | None) -> PlanTables:
+    """Return the plan of one topology, or of the only one if it is None.
 
     Raises ConfigurationError if it is missing or ambiguous, RefusedTopologiesError if it was refused.
     """
-    name = chosen_topology(
-        topology,
-        from_arrow(tables["topologies"].select(["name"]))["name"].to_list(),
-        from_arrow(tables["rejected"].select(["name", "message"])) if "rejected" in tables else None,
-        source,
-    )
-    topologies = from_arrow(tables["topologies"].select(["name", TOPOLOGY]))
-    key = topologies.filter(pl.col("name") == name)[TOPOLOGY][0]
-
-    @cache
-    def table(wanted: str) -> pl.LazyFrame | None:
-        if wanted not in tables:
-            return None
-        return from_arrow(tables[wanted]).lazy().filter(pl.col(TOPOLOGY) == key)
-
-    return DrawnPlan(name, table)
+    is_planned = plan.plan_rows is None
+    known = plan if topology is None or not is_planned else plan.of_topology(topology)
+    names = known.frame("topologies", "name")["name"].to_list()
+    rejected = known.frame("rejected", "name", "message")
+    if topology is not None and topology not in names and rejected.is_empty():
+        names = plan.table("topologies").select("name").head(_SEARCHED).collect()["name"].to_list()
+    name = chosen_topology(topology, names, rejected, plan.label)
+    chosen = plan.of_topology(name)
+    if not is_planned:
+        refused = chosen.frame("rejected", "name", "message")
+        chosen_topology(name, chosen.frame("topologies", "name")["name"].to_list(), refused, plan.label)
+    return chosen
 
 
-def chosen_topology(
-    topology: str | None, planned: list[str], rejected: pl.DataFrame | None, source: str
-) -> str:
-    """Return the name of the topology to draw; raises the errors of plan_of_tables."""
-    refused = {} if rejected is None else dict(rejected.drop_nulls("name").select("name", "message").rows())
+def chosen_topology(topology: str | None, planned: list[str], rejected: pl.DataFrame, source: str) -> str:
+    """Return the name of the topology to draw; raises the errors of plan_of_topology."""
+    refused = dict(rejected.drop_nulls("name").select("name", "message").rows())
     if topology is None:
         if len(planned) == 1:
             return planned[0]
         if not planned and len(refused) == 1:
             topology = next(iter(refused))
         elif not planned:
-            messages = [] if rejected is None else rejected["message"].to_list()
+            messages = rejected["message"].to_list()
             reason = f"{len(messages):,} refused; the first: {messages[0]}" if messages else None
             raise InputError(f"{source} has no planned topology", reason)
         else:
@@ -94,7 +60,7 @@ def chosen_topology(
         raise RefusedTopologiesError(f"topology {topology!r} was refused: {refused[topology]}")
     from difflib import get_close_matches
 
-    close = get_close_matches(topology, planned[:10_000], n=3, cutoff=0.4) or sorted(planned)[:3]
+    close = get_close_matches(topology, planned[:_SEARCHED], n=3, cutoff=0.4) or sorted(planned)[:3]
     raise ConfigurationError(
         f"{source} has no topology {topology!r}", f"close names: {', '.join(close)}" if close else None
     )
@@ -110,13 +76,13 @@ EDGE_COLUMNS = (
 NODE_COLUMNS = ("id", "name", "parallelism", "max_parallelism", "slot_sharing_group", "chaining")
 
 
-def stream_edges_with_reasons(plan: DrawnPlan) -> dict[tuple[int, int], tuple[Row, str]]:
+def stream_edges_with_reasons(plan: PlanTables) -> dict[tuple[int, int], tuple[Row, str]]:
     """Map (target, in_index) to the edge and the sentence against chaining, empty if the edge is chained."""
     rows = stream_edges_between_nodes(plan).rows(named=True)
     return {(row["target"], row["in_index"]): (row, reasons_of(row)) for row in rows}
 
 
-def stream_edges_between_nodes(plan: DrawnPlan) -> pl.DataFrame:
+def stream_edges_between_nodes(plan: PlanTables) -> pl.DataFrame:
     """Return edges by target and in_index, with EDGE_COLUMNS.
 
     Both ends are structs of NODE_COLUMNS: `producer` and `reader`.
@@ -152,7 +118,7 @@ def why_not_chained(reasons: Sequence[str], edge: Row, source: Row, target: Row)
 # Slot sharing groups for the legend and as facts.
 
 
-def slot_sharing(plan: DrawnPlan) -> tuple[Group, ...]:
+def slot_sharing(plan: PlanTables) -> tuple[Group, ...]:
     """Return the groups of a plan by number; none if it has no job graph."""
     rows = plan.rows("slot_sharing_groups", "slot_sharing_group", "name")
     groups = [Group(row["slot_sharing_group"], row["name"]) for row in rows]

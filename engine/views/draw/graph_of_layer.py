@@ -6,9 +6,9 @@ from enum import StrEnum
 
 import polars as pl
 
+from penstock.engine.store.plan_tables import PlanTables
 from penstock.engine.views.draw.drawn_plan import (
     NODE_COLUMNS,
-    DrawnPlan,
     Row,
     is_chained,
     reasons_of,
@@ -25,10 +25,10 @@ _MEBIBYTE = 2**20
 _SIDES = {"GATE": "input gates", "RESULT_PARTITION": "result partitions"}
 
 
-def job_graph(plan: DrawnPlan) -> DrawnGraph:
+def job_graph(plan: PlanTables) -> DrawnGraph:
     """Return vertices in topological order, with their resources if the plan includes slots."""
     return DrawnGraph(
-        topology=plan.topology,
+        topology=plan.topology or "",
         layer="job graph",
         nodes=RowObjects((_vertices(plan), _node)),
         edges=RowObjects((_data_sets(plan), _job_edge)),
@@ -47,7 +47,7 @@ def _parallelism_note(parallelism: int, most: int) -> str:
     return note if most < 0 else f"{note}, max {most:,}"
 
 
-def _vertices(plan: DrawnPlan) -> pl.DataFrame:
+def _vertices(plan: PlanTables) -> pl.DataFrame:
     """Return one row per vertex with its columns, its chain and its resources."""
     vertices = plan.frame(
         "job_vertices",
@@ -69,21 +69,21 @@ def _vertices(plan: DrawnPlan) -> pl.DataFrame:
     return vertices.sort("topological_order")
 
 
-def _chains(plan: DrawnPlan) -> pl.DataFrame:
+def _chains(plan: PlanTables) -> pl.DataFrame:
     """Return the names of each vertex's operators, in order, as `chain`."""
     operators = plan.frame("chained_operators", "vertex", "node", "name", "chain_index")
     in_order = operators.sort("vertex", "chain_index", "node")
     return in_order.group_by("vertex").agg(pl.col("name").alias("chain"))
 
 
-def _buffers(plan: DrawnPlan) -> pl.DataFrame:
+def _buffers(plan: PlanTables) -> pl.DataFrame:
     """Return sums of each vertex's required buffers and channels, by side, as `buffers`."""
     buffers = plan.frame("network_buffers", "vertex", "side", "required", "channels")
     by_side = buffers.group_by("vertex", "side").agg(pl.col("required", "channels").sum())
     return by_side.group_by("vertex").agg(pl.struct("side", "required", "channels").alias("buffers"))
 
 
-def _memory(plan: DrawnPlan) -> pl.DataFrame:
+def _memory(plan: PlanTables) -> pl.DataFrame:
     """Return each vertex's bytes by use case as `memory`. Operators add up; for others the largest counts."""
     memory = plan.frame("managed_memory", "vertex", "use_case", "bytes")
     adds_up = pl.col("use_case").first() == "OPERATOR"
@@ -135,7 +135,7 @@ def _needs(row: Row) -> Facts:
     return tuple(needed)
 
 
-def _data_sets(plan: DrawnPlan) -> pl.DataFrame:
+def _data_sets(plan: PlanTables) -> pl.DataFrame:
     """Return one row per job edge with its columns, its data set's type, and its stream edge."""
     edges = plan.frame(
         "job_edges",
@@ -173,7 +173,7 @@ MOST_TASKS = 64
 """Tasks of a vertex that are drawn; of a larger vertex, the first."""
 
 
-def execution_graph(plan: DrawnPlan, vertex: str | None) -> DrawnGraph:
+def execution_graph(plan: PlanTables, vertex: str | None) -> DrawnGraph:
     """Return the tasks of the vertex (by default the only one) and of its neighbours, with their exchanges.
 
     A job edge in which every task reads from all is drawn through one point. Raises ConfigurationError if the
@@ -213,7 +213,7 @@ def execution_graph(plan: DrawnPlan, vertex: str | None) -> DrawnGraph:
         nodes += hub
         drawn += joined
     return DrawnGraph(
-        topology=plan.topology,
+        topology=plan.topology or "",
         layer="execution graph",
         nodes=tuple(nodes),
         edges=tuple(drawn),
@@ -255,7 +255,7 @@ def _tasks(
     return nodes
 
 
-def _joined(plan: DrawnPlan, edge: Row, sizes: dict[int, int]) -> tuple[list[Node], list[Edge]]:
+def _joined(plan: PlanTables, edge: Row, sizes: dict[int, int]) -> tuple[list[Node], list[Edge]]:
     """Return the edges between tasks of one job edge, with their common point if all read from all."""
     source, target = edge["source_vertex"], edge["target_vertex"]
     strategy = edge["ship_strategy"]
@@ -299,7 +299,7 @@ def _one_by_one(
 # The vertex chosen by `--vertex`.
 
 
-def find_vertex(plan: DrawnPlan, named: str | None) -> int:
+def find_vertex(plan: PlanTables, named: str | None) -> int:
     """Return the vertex by name, JobVertexID, or place in topological order (numbered as in `penstock show`).
 
     The name of an operator means its vertex. Without `named`, the plan must have one vertex. Raises
@@ -354,7 +354,7 @@ _NEEDED = {
 }
 
 
-def graph_of_layer(plan: DrawnPlan, layer: DrawnLayer, vertex: str | None = None) -> DrawnGraph:
+def graph_of_layer(plan: PlanTables, layer: DrawnLayer, vertex: str | None = None) -> DrawnGraph:
     """Return a layer of a plan; `vertex` (see find_vertex) chooses the tasks of an execution graph.
 
     Raises ConfigurationError if the plan lacks the layer, or the vertex does not exist.
@@ -372,7 +372,7 @@ def graph_of_layer(plan: DrawnPlan, layer: DrawnLayer, vertex: str | None = None
 
 
 def drawable_layers(
-    plan: DrawnPlan, requested: DrawnLayer | None, vertex: str | None, *, first_only: bool
+    plan: PlanTables, requested: DrawnLayer | None, vertex: str | None, *, first_only: bool
 ) -> list[DrawnLayer]:
     """Return the `requested` layer, or all layers of the plan, the job graph first.
 
@@ -389,7 +389,7 @@ def drawable_layers(
 # The stream graph: operators and the edges between them, with chains as boxes around them.
 
 
-def stream_graph(plan: DrawnPlan) -> DrawnGraph:
+def stream_graph(plan: PlanTables) -> DrawnGraph:
     """Return operators by id. Chains of several operators are boxes, if the plan includes the job graph."""
     chained = plan.frame("chained_operators", "vertex", "node", "operator_id").with_columns(
         members=pl.len().over("vertex")
@@ -409,7 +409,7 @@ def stream_graph(plan: DrawnPlan) -> DrawnGraph:
         .sort("id")
     )
     return DrawnGraph(
-        topology=plan.topology,
+        topology=plan.topology or "",
         layer="stream graph",
         nodes=RowObjects((chains, _chain), (operators, _operator)),
         edges=RowObjects((stream_edges_between_nodes(plan), _edge)),

@@ -27,7 +27,8 @@ from markupsafe import Markup
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.job_records import JobRecord
 from penstock.engine.run.streams.stream_records import StreamRecord, list_streams, look_up_stream
-from penstock.engine.views.draw.drawn_plan import plan_of_tables
+from penstock.engine.store.plan_tables import plan_in_memory
+from penstock.engine.views.draw.drawn_plan import plan_of_topology
 from penstock.engine.views.draw.graph import DrawnGraph, fold
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, graph_of_layer
 from penstock.engine.views.draw.lay_out import style
@@ -272,7 +273,7 @@ def _message_page(title: str, message: str) -> str:
 
 def _picture(run: JobRecord, texts: RunTexts) -> dict[str, object] | None:
     try:
-        plan = plan_of_tables(tables_to_draw(run), None, "the run")
+        plan = plan_of_topology(plan_in_memory("the run", tables_to_draw(run), {}, None), None)
         graph = graph_of_layer(plan, DrawnLayer.JOB_GRAPH)
     except (PenstockError, KeyError):
         return None

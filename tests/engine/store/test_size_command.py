@@ -177,7 +177,7 @@ def test_a_store_without_slots_says_how_to_get_them(store):
     ],
 )
 def test_usage_errors_come_before_the_store_is_opened(option, value, said, monkeypatch, tmp_path):
-    monkeypatch.delattr(size, "open_plan")
+    monkeypatch.delattr(size, "opened_plan")
     (tmp_path / "plan_versions").mkdir()
     code, output = run(str(tmp_path), option, value)
     assert (code, said in output) == (2, True)

@@ -17,7 +17,9 @@ from penstock.plans.errors import InputError
 from penstock.plans.generate.draw_by_spec import read_fleet_spec
 from penstock.plans.importing import bounds
 from penstock.plans.importing.bounds import BoundError, bounded_seconds, bounded_text, require_bounded_yaml
-from penstock.plans.importing.read_graphs import form_of_graph, read_graphs
+from penstock.plans.importing.given_graph import GivenGraph
+from penstock.plans.importing.importers import importer_of_name
+from penstock.plans.importing.read_graphs import read_graphs
 
 GRAPHML = '<graphml>{}<graph edgedefault="directed">{}</graph></graphml>'
 
@@ -47,7 +49,10 @@ def test_products_of_subgraphs(tmp_path, monkeypatch):
 def test_a_product_that_is_small_is_made(tmp_path):
     path = tmp_path / "a.dot"
     path.write_text(f"digraph {{ {{{names('a', 30)}}} -> {{{names('b', 40)}}} }}")
-    (graph,) = read_graphs(str(path), str(form_of_graph(str(path))))
+    importer = importer_of_name(str(path))
+    assert importer is not None
+    (graph,) = read_graphs(str(path), importer)
+    assert isinstance(graph, GivenGraph)
     assert (len(graph.nodes), len(graph.edges)) == (70, 1_200)
 
 

@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 import penstock
 from penstock.engine.commands.main import app
 from penstock.plans.errors import InputError
-from penstock.plans.importing.read_graphs import form_of_graph, read_graphs
+from penstock.plans.importing.given_graph import GivenGraph
+from penstock.plans.importing.importers import importer_of_name
+from penstock.plans.importing.read_graphs import read_graphs
 
 GRAPHML = '<graphml><graph edgedefault="directed">{}</graph></graphml>'
 NODES = '<node id="a"/><node id="b"/>'
@@ -27,11 +29,17 @@ def run(*arguments: object, text: str | None = None) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+def graph_of(path: Path) -> GivenGraph:
+    importer = importer_of_name(str(path))
+    assert importer is not None
+    (graph,) = read_graphs(str(path), importer)
+    assert isinstance(graph, GivenGraph)
+    return graph
+
+
 def edges_of(path: Path, text: str) -> list[tuple[str, str, dict[str, str]]]:
     path.write_bytes(text.encode())
-    form = form_of_graph(str(path))
-    assert form is not None
-    (graph,) = read_graphs(str(path), form)
+    graph = graph_of(path)
     return [(edge.source, edge.target, dict(edge.attributes)) for edge in graph.edges]
 
 
@@ -219,7 +227,7 @@ def test_defaults_of_dot_hold_for_nodes_that_first_occur_after_them(tmp_path):
     (tmp_path / "a.dot").write_text(
         "digraph { a -> b; node [parallelism=2]; b; c; {node [parallelism=3] d} e; a [parallelism=4] }"
     )
-    (graph,) = read_graphs(str(tmp_path / "a.dot"), "dot")
+    graph = graph_of(tmp_path / "a.dot")
     found = {node.key: node.attributes.get("parallelism") for node in graph.nodes}
     assert found == {"a": "4", "b": None, "c": "2", "d": "3", "e": "2"}
 

@@ -3,11 +3,14 @@
 import json
 import subprocess
 import sys
+from importlib import import_module
 
 import networkx
 import pytest
 
 from penstock.plans.errors import InputError
+from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode
+from penstock.plans.importing.importers import IMPORTERS, Importer
 from penstock.plans.importing.task_graphs import read_stg
 from tests.plans.importing.imports import imported, operators, run
 
@@ -391,3 +394,30 @@ def test_other_commands_say_that_import_takes_them(tmp_path):
     code, _, said = run("show", tmp_path / "info.txt")
     assert code == 3
     assert "penstock import" in said
+
+
+def test_every_importer_has_a_reader_and_a_form_of_its_own():
+    for importer in IMPORTERS:
+        module, _, function = importer.reader.partition(":")
+        assert callable(getattr(import_module(f"penstock.plans.importing.{module}"), function)), importer
+        assert importer.begins or importer.takes or importer.endings, importer
+    assert len({importer.form for importer in IMPORTERS}) == len(IMPORTERS)
+
+
+def test_a_record_is_all_that_an_importer_needs(tmp_path, monkeypatch):
+    """It is recognised, read, noted and named by other commands."""
+
+    def read(text, file, name):
+        ends = [line.split("/") for line in text.splitlines()[1:]]
+        nodes = [GivenNode(key, {}) for key in sorted({key for edge in ends for key in edge})]
+        return GivenGraph(name, nodes, [GivenEdge(source, target, {}) for source, target in ends])
+
+    monkeypatch.setattr("penstock.plans.importing.read_pajek.read_slashes", read, raising=False)
+    slashes = Importer("slashes", "slashes", "read_pajek:read_slashes", lambda text: text.startswith("@/"))
+    monkeypatch.setattr("penstock.plans.importing.importers.IMPORTERS", (*IMPORTERS, slashes))
+    (tmp_path / "graph.any").write_text("@/\na/b\nb/c\n")
+    code, lines, beside = run("import", tmp_path / "graph.any")
+    assert (code, len(json.loads(lines)["transformations"])) == (0, 3)
+    assert "1 topology imported from slashes" in beside
+    code, _, said = run("show", tmp_path / "graph.any")
+    assert (code, "got a graph" in said) == (3, True)

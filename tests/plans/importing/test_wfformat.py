@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.plans.importing.task_graphs import is_wfformat
+from penstock.plans.importing.importers import is_wfformat
 from penstock.plans.layers import PlanOptions
 from penstock.plans.vocabulary import Layer
 from tests.plans.importing.imports import DIAMOND, imported, operators

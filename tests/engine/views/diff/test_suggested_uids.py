@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.engine.library.open_source import topologies_to_choose
 from penstock.engine.planning.plan_in_process import read_in_process
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.views.diff.diff_sides import diff_sides
@@ -19,7 +20,7 @@ from penstock.engine.views.diff.savepoint_verdicts import (
     Verdict,
     savepoint_verdicts,
 )
-from penstock.engine.views.diff.side_of_store import Side, side_of_topologies
+from penstock.engine.views.diff.side_of_store import Side, side_of
 
 PAIRS = Path(__file__).parents[3] / "plans" / "savepoint" / "pairs.jsonl.gz"
 
@@ -40,7 +41,7 @@ def pairs() -> list[tuple[Topology, Topology]]:
 def side(folder: Path, name: str, topologies: list[Topology]) -> Side:
     read = read_in_process(topologies)
     (folder / name).mkdir(exist_ok=True)
-    return side_of_topologies(name, [read], plan_options(), folder / name)
+    return side_of(topologies_to_choose(name, [read], plan_options(), str(folder / name)), folder / name)
 
 
 @pytest.fixture(scope="module")

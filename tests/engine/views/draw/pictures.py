@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.views.draw.drawn_plan import DrawnPlan, plan_of_tables
+from penstock.engine.store.plan_tables import PlanTables, plan_in_memory
+from penstock.engine.views.draw.drawn_plan import plan_of_topology
 from tests.project.hostile_text import HOSTILE
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -73,6 +74,6 @@ def hostile_topology(name: str = ATTACKS[0]) -> dict[str, Any]:
     return {"name": name, "transformations": [{"id": 1, "kind": "source", "name": ATTACKS[1]}, *rest]}
 
 
-def planned(*topologies: dict[str, Any], name: str | None = None) -> DrawnPlan:
+def planned(*topologies: dict[str, Any], name: str | None = None) -> PlanTables:
     """The plan of one of these."""
-    return plan_of_tables(plan_in_process(list(topologies)).tables, name, "here")
+    return plan_of_topology(plan_in_memory("here", plan_in_process(list(topologies)).tables, {}, None), name)

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.views.draw.drawn_plan import plan_of_tables
+from penstock.engine.store.plan_tables import plan_in_memory
+from penstock.engine.views.draw.drawn_plan import plan_of_topology
 from penstock.engine.views.draw.graph import fold
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, graph_of_layer
 from penstock.engine.views.draw.lay_out import cut, lay_out, text_width, to_svg
@@ -23,12 +24,13 @@ from penstock.plans.printable import printable
 from tests.engine.views.draw.pictures import ATTACKS, SVG, hostile_topology, planned, rectangles
 from tests.project.hostile_text import OBEYED
 
-EXAMPLES = plan_in_process("engine/examples/examples.jsonl").tables
-NAMES = EXAMPLES["topologies"]["name"].to_pylist()
+TABLES = plan_in_process("engine/examples/examples.jsonl").tables
+EXAMPLES = plan_in_memory("examples", TABLES, {}, None)
+NAMES = TABLES["topologies"]["name"].to_pylist()
 
 
 def example_plan(name: str):
-    return plan_of_tables(EXAMPLES, name, "examples")
+    return plan_of_topology(EXAMPLES, name)
 
 
 @pytest.mark.parametrize("layer", list(DrawnLayer))
@@ -93,8 +95,7 @@ def test_sources_in_the_chain_of_their_reader_are_chained_wherever_it_is_said(tm
             {"id": 5, "kind": "sink", "name": "K", "inputs": [4]},
         ],
     }
-    plan = plan_in_process([job])
-    graph = graph_of_layer(plan_of_tables(plan.tables, None, "test"), DrawnLayer.STREAM_GRAPH)
+    graph = graph_of_layer(planned(job), DrawnLayer.STREAM_GRAPH)
     inside = {node.key for node in graph.nodes if node.inside is not None}
     for edge in graph.edges:
         chained = {edge.source, edge.target} <= inside

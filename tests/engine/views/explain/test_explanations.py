@@ -12,8 +12,8 @@ import mmh3
 import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.store.plan_tables import PlanTables
 from penstock.engine.views.diff.savepoint_verdicts import Pair, savepoint_verdicts
-from penstock.engine.views.draw.drawn_plan import DrawnPlan
 from penstock.engine.views.explain_plan import (
     ExplainedPlan,
     explain_edge,
@@ -66,10 +66,14 @@ def explained(given: list[dict[str, Any]]) -> list[ExplainedPlan]:
         if TOPOLOGY in frame.columns
     }
 
-    def plan(name: str, key: int) -> DrawnPlan:
-        return DrawnPlan(
-            name,
-            lambda table: parts[table].get((key,), tables[table].clear()).lazy() if table in parts else None,
+    def plan(name: str, key: int) -> PlanTables:
+        return PlanTables(
+            "golden",
+            tuple(parts),
+            lambda table, _: parts[table].get((key,), tables[table].clear()).lazy(),
+            {},
+            None,
+            topology=name,
         )
 
     topologies = tables["topologies"].select("name", TOPOLOGY)

@@ -20,6 +20,7 @@ import pytest
 import penstock
 from penstock.engine.commands.main import app
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.vacuum_store import drop_version
 from penstock.engine.views.run_query import in_thread, open_views
 from penstock.plans.tables import TABLES
@@ -59,7 +60,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
 def test_every_table_has_its_rows_and_columns_under_one_name_for_each_key(store, capfd):
     plan = penstock.read_plan(store)
     tables = penstock.open_store(store).versions[-1].tables
-    with open_views(store, None, ", ".join(tables)) as views:
+    with open_views(open_plan(store), ", ".join(tables)) as views:
         for table in tables:
             rows = views.connection.execute(f"select * from {table}").to_arrow_table()
             assert rows.num_rows == plan.tables[table].num_rows
@@ -177,7 +178,7 @@ def test_nothing_is_written(store, tmp_path, monkeypatch, capsys):
 
 
 def test_files_of_the_machine_and_variables_of_python_are_out_of_reach(store, tmp_path):
-    with open_views(store, None, "select 1") as views:
+    with open_views(open_plan(store), "select 1") as views:
         rows = [1]  # noqa: F841
         for statement in (
             f"copy (select 1) to '{tmp_path}/x'",
@@ -194,7 +195,7 @@ def test_files_of_the_machine_and_variables_of_python_are_out_of_reach(store, tm
 @pytest.mark.slow
 def test_rows_that_do_not_fit_in_memory_spill_and_nothing_stays(store, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with open_views(store, None, "select 1", memory_bytes=2**26) as views:
+    with open_views(open_plan(store), "select 1", memory_bytes=2**26) as views:
         numbered = "select row_number() over (order by hash(range)) place from range(3000000)"
         assert views.connection.execute(f"select max(place) from ({numbered})").fetchall() == [(3000000,)]
     assert os.listdir(tmp_path) == []
