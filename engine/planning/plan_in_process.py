@@ -138,7 +138,7 @@ def parts_in_process(source: Topologies, options: PlanOptions = DEFAULT_OPTIONS)
 
 
 def _paths(source: Topologies) -> list[str] | None:
-    """Return the paths that a source consists of; None if it is none of paths."""
+    """Return the paths that a source consists of; None if it has other items."""
     if isinstance(source, str | Path):
         return [str(source)]
     if isinstance(source, list | tuple) and source and all(isinstance(item, str | Path) for item in source):
