@@ -82,13 +82,17 @@ class Flink:
         try:
             job = self.of_job()
         except OSError:  # not yet there, or gone: the cluster of a job ends with it
-            status = client.get_job_status().result()
-            if str(status) not in ("JobStatus.FAILED", "JobStatus.CANCELED"):
-                return False
+            try:
+                status = str(client.get_job_status().result())
+                if status not in ("JobStatus.FAILED", "JobStatus.CANCELED"):
+                    return False
+            except Exception:
+                status = "gone"
             try:
                 client.get_job_execution_result().result()
             except Exception as error:
                 raise Refused(str(error)) from error
+            raise RuntimeError(f"the job is {status}") from None
         if job["state"] in ("FAILED", "FAILING", "CANCELED"):
             raise Refused(self.failure())
         return job["state"] == "RUNNING" and all(one["status"] == "RUNNING" for one in job["vertices"])
