@@ -16,7 +16,6 @@ import socket
 import sys
 import time
 import traceback
-import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
@@ -76,11 +75,24 @@ class Flink:
     def state(self):
         return self.of_job()["state"]
 
-    def wait_until_running(self):
-        _wait(self._running, "the job runs")
+    def wait_until_running(self, client):
+        _wait(lambda: self._running(client), "the job runs")
 
-    def _running(self):
-        job = self.of_job()
+    def _running(self, client):
+        try:
+            job = self.of_job()
+        except OSError:  # not yet there, or gone: the cluster of a job ends with it
+            try:
+                status = str(client.get_job_status().result())
+                if status not in ("JobStatus.FAILED", "JobStatus.CANCELED"):
+                    return False
+            except Exception:
+                status = "gone"
+            try:
+                client.get_job_execution_result().result()
+            except Exception as error:
+                raise Refused(str(error)) from error
+            raise RuntimeError(f"the job is {status}") from None
         if job["state"] in ("FAILED", "FAILING", "CANCELED"):
             raise Refused(self.failure())
         return job["state"] == "RUNNING" and all(one["status"] == "RUNNING" for one in job["vertices"])
@@ -181,14 +193,7 @@ def start(script, folder, prefix, half, savepoint=None):
     except Exception as error:
         raise Refused(str(error)) from error
     flink = Flink(port, str(client.get_job_id()))
-    try:
-        flink.wait_until_running()
-    except (urllib.error.URLError, ConnectionError) as gone:  # the cluster of a job ends with it
-        try:
-            client.get_job_execution_result().result()
-        except Exception as error:
-            raise Refused(str(error)) from error
-        raise Refused(str(gone)) from gone
+    flink.wait_until_running(client)
     return flink
 
 
