@@ -1,6 +1,6 @@
 """Check that every row of a stream arrives once, whatever is killed by kill -9.
 
-    python -m benchmarks.stream_kills [KILLS] [--seed N] [--on local|cluster|both] [--keep FOLDER]
+    python -m benchmarks.stream_kills [KILLS] [--seed N] [--on local|cluster|both|process] [--keep FOLDER]
 
 A query counts records by key and by key and window, through `penstock.foreach_batch`, into files, into a
 Delta table, and onto the terminal. Each point adds three files of input, starts a driver that goes on with
@@ -9,6 +9,8 @@ cluster. It does so at a point of `benchmarks.stream_to_kill`, or at a random mo
 executor was killed must end the query by itself. A last driver is not killed. A line describes each kill; the
 exit code is 1 unless files and table have each count of each key once, the windows are complete, no row was
 printed twice, and the state has all counts.
+
+On `process`, batches run in a process without Spark, which is killed at one of its calls that change files.
 """
 
 import argparse
@@ -31,11 +33,15 @@ from deltalake import DeltaTable
 from benchmarks.stream_to_kill import IN_DRIVER, IN_WORKERS
 from penstock import open_state
 from tests.engine.run.runtime.spark_cluster import spark_cluster
+from tests.engine.run.streams import killed_batches
 
 KEYS, RECORDS, FILES = 20, 200, 3
 _SECONDS_FOR_A_DRIVER = 300.0
 _MOST_PASSES = {"record": 400, "step": 250, "print": 300, "clean one": 10, "rename": 8, "open segment": 16}
 """How often a point is passed at most before the kill; others are passed up to twice before."""
+
+_MOST_CALLS = 500
+"""Calls that change files in three batches, about."""
 
 Rows = Counter[tuple[str, int]]
 
@@ -47,12 +53,14 @@ def main() -> None:
     )
     arguments.add_argument("kills", type=int, nargs="?", default=20)
     arguments.add_argument("--seed", type=int, default=62)
-    arguments.add_argument("--on", choices=("local", "cluster", "both"), default="both")
+    arguments.add_argument("--on", choices=("local", "cluster", "both", "process"), default="both")
     arguments.add_argument("--keep", type=Path, help="a new folder for all files, which stay")
     chosen = arguments.parse_args()
     draw = random.Random(chosen.seed)
     print(f"seed {chosen.seed}, on {chosen.on}")
     with _folder(chosen.keep) as folder:
+        if chosen.on == "process":
+            sys.exit(_kill_calls(folder, draw, chosen.kills, chosen.seed))
         stream = _Stream(folder, draw)
         places = {"local": ["local"], "cluster": ["cluster"], "both": ["local", "cluster"]}[chosen.on]
         faults = []
@@ -66,6 +74,23 @@ def main() -> None:
             print("FAULT", fault)
     print(f"seed {chosen.seed}: {stream.kills} kills, {len(faults)} faults")
     sys.exit(int(bool(faults)))
+
+
+def _kill_calls(folder: Path, draw: random.Random, kills: int, seed: int) -> int:
+    batch = done = 0
+    while done < kills:
+        call, before = draw.randint(1, _MOST_CALLS), batch
+        last = batch + 2
+        batch = killed_batches.live(folder, batch, last, call)
+        done += batch <= last
+        end = f"killed in batch {batch}" if batch <= last else "not reached"
+        print(f"kill {done:>3}: from batch {before}, at call {call}: {end}", flush=True)
+    killed_batches.live(folder, batch, batch + 2, 0)
+    faults = killed_batches.faults(folder, batch + 3)
+    for fault in faults:
+        print("FAULT", fault)
+    print(f"seed {seed}: {done} kills, {len(faults)} faults")
+    return int(bool(faults))
 
 
 @contextmanager
