@@ -432,7 +432,7 @@ def forget(run: JournalRun) -> None:
 
 
 def _begun_parts(folder: str, run_id: str | None = None) -> list[str]:
-    """Return parts in a folder, of one run or of any, whose process was killed before their record was there."""
+    """Return parts in a folder, of one run or of any, that were begun, and whose record is not there."""
     system, base = filesystem_of(folder)
     begun = []
     names = names_of_runs() if isinstance(system, fs.LocalFileSystem) else (RUNS,)
