@@ -300,6 +300,13 @@ def main(folder: str, master: str) -> None:
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.sql.shuffle.partitions": "2",
     }
+    if not master.startswith("local"):  # slow tasks are repeated beside the first attempt
+        settings |= {
+            "spark.speculation": "true",
+            "spark.speculation.interval": "50ms",
+            "spark.speculation.multiplier": "1.1",
+            "spark.speculation.quantile": "0.5",
+        }
     builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
