@@ -131,7 +131,7 @@ class _Stream:
         (folder / "input").mkdir()
 
     def kill(self, kills: int, master: str, *, on_cluster: bool) -> list[str]:
-        """Kill until there are so many kills more; return faults of drivers."""
+        """Kill this many processes more; return faults of drivers."""
         faults = []
         wanted = self.kills + kills
         while self.kills < wanted:
@@ -175,7 +175,7 @@ class _Stream:
         return {"point": point, "after": self._draw.randrange(_MOST_PASSES.get(point, 3)), "target": target}
 
     def run(self, master: str, orders: list[dict[str, object]], title: str) -> list[str]:
-        """Run a driver, and kill what each order says, one a batch; print what happened, return faults."""
+        """Run a driver, and kill what each order says, in one batch each; print what happened, return faults."""
         for name in ("kill", "killed"):
             (self._folder / name).unlink(missing_ok=True)
         began = time.monotonic()
