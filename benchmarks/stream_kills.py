@@ -175,7 +175,7 @@ class _Stream:
         return {"point": point, "after": self._draw.randrange(_MOST_PASSES.get(point, 3)), "target": target}
 
     def run(self, master: str, orders: list[dict[str, object]], title: str) -> list[str]:
-        """Run a driver, and kill what each order says, in one batch each; print what happened, return faults."""
+        """Run a driver, and kill what the orders say, each in a batch; print the kills, return faults."""
         for name in ("kill", "killed"):
             (self._folder / name).unlink(missing_ok=True)
         began = time.monotonic()
