@@ -293,6 +293,7 @@ def main(folder: str, master: str) -> None:
 
     settings = {
         "spark.ui.enabled": "false",
+        "spark.pyspark.python": sys.executable,
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
