@@ -1,14 +1,16 @@
 """Check that every row of a stream arrives once, whatever is killed by kill -9.
 
-    python -m benchmarks.stream_kills [KILLS] [--seed N] [--on local|cluster|both] [--keep FOLDER]
+    python -m benchmarks.stream_kills [KILLS] [--seed N] [--on local|cluster|both|process] [--keep FOLDER]
 
 A query counts records by key and by key and window, through `penstock.foreach_batch`, into files, into a
-Delta table, and onto the terminal. Each point adds three files of input, starts a driver that goes on with
-the query, and kills a process: the driver, its JVM, a Python worker, or one of two executors of a standalone
+Delta table, and onto the terminal. Each point adds files of input, starts a driver that goes on with the
+query, and kills a process: the driver, its JVM, a Python worker, or one of two executors of a standalone
 cluster. It does so at a point of `benchmarks.stream_to_kill`, or at a random moment. A driver whose worker or
 executor was killed must end the query by itself. A last driver is not killed. A line describes each kill; the
 exit code is 1 unless files and table have each count of each key once, the windows are complete, no row was
 printed twice, and the state has all counts.
+
+On `process`, batches run in a process without Spark, which is killed at one of its calls that change files.
 """
 
 import argparse
@@ -31,11 +33,18 @@ from deltalake import DeltaTable
 from benchmarks.stream_to_kill import IN_DRIVER, IN_WORKERS
 from penstock import open_state
 from tests.engine.run.runtime.spark_cluster import spark_cluster
+from tests.engine.run.streams import killed_batches
 
 KEYS, RECORDS, FILES = 20, 200, 3
 _SECONDS_FOR_A_DRIVER = 300.0
 _MOST_PASSES = {"record": 400, "step": 250, "print": 300, "clean one": 10, "rename": 8, "open segment": 16}
 """How often a point is passed at most before the kill; others are passed up to twice before."""
+
+_SURVIVED = ("worker", "executor")
+"""Processes whose loss a driver survives."""
+
+_MOST_CALLS = 500
+"""Calls that change files in three batches, about."""
 
 Rows = Counter[tuple[str, int]]
 
@@ -47,12 +56,14 @@ def main() -> None:
     )
     arguments.add_argument("kills", type=int, nargs="?", default=20)
     arguments.add_argument("--seed", type=int, default=62)
-    arguments.add_argument("--on", choices=("local", "cluster", "both"), default="both")
+    arguments.add_argument("--on", choices=("local", "cluster", "both", "process"), default="both")
     arguments.add_argument("--keep", type=Path, help="a new folder for all files, which stay")
     chosen = arguments.parse_args()
     draw = random.Random(chosen.seed)
     print(f"seed {chosen.seed}, on {chosen.on}")
     with _folder(chosen.keep) as folder:
+        if chosen.on == "process":
+            sys.exit(_kill_calls(folder, draw, chosen.kills, chosen.seed))
         stream = _Stream(folder, draw)
         places = {"local": ["local"], "cluster": ["cluster"], "both": ["local", "cluster"]}[chosen.on]
         faults = []
@@ -60,12 +71,29 @@ def main() -> None:
             kills = chosen.kills // len(places) + (place == "local" and chosen.kills % len(places))
             with _master(place, folder) as master:
                 faults += stream.kill(kills, master, on_cluster=place == "cluster")
-                faults += stream.run(master, {}, "the last driver")
+                faults += stream.run(master, [], "the last driver")
         faults += stream.faults()
         for fault in faults:
             print("FAULT", fault)
     print(f"seed {chosen.seed}: {stream.kills} kills, {len(faults)} faults")
     sys.exit(int(bool(faults)))
+
+
+def _kill_calls(folder: Path, draw: random.Random, kills: int, seed: int) -> int:
+    batch = done = 0
+    while done < kills:
+        call, before = draw.randint(1, _MOST_CALLS), batch
+        last = batch + 2
+        batch = killed_batches.live(folder, batch, last, call)
+        done += batch <= last
+        end = f"killed in batch {batch}" if batch <= last else "not reached"
+        print(f"kill {done:>3}: from batch {before}, at call {call}: {end}", flush=True)
+    killed_batches.live(folder, batch, batch + 2, 0)
+    faults = killed_batches.faults(folder, batch + 3)
+    for fault in faults:
+        print("FAULT", fault)
+    print(f"seed {seed}: {done} kills, {len(faults)} faults")
+    return int(bool(faults))
 
 
 @contextmanager
@@ -103,14 +131,16 @@ class _Stream:
         (folder / "input").mkdir()
 
     def kill(self, kills: int, master: str, *, on_cluster: bool) -> list[str]:
-        """Kill until there are so many kills more; return faults of drivers."""
+        """Kill this many processes more; return faults of drivers."""
         faults = []
         wanted = self.kills + kills
         while self.kills < wanted:
-            for _ in range(FILES):
+            orders = [self._order(on_cluster=on_cluster)]
+            if orders[0]["target"] in _SURVIVED and orders[0]["point"] != "moment":
+                orders += [self._order_of_worker(on_cluster=on_cluster) for _ in range(FILES)]
+            for _ in range(len(orders) + FILES - 1):
                 self._add_input()
-            order = self._order(on_cluster=on_cluster)
-            faults += self.run(master, order, f"kill {self.kills + 1:>3}")
+            faults += self.run(master, orders, f"kill {self.kills + 1:>3}")
         return faults
 
     def _add_input(self) -> None:
@@ -133,61 +163,74 @@ class _Stream:
             targets = ["executor", "worker", "driver"] if on_cluster else ["driver", "jvm", "worker"]
             return {"point": "moment", "after": round(draw.uniform(0, 4), 2), "target": draw.choice(targets)}
         if in_workers:
-            point = draw.choice(list(IN_WORKERS))
-            target = draw.choice(
-                ["executor", "executor", "worker"] if on_cluster else ["worker", "jvm", "driver"]
-            )
-        else:
-            point = draw.choice(list(IN_DRIVER))
-            target = "driver" if on_cluster or draw.random() < 0.75 else "jvm"
-        passes = draw.randrange(_MOST_PASSES.get(point, 3))
-        return {"point": point, "after": passes, "target": target}
+            order = self._order_of_worker(on_cluster=on_cluster)
+            return order if on_cluster else {**order, "target": draw.choice(["worker", "jvm", "driver"])}
+        point = draw.choice(list(IN_DRIVER))
+        target = "driver" if on_cluster or draw.random() < 0.75 else "jvm"
+        return {"point": point, "after": draw.randrange(_MOST_PASSES.get(point, 3)), "target": target}
 
-    def run(self, master: str, order: dict[str, object], title: str) -> list[str]:
-        """Run a driver, and kill what `order` says; print what happened, and return faults."""
-        file, killed = self._folder / "kill", self._folder / "killed"
-        killed.unlink(missing_ok=True)
-        file.unlink(missing_ok=True)
-        at_moment = order.get("point") == "moment"
-        if order and not at_moment:
-            unfinished = self._folder / "unfinished"
-            unfinished.write_text(json.dumps({**order, "id": str(time.time_ns())}))
-            unfinished.rename(file)
+    def _order_of_worker(self, *, on_cluster: bool) -> dict[str, object]:
+        point = self._draw.choice(list(IN_WORKERS))
+        target = self._draw.choice(["executor", "executor", "worker"]) if on_cluster else "worker"
+        return {"point": point, "after": self._draw.randrange(_MOST_PASSES.get(point, 3)), "target": target}
+
+    def run(self, master: str, orders: list[dict[str, object]], title: str) -> list[str]:
+        """Run a driver, and kill what the orders say, each in a batch; print the kills, return faults."""
+        for name in ("kill", "killed"):
+            (self._folder / name).unlink(missing_ok=True)
         began = time.monotonic()
         command = [sys.executable, "-m", "benchmarks.stream_to_kill", str(self._folder), master]
         with (self._folder / "errors").open("ab") as errors:
-            errors.write(f"\n--- {title} {order}\n".encode())
+            errors.write(f"\n--- {title} {orders}\n".encode())
             errors.flush()
             place = errors.tell()
+            if orders:
+                self._place(orders[0])
             driver = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=errors, start_new_session=True, text=True
             )
-            batches, done = self._watch(driver, order if at_moment else {})
-        if at_moment and done:
-            killed.touch()
-        is_killed = killed.exists()
-        self.kills += is_killed
+            batches, done = self._watch(driver, orders)
+        self.kills += len(done)
         seconds = time.monotonic() - began
-        if order:
-            what = f"{order['target']} at {order['point']!r} +{order['after']}"
+        if orders:
+            what = ", ".join(f"{each['target']} at {each['point']!r} +{each['after']}" for each in done)
             print(
-                f"{title}: {what if is_killed else f'not reached: {what}'}; {batches} batches begun, "
+                f"{title}: {what or f'not reached: {orders[0]}'}; {batches} batches begun, "
                 f"exit code {driver.returncode}, {seconds:.0f} s",
                 flush=True,
             )
-        must_end = not is_killed or order["target"] in ("worker", "executor")
+        must_end = all(each["target"] in _SURVIVED for each in done)
         if seconds > _SECONDS_FOR_A_DRIVER or (must_end and driver.returncode):
             with (self._folder / "errors").open("rb") as errors:
                 errors.seek(place)
                 print(errors.read().decode(errors="replace")[-3000:])
-            return [f"{title}: the driver has failed, or did not end ({order})"]
+            return [f"{title}: the driver has failed, or did not end ({orders})"]
         return []
 
-    def _watch(self, driver: "subprocess.Popen[str]", order: dict[str, object]) -> tuple[int, bool]:
-        """Read the lines of a driver, and kill at a random moment; return batches, and whether it did."""
+    def _place(self, order: dict[str, object]) -> None:
+        """Let the processes of the driver see an order, unless this process kills at a moment."""
+        if order["point"] != "moment":
+            unfinished = self._folder / "unfinished"
+            unfinished.write_text(json.dumps({**order, "id": str(time.time_ns())}))
+            unfinished.rename(self._folder / "kill")
+
+    def _watch(
+        self, driver: "subprocess.Popen[str]", orders: list[dict[str, object]]
+    ) -> tuple[int, list[dict[str, object]]]:
+        """Read the lines of a driver; return how many batches it began, and the orders that were done."""
         timer = threading.Timer(_SECONDS_FOR_A_DRIVER, lambda: os.killpg(driver.pid, signal.SIGKILL))
         timer.start()
-        batches, done = 0, False
+        waiting, done = list(orders), list[dict[str, object]]()
+        killed = self._folder / "killed"
+        batches = 0
+
+        def note() -> None:
+            if waiting and killed.exists():
+                killed.unlink()
+                done.append(waiting.pop(0))
+                if waiting:
+                    self._place(waiting[0])
+
         assert driver.stdout is not None
         try:
             for line in driver.stdout:
@@ -196,10 +239,14 @@ class _Stream:
                     words = words[words.index("row") :]
                     if len(words) == 3 and line.endswith("\n"):
                         self._printed[words[1], int(words[2])] += 1
-                batches += line.startswith("batch")
-                if line.startswith("batch") and order and not done:
-                    time.sleep(float(str(order["after"])))
-                    done = self._kill(driver, str(order["target"]))
+                if line.startswith("batch"):
+                    batches += 1
+                    note()
+                    if waiting and waiting[0]["point"] == "moment":
+                        time.sleep(float(str(waiting[0]["after"])))
+                        if self._kill(driver, str(waiting[0]["target"])):
+                            killed.touch()
+                            note()
             with suppress(subprocess.TimeoutExpired):
                 driver.wait(timeout=60)
         finally:
@@ -208,6 +255,7 @@ class _Stream:
             with suppress(ProcessLookupError):
                 os.killpg(driver.pid, signal.SIGKILL)
             driver.wait()
+        note()
         return batches, done
 
     def _kill(self, driver: "subprocess.Popen[str]", target: str) -> bool:

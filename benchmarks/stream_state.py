@@ -94,7 +94,7 @@ def keys(number: int, touched: int, batches: int) -> None:
             new = [file for file in Path(store, "segments").iterdir() if file.name not in before]
             if first:
                 per_row = sum(file.stat().st_size for file in new) / number
-                print(f"{number:,} keys, {per_row:.1f} bytes a row")
+                print(f"{number:,} keys, {per_row:.1f} bytes per row")
                 continue
             loads.append(load / touched * 1e6)
             uses.append((used - began - load) / touched * 1e6)

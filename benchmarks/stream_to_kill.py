@@ -293,6 +293,7 @@ def main(folder: str, master: str) -> None:
 
     settings = {
         "spark.ui.enabled": "false",
+        "spark.pyspark.python": sys.executable,
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
@@ -300,6 +301,13 @@ def main(folder: str, master: str) -> None:
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.sql.shuffle.partitions": "2",
     }
+    if not master.startswith("local"):  # slow tasks are repeated beside the first attempt
+        settings |= {
+            "spark.speculation": "true",
+            "spark.speculation.interval": "50ms",
+            "spark.speculation.multiplier": "1.1",
+            "spark.speculation.quantile": "0.5",
+        }
     builder = SparkSession.builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)

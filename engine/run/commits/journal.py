@@ -418,7 +418,8 @@ def seconds_since_sign_of_life(run: JournalRun) -> float:
 
 def forget(run: JournalRun) -> None:
     """Remove the journal; the home's part last, so that a run is still found if this process is killed."""
-    for folder, path in reversed(list(zip(run.folders, run.parts, strict=True))):
+    for folder, known in reversed(list(zip(run.folders, run.parts, strict=True))):
+        path = known or next(iter(_begun_parts(folder, run.run_id)), None)
         if path is None:
             continue
         system = filesystem_of(folder)[0]
@@ -428,6 +429,33 @@ def forget(run: JournalRun) -> None:
         if isinstance(system, fs.LocalFileSystem):
             with suppress(OSError):  # it has parts of other runs
                 os.rmdir(posixpath.dirname(path))
+
+
+def _begun_parts(folder: str, run_id: str | None = None) -> list[str]:
+    """Return parts in a folder, of one run or of any, that were begun, and whose record is not there."""
+    system, base = filesystem_of(folder)
+    begun = []
+    names = names_of_runs() if isinstance(system, fs.LocalFileSystem) else (RUNS,)
+    for runs in (posixpath.join(base, name) for name in names):
+        with suppress(OSError, ValueError):
+            for name in _names(system, runs) if run_id is None else [run_id]:
+                path = posixpath.join(runs, name)
+                there = system.get_file_info(path).type == fs.FileType.Directory
+                if there and _record(system, path, name) is None:
+                    begun.append(path)
+    return begun
+
+
+_SECONDS_BEFORE_REMOVAL = 3600.0
+
+
+def remove_begun(folder: str) -> None:
+    """Remove parts of runs whose process was killed long ago, before it wrote their record."""
+    system = filesystem_of(folder)[0]
+    for path in _begun_parts(folder):
+        modified = system.get_file_info(path).mtime
+        if modified is not None and modified.timestamp() < time.time() - _SECONDS_BEFORE_REMOVAL:
+            remove_folder(system, path)
 
 
 def _home(run: JournalRun) -> tuple[fs.FileSystem, str]:

@@ -231,6 +231,7 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
         if version % options.keep == 0:
             try:
                 remove_old_versions(folder, version, options.keep)
+                journal.remove_begun(folder)
             except (OSError, ValueError) as error:  # the batch is committed
                 print_message(f"state {folder}: old versions are not removed: {error}")
     return manifest

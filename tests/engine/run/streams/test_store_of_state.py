@@ -6,6 +6,7 @@ import os
 import pickle
 import tempfile
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from penstock.operators.state import state_segments, stored_state
 from penstock.operators.state.state_segments import SEGMENTS, _digest
 from penstock.plans.errors import PenstockError, StoreError
 from tests.engine.run.streams.batches_in_process import CLICK, Stream, in_process, lines
+from tests.engine.run.streams.killed_batches import faults, live
 from tests.engine.run.streams.remote_files import SCHEME, Far, far_files
 from tests.engine.run.streams.test_batches_of_streams import COUNT, Count
 
@@ -295,3 +297,13 @@ def test_of_two_drivers_of_a_stream_one_makes_a_batch(tmp_path, monkeypatch, mea
     assert one.batch(USERS[:2], 1) is None
     assert lines(tmp_path / "counts") == [["user0", 1], ["user0", 2], ["user1", 1], ["user1", 2]]
     assert list(tmp_path.rglob(".penstock*")) == []
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_at_any_call_loses_and_repeats_nothing(tmp_path):
+    draw, batch = Random(62), 0
+    for _ in range(12):
+        batch = live(tmp_path, batch, batch + 1, draw.randrange(1, 200))
+    last = batch + 4
+    assert live(tmp_path, batch, last, 0) == last + 1
+    assert faults(tmp_path, last + 1) == []
