@@ -21,7 +21,6 @@ from penstock.engine.library.given_topologies import (
 )
 from penstock.engine.planning.choose_planner import (
     ON_SPARK,
-    READ_TABLE_MICROSECONDS,
     ChosenPlanner,
     GivenToSpark,
     Planner,
@@ -215,8 +214,7 @@ def _as_topologies(tables: list[pa.Table]) -> TopologyTexts | TablesOfTopologies
 def size_here(source: Objects | TablesOfTopologies) -> GivenToSpark:
     """Return the size of topologies that this process holds."""
     if isinstance(source, TablesOfTopologies):
-        rows, topologies = len(source.transformations), len(source.topologies)
-        return GivenToSpark(rows, topologies, read_microseconds=READ_TABLE_MICROSECONDS)
+        return GivenToSpark(len(source.transformations), len(source.topologies))
     rows = sum(
         len(topology) // 500 if isinstance(topology, bytes) else _rows(topology)
         for topology in source.topologies
@@ -234,7 +232,7 @@ def size_on_spark(read: GivenLines | GivenTables, counts: RowCounts) -> GivenToS
     if isinstance(read, GivenLines):
         return GivenToSpark(counts.rows, counts.inputs or 0, read.size_bytes)
     bytes_ = 0 if read.files else counts.rows * _BYTES_OF_A_ROW
-    return GivenToSpark(counts.rows, counts.inputs or 0, bytes_, READ_TABLE_MICROSECONDS)
+    return GivenToSpark(counts.rows, counts.inputs or 0, bytes_)
 
 
 _BYTES_OF_A_ROW = 300

@@ -148,10 +148,7 @@ COLLECT_MICROSECONDS = 2.0
 """Of one core, for each row of DataFrames on its way from Spark to this process."""
 
 READ_MICROSECONDS = 7.0
-"""Of one core of this process, for each row of topologies as JSON: they are read by one thread."""
-
-READ_TABLE_MICROSECONDS = 1.5
-"""The same, for rows of given tables."""
+"""Of one core of this process, for each row: topologies are read by one thread."""
 
 PLAN_MICROSECONDS = 4.0
 """Of one core, for each row: parts are planned on all cores, four at most."""
@@ -167,13 +164,11 @@ HEAP_SHARE = 1 / 8
 
 
 class GivenToSpark(NamedTuple):
-    """Topologies of a session: transformations, topologies, the bytes to collect (0: they are here, or in
-    files that this process reads), and what reading a row takes here."""
+    """Topologies of a session: transformations, topologies, and the bytes to collect (0: they are here)."""
 
     transformations: int
     topologies: int
     collected_bytes: int = 0
-    read_microseconds: float = READ_MICROSECONDS
 
 
 def planned_here(given: GivenToSpark, sparks_cores: int, heap: int | None) -> str | None:
@@ -183,12 +178,12 @@ def planned_here(given: GivenToSpark, sparks_cores: int, heap: int | None) -> st
     HEAP_SHARE of the driver's `heap` (None: unknown) on their way, the plan into this process' memory, with
     the margin of AUTO. `sparks_cores`: tasks that Spark runs at once, here or on a cluster.
     """
-    transformations, topologies, collected_bytes, reading = given
+    transformations, topologies, collected_bytes = given
     if heap is not None and collected_bytes > heap * HEAP_SHARE:
         return None
     rows = transformations + topologies * ROWS_OF_A_TOPOLOGY
     collecting = COLLECT_MICROSECONDS if collected_bytes else 0.0
-    here = rows * (collecting + reading + PLAN_MICROSECONDS / parts_at_once()) / 1e6
+    here = rows * (collecting + READ_MICROSECONDS + PLAN_MICROSECONDS / parts_at_once()) / 1e6
     in_workers = WORKERS_SECONDS + rows * WORKER_MICROSECONDS / sparks_cores / 1e6
     if here > in_workers:
         return None

@@ -378,7 +378,7 @@ REFUSED = {
         ),
         ("one_input", [40], {"slot_sharing_group": "g0", "slot_resources": RESOURCES}),
     ),
-    "missing uid behind node ids": operators(
+    "missing uid beside node ids": operators(
         ("source", [], {"node_id": 300}),
         *[("one_input", [n], {"uid": f"u{n}", "node_id": 400 - n}) for n in range(1, 80)],
         ("one_input", [1], {"uid": "b"}),

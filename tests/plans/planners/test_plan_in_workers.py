@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from penstock.engine.planning import choose_planner as choosing
 from penstock.engine.planning.choose_planner import (
-    READ_TABLE_MICROSECONDS,
     GivenToSpark,
     Planner,
     choose_on_spark,
@@ -193,8 +192,6 @@ def test_topologies_of_a_session_are_planned_where_it_costs_less(monkeypatch):
     assert [here(60_000, 2, bytes_=size) for size in (2**27, 2**27 + 1)] == [True, False]
     assert here(60_000, 2, heap=2**33, bytes_=2**30)
     assert str(planned_here(GivenToSpark(60_000, 20_000), 2, None)).startswith("takes about")
-    tables = GivenToSpark(2_000_000, 100_000, 0, READ_TABLE_MICROSECONDS)
-    assert [planned_here(tables, cores, 2**30) is not None for cores in (2, 16)] == [True, False]
 
     def too_large(*_: Any) -> None:
         raise NotEnoughMemoryError("none")
