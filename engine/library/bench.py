@@ -172,7 +172,7 @@ def bench(
             large topologies in blocks), "flink" (the real Flink), and custom planners as "module:name" or as
             functions of modules. Default: all that are installed. With `quality`: "flink" (Flink's rules,
             without Flink itself) and custom planners, the first of which the others are compared with.
-        sizes: Topologies or operators of a suite, each 1 or more.
+        sizes: Operators of a suite, each 1 or more; files keep their own.
         until: The last layer to plan; default slots.
         repeat: Measured processes of each planner, 1 or more.
         repeat_in_process: Warm plans in each process, 0 or more.

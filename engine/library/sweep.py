@@ -45,7 +45,7 @@ class SweepResults(NamedTuple):
 
     @property
     def results(self) -> pa.Table:
-        """All rows, typed: axes of the grid, options of Flink by key, counts, measures, errors.
+        """All rows of the folder, typed: axes of the grid, options of Flink by key, counts, measures, errors.
 
         Metrics are means over the `compared` topologies that all planners planned.
         """
@@ -160,7 +160,7 @@ def sweep(
         spark: A SparkSession, whose workers measure.
 
     Returns:
-        SweepResults: `results` has one row per cell.
+        SweepResults: `results` has one row per cell and repetition, of earlier grids in the folder, too.
 
     Raises:
         InputError: Lists all faults of the spec.
