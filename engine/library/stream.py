@@ -122,7 +122,7 @@ def open_state(path: str | os.PathLike[str], *, version: int | None = None) -> S
 
     Args:
         path: The folder of the state, as `foreach_batch` got it.
-        version: A version; default: the last one.
+        version: A version, as `penstock state list` shows them; default: the last one.
 
     Returns:
         State: Its tables, as they were at the end of a batch.
