@@ -47,7 +47,11 @@ class Benchmark:
 
     @property
     def summary(self) -> pa.Table:
-        """Seconds; `low` and `high` are the interval of the median of `planning_seconds`."""
+        """A row for each suite, size and planner: seconds of planning and start-up, memory, failures.
+
+        `low` and `high` are the interval of the median of `planning_seconds`, with the probability
+        `confidence`.
+        """
         return pl.DataFrame(map(_row, self.results["summary"]), schema=_SCHEMA).to_arrow(
             compat_level=pl.CompatLevel.oldest()
         )
@@ -166,10 +170,11 @@ def bench(
     Args:
         suites: Names that `penstock bench --help` lists, and files of topology lines; default fleet and
             layered.
-        planners: "joins", "columnar-on-spark", "columnar", "flink", and custom planners as "module:name" or
-            as functions of modules. Default: all that are installed. With `quality`: "flink" and custom
-            planners.
-        sizes: Topologies or operators of a suite, each 1 or more.
+        planners: "columnar" (in a process), "columnar-on-spark" (in Spark's workers), "joins" (the same,
+            large topologies in blocks), "flink" (the real Flink), and custom planners as "module:name" or as
+            functions of modules. Default: all that are installed. With `quality`: "flink" (Flink's rules,
+            without Flink itself) and custom planners, the first of which the others are compared with.
+        sizes: Operators of a suite, each 1 or more; files keep their own.
         until: The last layer to plan; default slots.
         repeat: Measured processes of each planner, 1 or more.
         repeat_in_process: Warm plans in each process, 0 or more.
@@ -258,7 +263,10 @@ class PlanQuality:
 
     @property
     def compared(self) -> pa.Table:
-        """A row for each suite, size, pair of planners and metric."""
+        """A row for each suite, size, pair of planners and metric: means, and topologies better and worse.
+
+        `difference` is the mean difference, `low` and `high` its 95% interval.
+        """
         names = ("metric", "difference", "low", "high", "better", "equal", "worse")
         rows = [
             {

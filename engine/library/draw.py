@@ -43,7 +43,8 @@ class Drawing:
             ConfigurationError: There is no such format.
 
         Examples:
-            >>> penstock.draw({"name": "a", "transformations": [{"id": 1, "kind": "source"}]}).render()[:5]
+            >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+            >>> penstock.draw({"name": "a", "transformations": [source, sink]}).render()[:5]
             '<?xml'
         """
         return "".join(rendered(self._graphs, one_of("format", format, FORMATS)))
@@ -53,14 +54,15 @@ class Drawing:
 
         Args:
             to: Path of the file.
-            format: As for `render`. Default: the format that the end of the file's name stands for.
+            format: As for `render`. Default: by the end of the path: .svg, .html, .dot, .mmd or .graphml.
 
         Raises:
             ConfigurationError: There is no such format or folder.
             MachineError: No space, or no permission.
 
         Examples:
-            >>> penstock.draw({"name": "a", "transformations": [{"id": 1, "kind": "source"}]}).write("a.html")
+            >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+            >>> penstock.draw({"name": "a", "transformations": [source, sink]}).write("a.html")
         """
         target = path("to", to)
         chosen = format_of(target) if format is None else one_of("format", format, FORMATS)
@@ -106,8 +108,8 @@ def draw(
         topology: Its name; may be omitted if there is only one.
         layer: stream_graph, job_graph or execution_graph. Default: the job graph; in a page the stream graph,
             too.
-        vertex: For the execution graph: a vertex by its name, the name of one of its operators, its id or
-            number.
+        vertex: For the execution graph, which is drawn around one vertex: its name, the name of one of its
+            operators, its id or number.
 
     Returns:
         Drawing: A notebook shows it as a page.
@@ -117,7 +119,8 @@ def draw(
         RefusedTopologiesError: The topology was rejected.
 
     Examples:
-        >>> drawing = penstock.draw({"name": "a", "transformations": [{"id": 1, "kind": "source"}]})
+        >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+        >>> drawing = penstock.draw({"name": "a", "transformations": [source, sink]})
         >>> drawing.render("mermaid").splitlines()[0]
         'flowchart LR'
     """

@@ -171,7 +171,7 @@ class PlanMetrics(NamedTuple):
 
     def __repr__(self) -> str:
         many = "" if is_spark_frame(self.plans) else f": {self.plans.num_rows:,} topologies"
-        return f"<penstock.Measured{many}>"
+        return f"<penstock.PlanMetrics{many}>"
 
     def _repr_html_(self) -> str:
         if is_spark_frame(self.plans):

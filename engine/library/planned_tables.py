@@ -183,11 +183,14 @@ class ClusterSize(NamedTuple):
 
     Attributes:
         source: The plan that was sized, as a text.
-        task_managers: Slots, process_bytes and available TaskManagers.
+        task_managers: The size of a TaskManager: `slots` and `process_bytes`; and `available`, the number of
+            them, None without a limit.
         jobs: An Arrow table with one row per job: its slots, and the TaskManagers wanted, pending and missing
-            in one cluster for all (session_…) and in a cluster of its own (job_…).
-        session_cluster: Sums over all jobs in one cluster.
-        cluster_per_job: Sums over one cluster per job.
+            in one cluster for all (session_…) and in a cluster of its own (job_…), as
+            docs/slots-and-memory.md defines them.
+        session_cluster: A dict of sums over all jobs in one cluster: jobs that were placed, their slots, and
+            TaskManagers wanted, pending and missing.
+        cluster_per_job: The same sums over one cluster per job.
     """
 
     source: str
@@ -205,7 +208,7 @@ class ClusterSize(NamedTuple):
 
     def __repr__(self) -> str:
         return (
-            f"<penstock.Sized: {self.jobs.num_rows:,} jobs; TaskManagers pending: "
+            f"<penstock.ClusterSize: {self.jobs.num_rows:,} jobs; TaskManagers pending: "
             f"{self.session_cluster['pending']:,} in a session cluster, "
             f"{self.cluster_per_job['pending']:,} in a cluster per job>"
         )
@@ -364,11 +367,12 @@ class Plan(Generic[T]):
 
         Args:
             layer: topology (transformations), stream_graph (operators), job_graph (vertices) or
-                execution_graph (subtasks); None: the last one that the plan has.
+                execution_graph (subtasks); None: the last of these that the plan has. Slots have no nodes:
+                see tables["required_slots"] and tables["execution_slot_sharing_groups"].
 
         Returns:
-            An Arrow table or DataFrame: the columns of the layer's table in docs/tables.md, and the
-            topology's name in `topology`.
+            An Arrow table or DataFrame: the columns of the table `transformations`, `stream_nodes`,
+            `job_vertices` or `execution_vertices` (docs/tables.md), and the topology's name in `topology`.
 
         Raises:
             ConfigurationError: There is no such layer, or the plan ends before it.
@@ -391,8 +395,9 @@ class Plan(Generic[T]):
             layer: As for `nodes`.
 
         Returns:
-            An Arrow table or DataFrame, as `nodes`. An edge of the execution graph names the range of
-            partitions that a subtask reads.
+            An Arrow table or DataFrame, as `nodes`. Edges of the stream graph have `not_chainable_reasons`,
+            empty if chainable. An edge of the execution graph names the range of partitions that a subtask
+            reads.
 
         Raises:
             ConfigurationError: There is no such layer, or the plan ends before it.
@@ -485,11 +490,12 @@ class Plan(Generic[T]):
             slots_per_task_manager: 1 to 2**31 - 1; default: as the plan was made for.
             task_manager_memory: Process size of a TaskManager, such as "4g"; default: as the plan was made
                 for.
-            available: TaskManagers that exist already, 0 or more; default 0.
+            available: TaskManagers that may be started in all, 0 or more; default: no limit.
             config: Options by key, or a directory of YAML files; arguments win.
 
         Returns:
-            ClusterSize: `jobs` has one row per job.
+            ClusterSize: `jobs` has one row per job; `session_cluster["wanted"]` is the number of TaskManagers
+            in one cluster for all.
 
         Raises:
             ConfigurationError: An argument is invalid.
@@ -549,16 +555,17 @@ class Plan(Generic[T]):
             rows: Rejected topologies to print, 0 or more; default 20.
 
         Examples:
-            >>> penstock.plan({"name": "a", "transformations": [{"id": 1, "kind": "source"}]}).show()
-            1 planned, 0 rejected of 1 topologies...
+            >>> penstock.plan({"name": "a", "transformations": [{"id": 1, "kind": "sink"}]}).show()
+            0 planned, 1 rejected of 1 topologies...
+              a: MissingKey: transformation 1: ...
         """
-        print_line(f"{self._counted()}; {limited(printable(self.source))}")
+        print_line(f"{self._counted()}; {limited(self.source)}")
         print_line(f"tables: {', '.join(self.tables)}")
         if self.rejected:
             columns = ("name", "error", "message")
             tables, _ = self._at_hand()
             for row in _first_rows(tables["rejected"], columns, rows):
-                print_line("  " + ": ".join(limited(printable(str(cell))) for cell in row))
+                print_line("  " + ": ".join(limited("; ".join(str(cell).splitlines())) for cell in row))
 
     def write(self, store: Any) -> VersionNumber:
         """Write the plan as a new version of a store.
@@ -672,7 +679,7 @@ def check(plan: Plan) -> Plan:
         Plan: The same plan.
 
     Raises:
-        BrokenInvariantError: Names the first broken invariant and its topologies.
+        BrokenInvariantError: Lists the broken invariants with their topologies, the first ten of many.
         ConfigurationError: Only Spark has the tables.
 
     Examples:
@@ -693,7 +700,10 @@ def check(plan: Plan) -> Plan:
     rejected = tables["rejected"]
     rejected = rejected.filter(rejected["error_stage"] == STAGE).sort("name")
     names = dict(tables["topologies"].select(TOPOLOGY, "name").iter_rows())
-    violations = [f"{name}: {message}" for name, message in rejected.select("name", "message").iter_rows()]
+    violations = [
+        f"{name}: {'; '.join(message.splitlines())}"
+        for name, message in rejected.select("name", "message").iter_rows()
+    ]
     violations += [
         f"{names.get(row[TOPOLOGY], row[TOPOLOGY])}: {row['error']}: {row['location']}: "
         f"got {row['found']}; must be {row['allowed']}"

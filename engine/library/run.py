@@ -49,8 +49,8 @@ def transform(
     Args:
         df: A DataFrame of a classic session or of Spark Connect.
         build: Takes the stream of the rows of `df` and returns a stream.
-        event_time: Column with the event time (timestamp, or milliseconds since the epoch).
-        watermark: Allowed lateness: "10 seconds", a timedelta or a Duration; default 0.
+        event_time: Column with the event time (timestamp, date, or milliseconds since the epoch).
+        watermark: Largest delay of a row: "10 seconds", a timedelta or a Duration; default 0.
         key: Column or columns to key the stream by.
         parallelism: Number of subtasks, 1 to 32768; default: the environment's.
         mode: "STREAMING" (default) or "BATCH".
@@ -123,7 +123,7 @@ def run(
 
     Raises:
         InputError: There is no such script.
-        ScriptError: The script raised.
+        PenstockError: The script raised, or a job failed.
         ConfigurationError: Another argument is invalid.
 
     Examples:

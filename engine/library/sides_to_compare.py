@@ -151,7 +151,7 @@ class Diff:
         old: The old side, as a text.
         new: The new side, as a text.
         topologies: Those that differ: name, change, verdict, and the changes of operators, chains, data sets
-            and totals. `as_json` of each is in the form of docs/comparing.md.
+            and totals. `as_json()` of each returns a dict in the form of docs/comparing.md.
         counts: Number of topologies by change, and by verdict.
     """
 

@@ -163,8 +163,8 @@ def foreach_batch(
         build: Takes the stream of a batch's rows. It ends in sinks, or returns a stream for `into`.
         state: Folder of the state; one stream's own.
         key: Column or columns to key the stream by.
-        event_time: Column with the event time (timestamp, or milliseconds since the epoch).
-        watermark: Allowed lateness: "10 seconds", a timedelta or a Duration; default 0.
+        event_time: Column with the event time (timestamp, date, or milliseconds since the epoch).
+        watermark: Largest delay of a row: "10 seconds", a timedelta or a Duration; default 0.
         parallelism: Number of subtasks, 1 to 32768; default: the environment's.
         into: Called with the rows of the stream that `build` returns, and the batch's number, before the
             batch is committed. If the batch fails after it, it is called again.
@@ -214,7 +214,7 @@ def open_state(path: str | os.PathLike[str], *, version: int | None = None) -> S
 
     Args:
         path: The folder of the state, as `foreach_batch` got it.
-        version: A version; default: the last one.
+        version: A version, as `penstock state list` shows them; default: the last one.
 
     Returns:
         State: Its tables, as they were at the end of a batch.

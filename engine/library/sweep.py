@@ -47,14 +47,27 @@ class SweepResults(NamedTuple):
 
     @property
     def results(self) -> pa.Table:
-        """All rows, typed: axes of the grid, options of Flink by key, counts, measures, errors.
+        """All rows of the folder, typed: axes of the grid, options of Flink by key, counts, measures, errors.
 
         Metrics are means over the `compared` topologies that all planners planned.
         """
         return _arrow(self._rows())
 
     def table(self, by: Sequence[str] | None = None, metrics: Sequence[str] | None = None) -> pa.Table:
-        """Means of metrics over cells that are alike in `by` (default: all that differs)."""
+        """Average metrics over the cells with equal values in `by`.
+
+        Args:
+            by: Columns of `results`; default: all axes with several values.
+            metrics: Columns of `results` to average; default: sustained_records_per_second, slots and
+                planning_seconds.
+
+        Returns:
+            pyarrow.Table: The columns of `by`, numbers of cells, failed cells and compared topologies, and
+            the metrics.
+
+        Raises:
+            ConfigurationError: There is no such column.
+        """
         from penstock.engine.measure.sweep.format_table import results_in_rows
 
         return _arrow(results_in_rows(self._rows(), by, metrics))
@@ -65,16 +78,37 @@ class SweepResults(NamedTuple):
         by: Sequence[str] | None = None,
         metrics: Sequence[str] | None = None,
     ) -> str:
-        """The same table as text: markdown, latex or csv."""
+        """Return the result of `table` as text.
+
+        Args:
+            format: "markdown", "latex" or "csv".
+            by: As for `table`.
+            metrics: As for `table`.
+
+        Returns:
+            The text, for LaTeX with the package booktabs.
+
+        Raises:
+            ConfigurationError: There is no such format or column.
+        """
         from penstock.engine.library.check_arguments import member
         from penstock.engine.measure.sweep.format_table import formatted, results_in_rows
 
         return formatted(results_in_rows(self._rows(), by, metrics), member("format", format, TableFormat))
 
     def plot(self, x: str | None = None, y: str = DEFAULT_METRICS[0], by: str | None = None) -> Any:
-        """A Figure of matplotlib, which a notebook shows: `y` over `x`, a line for each value of `by`.
+        """Plot a measure over an axis of the grid.
 
-        Raises ConfigurationError where matplotlib is not installed, or a column is not there.
+        Args:
+            x: Column of the horizontal axis; default: the first column of numbers with several values.
+            y: Column of the vertical axis; default sustained_records_per_second.
+            by: Column that has a line for each value; default: the planner.
+
+        Returns:
+            A Figure of matplotlib, which a notebook shows.
+
+        Raises:
+            ConfigurationError: matplotlib is not installed (extra `figures`), or there is no such column.
         """
         from penstock.engine.measure.sweep.format_table import figure_of_results
 
@@ -128,7 +162,7 @@ def sweep(
         spark: A SparkSession, whose workers measure.
 
     Returns:
-        SweepResults: `results` has one row per cell.
+        SweepResults: `results` has one row per cell and repetition, of earlier grids in the folder, too.
 
     Raises:
         InputError: Lists all faults of the spec.

@@ -51,8 +51,9 @@ class JobMetrics:
 class Change(TypedDict, total=False):
     """Decisions about one job, for `PlanMetrics.after` and `ChangedMetrics.after`.
 
-    A dict by decision; keys and values are those of planners' answers. Edges are (target, in_index), tasks
-    (vertex, subtask), operators and vertices their numbers.
+    A dict with any of these keys: chaining and partitioners by edge (target, in_index), parallelism by
+    operator, slot_sharing_groups by vertex, execution_slot_sharing_groups by task (vertex, subtask). Values
+    are those that docs/custom-planners.md allows.
 
     Examples:
         >>> change: penstock.Change = {"chaining": {(2, 0): False}}

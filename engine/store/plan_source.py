@@ -67,7 +67,12 @@ def identify_source(source: str, version: int | None = None) -> PlanSource:
 
 def require_kind(source: str, version: int | None, *allowed: SourceKind) -> PlanSource:
     """Identify a source like identify_source, and raise InputError unless its kind is `allowed`."""
-    recognised = identify_source(source, version)
+    try:
+        recognised = identify_source(source, version)
+    except InputError as error:
+        if allowed != (SourceKind.STATE,):
+            raise
+        raise InputError(error.message, "name the folder of a stream's state, or FOLDER@VERSION") from error
     if recognised.kind not in allowed:
         hint = {
             SourceKind.GRAPH: (

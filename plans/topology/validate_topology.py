@@ -318,6 +318,9 @@ TOPOLOGY_KEYS = tuple(_RULES)
 """The keys that a topology may have."""
 
 
+_JSON_TEXT = "JSON objects in UTF-8, one per line, or one after the other over several lines"
+
+
 def parse_topology(line: bytes) -> dict[str, Any] | TopologyError:
     """Return the object in a line, or the error if there is none."""
     try:
@@ -327,11 +330,11 @@ def parse_topology(line: bytes) -> dict[str, Any] | TopologyError:
             ErrorKind.NOT_JSON,
             LINE,
             f"{shorten(line[:_BEGINNING].decode('utf-8', 'replace'), 60)} ({e})",
-            "one JSON object per line, in UTF-8",
+            _JSON_TEXT,
             "only files that end in .gz are decompressed" if line[:2] == b"\x1f\x8b" else "",
         )
     if type(parsed) is not dict:
-        return TopologyError(ErrorKind.NOT_AN_OBJECT, LINE, json_type(parsed), "one JSON object per line", "")
+        return TopologyError(ErrorKind.NOT_AN_OBJECT, LINE, json_type(parsed), _JSON_TEXT, "")
     return parsed
 
 

@@ -437,7 +437,21 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 @dataclass(repr=False)
 class JobResult:
-    """The result of a job that has ended."""
+    """The result of a job that has ended.
+
+    Attributes:
+        job_id: 32 hex digits, new for each run.
+        name: The job's name.
+        batch: Whether it ran in BATCH mode.
+        state: FINISHED, FAILED or CANCELED.
+        failure: Why it did not finish; None if it did.
+        started_at: Milliseconds since the epoch.
+        milliseconds: Its duration.
+        attempts: Each execution of a subtask: vertex, subtask, attempt_number, state, state_timestamps,
+            records_in, records_out, bytes_in, bytes_out, host and failure.
+        tables: Arrow tables of the plan that ran, by name.
+        options: Options of that plan, as a store records them.
+    """
 
     job_id: str
     name: str

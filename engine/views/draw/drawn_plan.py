@@ -52,7 +52,7 @@ def chosen_topology(topology: str | None, planned: list[str], rejected: pl.DataF
             names = ", ".join(map(repr, sorted(planned)[:_SHOWN])) + ", …" * (len(planned) > _SHOWN)
             raise ConfigurationError(
                 f"{source} has {len(planned):,} topologies; one must be chosen",
-                f"use --topology with one of {names}",
+                f"use --topology, in Python topology=, with one of {names}",
             )
     if topology in planned:
         return topology

@@ -314,7 +314,8 @@ def find_vertex(plan: PlanTables, named: str | None) -> int:
         raise ConfigurationError(
             f"topology {plan.topology!r}: an execution graph is drawn per vertex; this plan has "
             f"{len(rows):,}",
-            f"use --vertex with one of {', '.join(map(repr, names[:3]))}{', …' if len(names) > 3 else ''}",
+            f"use --vertex, in Python vertex=, with one of {', '.join(map(repr, names[:3]))}"
+            f"{', …' if len(names) > 3 else ''}",
         )
     named_vertices = {row["vertex"] for row in rows if named in (row["name"], row["vertex_id"])}
     if not named_vertices:

@@ -159,7 +159,9 @@ def format_of(path: str) -> str:
         if end in ends:
             return name
     allowed = ", ".join(f".{ending}" for ends in FORMATS.values() for ending in ends)
-    raise ConfigurationError(f"{path} must end in a known format", f"use {allowed}; or choose with --format")
+    raise ConfigurationError(
+        f"{path} must end in a known format", f"use {allowed}; or choose with --format, in Python format="
+    )
 
 
 def rendered(graphs: Sequence[DrawnGraph], wanted: str, folding: str = "auto") -> Iterator[str]:

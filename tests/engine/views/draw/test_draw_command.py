@@ -67,7 +67,11 @@ def test_a_script_is_drawn_without_running_its_job(tmp_path):
             2,
             "--format must be one of svg, html, dot",
         ),
-        (("STORE", "--topology", "word-count", "--layer", "execution_graph"), 2, "use --vertex with one of"),
+        (
+            ("STORE", "--topology", "word-count", "--layer", "execution_graph"),
+            2,
+            "use --vertex, in Python vertex=, with one of",
+        ),
         (
             ("STORE", "--topology", "word-count", "--layer", "job_graph", "--vertex", "0"),
             2,
