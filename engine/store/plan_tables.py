@@ -12,6 +12,7 @@ from penstock.engine.store.scan_stored_table import BY_NAME, rows_of_topology
 from penstock.engine.store.store_tables import StoreTables
 from penstock.engine.store.version_notes import PlanVersion
 from penstock.plans.frames.polars_frames import empty, from_arrow
+from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 
 
@@ -100,4 +101,5 @@ def plan_in_memory(
         return rows_of_topology(from_arrow(tables[name]).lazy(), name, topology)
 
     planned, rejected = (len(tables[name]) if name in tables else 0 for name in BY_NAME)
-    return PlanTables(label, tuple(tables), scan, options, planner_version, planned, rejected)
+    names = tuple(name for name in TABLES if name in tables)
+    return PlanTables(label, names, scan, options, planner_version, planned, rejected)

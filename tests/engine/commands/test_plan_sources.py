@@ -2,12 +2,19 @@
 
 import gzip
 import json
+import re
 import shutil
 import sys
+from contextlib import ExitStack
 
 import pytest
 
+import penstock
 from penstock.engine.commands.main import main
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.library.open_source import open_source, open_to_choose
+from penstock.engine.library.planned_tables import plan_tables
+from penstock.engine.store.plan_source import identify_source
 from tests.as_command import as_command
 
 JOB = {
@@ -173,3 +180,59 @@ def test_a_store_without_its_list_of_versions_is_no_folder_of_tables(sources, ca
     code, _, beside = call("show", "lost")
     assert code == 4
     assert "lost is damaged" in beside
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["show", "size", "metrics", "export", "rejected", "sql", "edges"])
+def test_a_small_source_is_planned_in_memory_and_a_large_one_in_a_store_alike(call, monkeypatch, command):
+    def no_store(*_):
+        raise AssertionError("a store was made")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.engine.library.open_source._plan_into_store", no_store)
+        in_memory = call(command, "jobs.jsonl")
+    monkeypatch.setattr("penstock.plans.planners.plan_as_read.ROWS_AT_A_TIME", 0)
+    in_store = call(command, "jobs.jsonl")
+    assert in_memory[0] == 0
+    assert [re.sub(r"\d\d:\d\d:\d\d", "", str(text)) for text in in_memory] == [
+        re.sub(r"\d\d:\d\d:\d\d", "", str(text)) for text in in_store
+    ]
+
+
+def test_stores_files_and_plans_of_the_library_give_views_the_same_tables(sources, monkeypatch):
+    monkeypatch.chdir(sources)
+    planned = penstock.plan("jobs.jsonl")
+    with ExitStack() as stack:
+        opened = [
+            stack.enter_context(open_source(identify_source(source), EffectiveConfiguration))
+            for source in ("store", "store@1", "jobs.jsonl", "jobs")
+        ]
+        assert [plan.title for plan in opened] == [
+            *("store version 1", "store version 1"),
+            *("jobs.jsonl version 1", "jobs version 1"),
+        ]
+        of_library = plan_tables(planned)
+        assert (of_library.title, of_library.version) == (planned.source, None)
+        for plan in opened:
+            assert plan.tables == of_library.tables
+            assert plan.options == of_library.options
+            assert (plan.planned, plan.rejected) == (1, 0)
+            for name in plan.tables:
+                left_out = ["source_file"] if "source_file" in plan.table(name).collect_schema() else []
+                rows, others = (one.table(name).drop(left_out).collect() for one in (plan, of_library))
+                assert rows.equals(others), name
+            assert plan.of_topology("job").frame("job_vertices", "vertex").height == 2
+            assert plan.of_topology("another").frame("job_vertices", "vertex").is_empty()
+
+
+def test_topologies_that_were_only_read_are_planned_when_they_are_chosen(tmp_path, monkeypatch):
+    lines = [json.dumps({**JOB, "name": name}) for name in ("a", "b", "c")]
+    (tmp_path / "jobs.jsonl").write_text("\n".join([*lines, "{"]))
+    monkeypatch.chdir(tmp_path)
+    read = open_to_choose(identify_source("jobs.jsonl"), EffectiveConfiguration, str(tmp_path))
+    assert not read.has("job_vertices")
+    assert read.frame("rejected", "error").height == 1
+    chosen = read.of_topology("b")
+    assert (chosen.topology, chosen.label, chosen.planned) == ("b", "jobs.jsonl", 1)
+    names = chosen.frame("job_vertices", "name")["name"]
+    assert set(names) == {"Source: Numbers", "Sink: Print"}
