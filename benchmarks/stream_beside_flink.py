@@ -63,8 +63,8 @@ _PARAMETERS = {
     "sessions, process",
     "windows of windows",
 }
-#: Sinks of scripts whose operators lose their state on PyFlink when they are restored: `KeyedStream.reduce`, and
-#: `sum` and the like, give their state a random name in each start.
+#: Sinks of scripts whose operators lose their state on PyFlink when they are restored: `KeyedStream.reduce`,
+#: and `sum` and the like, give their state a random name in each start.
 LOST_ON_PYFLINK = {
     "reduce": {"out"},
     "sum, max_by, min": {"sum", "max", "min"},
