@@ -73,6 +73,7 @@ IN_PROCESS_MODE = {
     "sessions, lateness, late side",
     "window and global state",
     "custom trigger of sessions",
+    "count windows",
 }
 #: Sinks of scripts whose operators lose their state on PyFlink when they are restored: `KeyedStream.reduce`,
 #: and `sum` and the like, give their state a random name in each start.
