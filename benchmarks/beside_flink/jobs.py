@@ -44,7 +44,13 @@ from pyflink.datastream.window import (
     TumblingEventTimeWindows,
 )
 
-RECORD = Types.ROW_NAMED(["user", "amount", "at"], [Types.STRING(), Types.LONG(), Types.LONG()])
+
+def record_type():
+    """Return the type of records; PyFlink cannot pickle one that a stream has used."""
+    return Types.ROW_NAMED(["user", "amount", "at"], [Types.STRING(), Types.LONG(), Types.LONG()])
+
+
+RECORD = record_type()
 TEXT = Types.STRING()
 PAIR = Types.TUPLE([Types.STRING(), Types.LONG()])
 
@@ -476,7 +482,7 @@ def windowed(assigner, how, lateness=0, side=False, trigger=None):
             windows = windows.trigger(trigger(variant))
         if lateness:
             windows = windows.allowed_lateness(lateness)
-        late = OutputTag("late", RECORD)
+        late = OutputTag("late", record_type())
         if side:
             windows = windows.side_output_late_data(late)
         result = named(how(windows), variant)
@@ -606,8 +612,8 @@ def windows_of_all(records, variant):
 
 
 class WithSides(KeyedProcessFunction):
-    LARGE = OutputTag("large", PAIR)
-    FIRST = OutputTag("first", TEXT)
+    LARGE = OutputTag("large", Types.TUPLE([Types.STRING(), Types.LONG()]))
+    FIRST = OutputTag("first", Types.STRING())
 
     def open(self, runtime_context):
         self.seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.BOOLEAN()))

@@ -3,12 +3,11 @@
     python run_on_pyflink.py PLAN.json
 
 A line of JSON on standard output for each script and variant. The source watches a folder, and a file comes
-when all operators have the watermark of the file before and two checkpoints have completed since. The job
+when all operators have the watermark of the file before and some checkpoints have completed since. The job
 of the first files makes a savepoint and goes on; the other variants start from it.
 """
 
 import json
-import os
 import re
 import runpy
 import shutil
@@ -161,7 +160,7 @@ def start(script, folder, prefix, half, savepoint=None):
         "restart-strategy.type": "disable",
         "pipeline.auto-watermark-interval": "10 ms",
         "metrics.fetcher.update-interval": "20",
-        "python.execution-mode": MODE,
+        "python.execution-mode": script["mode"],
         "python.fn-execution.bundle.time": "20",
         "python.client.executable": sys.executable,
         "python.executable": sys.executable,
@@ -197,7 +196,7 @@ def start(script, folder, prefix, half, savepoint=None):
     return flink
 
 
-def give(flink, folder, file):
+def give(flink, script, folder, file):
     """Add a file to the watched folder, and wait until its results are committed."""
     hidden = folder / "in" / f".{file['name']}"
     hidden.write_text(file["text"])
@@ -206,7 +205,7 @@ def give(flink, folder, file):
         _wait(lambda: flink.has_watermark(file["watermark"]), f"watermark of {file['name']}")
     except TimeoutError as error:
         raise TimeoutError(f"{error}; must be {file['watermark']}, got {flink.seen}") from error
-    for _ in range(2 if MODE == "thread" else 4):
+    for _ in range(2 if script["mode"] == "thread" else 4):
         time.sleep(0.05)
         flink.checkpoint()
 
@@ -242,11 +241,11 @@ def run_script(script, place, report):
     flink = start(script, folder, "same", script["first"])
     try:
         for file in halves[0]:
-            give(flink, folder, file)
+            give(flink, script, folder, file)
         savepoint = flink.savepoint(f"file://{folder}/savepoints")
         first = committed(folder, "same")
         for file in halves[1]:
-            give(flink, folder, file)
+            give(flink, script, folder, file)
     finally:
         flink.cancel()
     report("same", {"rows": committed(folder, "same"), "seconds": time.monotonic() - began})
@@ -259,7 +258,7 @@ def run_script(script, place, report):
             flink = start(script, folder, name, half, savepoint)
             try:
                 for file in halves[1]:
-                    give(flink, folder, file)
+                    give(flink, script, folder, file)
             finally:
                 flink.cancel()
             result["rows"] = both(first, committed(folder, name))
@@ -285,5 +284,4 @@ def main():
 
 
 if __name__ == "__main__":
-    MODE = os.environ["STREAM_MODE"]
     main()

@@ -156,6 +156,26 @@ def test_watermarks_of_a_strategy_are_the_smallest_of_the_channels(tmp_path):
     assert lines(tmp_path / "windows") == [["ann", 10_000, 1]]
 
 
+def test_a_timer_sees_the_record_that_brings_its_watermark(tmp_path):
+    class Amounts(KeyedProcessFunction):
+        def open(self, runtime_context):
+            self.amounts = runtime_context.get_list_state(ListStateDescriptor("amounts", Types.LONG()))
+
+        def process_element(self, click, ctx):
+            self.amounts.add(click.amount)
+            ctx.timer_service().register_event_time_timer(10_000)
+
+        def on_timer(self, timestamp, ctx):
+            yield ctx.get_current_key(), sum(self.amounts.get())
+
+    def build(clicks):
+        clicks.process(Amounts(), COUNT).sink_to(JsonLinesSink(str(tmp_path / "amounts")))
+
+    Stream(tmp_path, build, lag=2000).batches([("ann", 1, 0)], [("ann", 2, 50_000)])
+    # Flink emits a watermark after the record that it follows from
+    assert lines(tmp_path / "amounts") == [["ann", 3]]
+
+
 def test_penstock_recover_finishes_a_batch(tmp_path, monkeypatch):
     stream = Stream(tmp_path, counts_and_windows(tmp_path))
     with monkeypatch.context() as patched:
