@@ -253,6 +253,7 @@ def main(folder: str, master: str) -> None:
     from penstock.datastream.window import TumblingEventTimeWindows
 
     os.chdir(folder)
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # of executors, too
     point = watch_driver(folder)
     counts = Types.ROW_NAMED(["key", "count"], [Types.STRING(), Types.LONG()])
     windows = Types.ROW_NAMED(["key", "until", "count"], [Types.STRING(), Types.LONG(), Types.LONG()])
@@ -293,7 +294,6 @@ def main(folder: str, master: str) -> None:
 
     settings = {
         "spark.ui.enabled": "false",
-        "spark.pyspark.python": sys.executable,
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
