@@ -70,7 +70,6 @@ from penstock.operators.task.report import StreamSettings
 from penstock.operators.task.stream_batch import STATE_EDGE, parsed_report
 from penstock.plans.errors import ConfigurationError, PenstockError, StoreError
 
-
 _BATCHES_BEFORE_COLLECTION = 10
 """Python's handles of objects of the JVM refer to themselves, and a driver that allocates little hardly ever
 collects them: the DataFrames of many batches would stay, with the files of their shuffles."""
