@@ -236,7 +236,7 @@ class _Watch:
         state = open_state(self._folder / "state").table("counts")
         stored = dict(zip(state["key"].to_pylist(), state["value"].to_pylist(), strict=True))
         wrong = sum(stored.get(key) != self._counts.get(key) for key in stored.keys() | self._counts.keys())
-        return wrong + abs(sum(stored.values()) - self.rows)
+        return int(wrong) + abs(int(sum(stored.values())) - self.rows)
 
 
 def _files(folder: Path) -> list[int]:

@@ -15,7 +15,6 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -168,15 +167,18 @@ def watch_driver(folder: str) -> Point:
     from penstock.engine.run.streams import run_batch
     from penstock.operators.connectors import commit_delta, recover_sinks, staged_files, state_sink
 
+    runner: Any = run_batch
+    sink: Any = state_sink
+    commits: Any = commit_run
     point = Point(folder)
     point.before(batches_of_stream, "last_manifest", "begin")
-    point.before(state_sink, "make_store", "make store")
-    point.before(run_batch, "begin_run", "journal")
-    point.before(run_batch, "finish_other_runs", "finish others")
+    point.before(sink, "make_store", "make store")
+    point.before(runner, "begin_run", "journal")
+    point.before(runner, "finish_other_runs", "finish others")
     point.before(recover_sinks, "commit_files", "publish rest")
-    point.before(run_batch, "settings_of_batch", "restore")
-    point.before(run_batch, "_run", "job")
-    point.before(run_batch, "commit_run", "commit")
+    point.before(runner, "settings_of_batch", "restore")
+    point.before(runner, "_run", "job")
+    point.before(runner, "commit_run", "commit")
     point.before(journal, "decide_to_publish", "decide")
     point.after(journal, "decide_to_publish", "decided")
     point.before(staged_files, "move_file", "rename")
@@ -184,9 +186,9 @@ def watch_driver(folder: str) -> Point:
     point.after(commit_delta, "_commit", "delta done")
     point.before(state_sink.StateSink, "commit", "manifest")
     point.after(state_sink.StateSink, "commit", "manifest done")
-    point.before(run_batch.journal, "forget", "forget")
-    point.before(run_batch, "deliver", "deliver")
-    point.before(state_sink, "read_manifest", "clean segments")
+    point.before(journal, "forget", "forget")
+    point.before(runner, "deliver", "deliver")
+    point.before(sink, "read_manifest", "clean segments")
 
     class Removing:
         def __init__(self, system: Any) -> None:
@@ -197,31 +199,29 @@ def watch_driver(folder: str) -> Point:
                 point.reached("clean one")
             return getattr(self.system, name)
 
-    clean = run_batch.remove_old_versions
+    clean = runner.remove_old_versions
 
     def clean_with_points(*args: Any) -> None:
         point.reached("clean up")
-        known = state_sink.filesystem_of
-        state_sink.filesystem_of = lambda folder: (  # type: ignore[assignment]
-            Removing(known(folder)[0]),
-            known(folder)[1],
-        )
+        known = sink.filesystem_of
+        sink.filesystem_of = lambda folder: (Removing(known(folder)[0]), known(folder)[1])
         try:
             clean(*args)
         finally:
-            state_sink.filesystem_of = known
+            sink.filesystem_of = known
 
-    run_batch.remove_old_versions = clean_with_points
-    prepare: Callable[..., Any] = commit_run._prepared
+    runner.remove_old_versions = clean_with_points
+    prepare = commits._prepared
 
     def begin(*args: Any) -> Any:
-        commit_run._prepared = prepare
+        commits._prepared = prepare
         for owner, attribute in ((os, "fsync"), (os, "link"), (os, "unlink"), (os, "rename")):
             point.before(owner, attribute, "step")
         return prepare(*args)
 
-    commit_run._prepared = begin
-    sys.stdout = _Printing(sys.stdout, point)  # type: ignore[assignment]
+    commits._prepared = begin
+    printing: Any = _Printing(sys.stdout, point)
+    sys.stdout = printing
     return point
 
 
@@ -253,6 +253,7 @@ def main(folder: str, master: str) -> None:
     from penstock.datastream.window import TumblingEventTimeWindows
 
     os.chdir(folder)
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # of executors, too
     point = watch_driver(folder)
     counts = Types.ROW_NAMED(["key", "count"], [Types.STRING(), Types.LONG()])
     windows = Types.ROW_NAMED(["key", "until", "count"], [Types.STRING(), Types.LONG(), Types.LONG()])
@@ -293,7 +294,6 @@ def main(folder: str, master: str) -> None:
 
     settings = {
         "spark.ui.enabled": "false",
-        "spark.pyspark.python": sys.executable,
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",

@@ -148,7 +148,8 @@ def entry_form(
     if is_pickled(type_info):
         return EntryForm(kind, None)
     if kind == "list":
-        listed = list_of(Types.TUPLE([type_info, Types.LONG()]) if expires else type_info)
+        element: Any = type_info
+        listed = list_of(Types.TUPLE([element, Types.LONG()]) if expires else element)
         return EntryForm(kind, listed, lifetime_milliseconds)
     if kind == "map" and expires:
         map_type: Any = type_info
@@ -515,7 +516,7 @@ class Segment:
     def rows_of(self, hashes: Numbers) -> Numbers:
         """Return the rows that have one of these hashes, which are sorted, each once."""
         own = self.hashes
-        first = np.searchsorted(own, hashes, "left")
+        first: Numbers = np.searchsorted(own, hashes, "left")
         first = first[first < own.size]
         found = own[first] == hashes[: first.size]
         first = first[found]
@@ -525,7 +526,8 @@ class Segment:
         if (counts == 1).all():
             return first
         steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.repeat(first, counts) + steps
+        rows: Numbers = np.repeat(first, counts) + steps
+        return rows
 
     def entries(self, rows: Numbers, key_form: KeyForm) -> Iterator[tuple[Any, bool, int]]:
         """Yield for each row the key (and namespace) of its entry, whether it is deleted, and the row."""

@@ -290,7 +290,7 @@ class Buffer:
     def from_parts(cls, parts: tuple[int, list[int], list[Any]]) -> Self:
         """Return the buffer with these `parts`."""
         buffer = cls(parts[0])
-        buffer.times, buffer.values = map(list, parts[1:])  # type: ignore[call-overload]
+        buffer.times, buffer.values = list(parts[1]), list(parts[2])
         return buffer
 
 

@@ -10,6 +10,7 @@ org.apache.flink.streaming.api.functions.sink.TwoPhaseCommitSinkFunction.
 
 from __future__ import annotations
 
+import gc
 import shlex
 import time
 from collections.abc import Iterator
@@ -70,6 +71,10 @@ from penstock.operators.connectors.state_sink import (
 from penstock.operators.task.report import StreamSettings
 from penstock.operators.task.stream_batch import STATE_EDGE, parsed_report
 from penstock.plans.errors import ConfigurationError, PenstockError, StoreError
+
+_BATCHES_BEFORE_COLLECTION = 10
+"""Python's handles of objects of the JVM refer to themselves, and a driver that allocates little hardly ever
+collects them: the DataFrames of many batches would stay, with the files of their shuffles."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,6 +233,8 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
             commit_run(opened, [[committable_of(manifest)], *committables(rows, compiled.terminals)])
     with batch.timed("commitBatch"):
         journal.forget(opened.run)
+        if version % _BATCHES_BEFORE_COLLECTION == 0:
+            gc.collect()
         if version % options.keep == 0:
             try:
                 remove_old_versions(folder, version, options.keep)

@@ -119,7 +119,7 @@ def faults(folder: Path, batches: int) -> list[str]:
     windows = Counter((user, end, amount) for (user, end), amount in spent.items() if end < batches * 1000)
     table = DeltaTable(folder / "table").to_pyarrow_table().to_pylist()
     state = penstock.open_state(folder / "state")
-    found = {
+    found: dict[str, tuple[Counter[Any], Counter[Any]]] = {
         "files": (Counter((row["user"], row["count"]) for row in lines(folder / "counts")), counts),
         "table": (Counter((row["user"], row["count"]) for row in table), counts),
         "windows": (Counter(map(tuple, lines(folder / "windows"))), windows),

@@ -15,7 +15,7 @@ from penstock.operators.files import filesystem
 SCHEME = "far://"
 
 
-class Far(fs.FileSystemHandler):
+class Far(fs.FileSystemHandler):  # type: ignore[misc] # pyarrow has no types
     """Folders of this machine, each call of which takes `seconds`; opened files are read by calls, too."""
 
     def __init__(self, seconds: float = 0.0) -> None:
@@ -116,7 +116,8 @@ class _Reader:
 @contextmanager
 def far_files(far: Far) -> Iterator[None]:
     """Let URIs `far://…` be paths of `far`."""
-    known: Any = filesystem.fs
+    module: Any = filesystem
+    known = module.fs
     system = fs.PyFileSystem(far)
     from_uri: Callable[[str], Any] = known.FileSystem.from_uri
 
@@ -124,8 +125,8 @@ def far_files(far: Far) -> Iterator[None]:
         return (system, uri.removeprefix(SCHEME)) if uri.startswith(SCHEME) else from_uri(uri)
 
     names = {name: getattr(known, name) for name in dir(known) if not name.startswith("__")}
-    filesystem.fs = SimpleNamespace(**{**names, "FileSystem": SimpleNamespace(from_uri=found)})
+    module.fs = SimpleNamespace(**{**names, "FileSystem": SimpleNamespace(from_uri=found)})
     try:
         yield
     finally:
-        filesystem.fs = known
+        module.fs = known

@@ -18,7 +18,7 @@ from penstock.connectors import JsonLinesSink
 from penstock.datastream import KeyedProcessFunction, ValueStateDescriptor
 from penstock.engine.run.streams import run_batch
 from penstock.operators.connectors.state_sink import read_manifest, segments_of
-from penstock.operators.state import state_segments, stored_state
+from penstock.operators.state import stored_state
 from penstock.operators.state.state_segments import SEGMENTS, _digest
 from penstock.plans.errors import PenstockError, StoreError
 from tests.engine.run.streams.batches_in_process import CLICK, Stream, in_process, lines
@@ -231,7 +231,7 @@ def test_states_that_cannot_be_used_are_refused_by_name(tmp_path):
     def made(folder: str) -> Path:
         stream = Stream(tmp_path, counted(tmp_path), state=tmp_path / folder, query="q")
         stream.batches(USERS[:2], USERS[:2])
-        return tmp_path / folder
+        return Path(tmp_path, folder)
 
     (tmp_path / "a file").touch()
     refused("non-directory", folder="a file")
@@ -259,7 +259,7 @@ def test_a_full_disk_names_the_operator_and_the_file(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
-        patched.setattr(state_segments.os, "rename", full)
+        patched.setattr(os, "rename", full)
         with pytest.raises(Exception, match=r"KEYED PROCESS.*writing its state.*segments/0+2-") as caught:
             stream.batch(USERS[:2], 1)
     assert "No space left on device" in str(caught.value)
@@ -283,7 +283,8 @@ def test_a_version_that_was_removed_since_it_was_opened_is_named(tmp_path, monke
 def test_of_two_drivers_of_a_stream_one_makes_a_batch(tmp_path, monkeypatch, meanwhile):
     one, other = (Stream(tmp_path, counted(tmp_path), query="q") for _ in range(2))
     one.batch(USERS[:2], 0)
-    step, made = getattr(run_batch, meanwhile), []
+    step = getattr(run_batch, meanwhile)
+    made: list[bool] = []
 
     def step_after_the_other_driver(*arguments: Any) -> Any:
         if not made:
