@@ -28,7 +28,7 @@ EXPECTED: dict[str, Any] = {
         "beside": ["topology_id", "topology", "team", "prio.x", "id"],
         "edges": [10, 0, 0],
         "graph": 1,
-        "in blocks": [1, "planner joins", []],
+        "in blocks": [1, "planner blocks", []],
         "one column more": "topologies: columns must be among name, parallelism, max_parallelism, chaining, "
         "config, transformations, stream_graph, got 'team'",
         "planned": [5, 0, "planner columnar: few enough for this process"],
