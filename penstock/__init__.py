@@ -5,7 +5,8 @@
     planned = penstock.plan("topologies.jsonl")
     planned.tables["job_vertices"]
 
-This module is the public API, and its names are all of it. Each is imported when it is first used.
+This module is the public API, and its names are all of it. Each is imported when it is first used. Paths
+such as docs/tables.md, in descriptions and messages, are pages of the manual in the source repository.
 """
 
 from importlib import import_module

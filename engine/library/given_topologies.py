@@ -579,5 +579,9 @@ def costs_named(costs: Any) -> Iterator[str | None]:
             file = Path(folder) / "costs.parquet"
             parquet.write_table(table, file)
             yield str(file)
-    else:
+    elif isinstance(costs, os.PathLike):
         yield path("costs", costs)
+    else:
+        raise ConfigurationError(
+            f"costs must be a frame, the path of a file or store, 'drawn' or 'alike', got {shorten(costs)}"
+        )

@@ -104,7 +104,7 @@ def read_plan(
     """Read a version of a store.
 
     Args:
-        store: A path, URI or `Store`.
+        store: A path or URI, without @VERSION, or a `Store`.
         version: A version, from 1; default: the newest.
         topology: Only the rows of the topology of this name.
         spark: A SparkSession; tables are then DataFrames, of all topologies.

@@ -395,9 +395,10 @@ class Plan(Generic[T]):
             layer: As for `nodes`.
 
         Returns:
-            An Arrow table or DataFrame, as `nodes`. Edges of the stream graph have `not_chainable_reasons`,
-            empty if chainable. An edge of the execution graph names the range of partitions that a subtask
-            reads.
+            An Arrow table or DataFrame: the columns of the table `stream_edges`, with
+            `not_chainable_reasons`, `job_edges` or `execution_edges` (docs/tables.md), and the topology's
+            name in `topology`; of the topology layer, `source`, `target` and `in_index`. An edge of the
+            execution graph names the range of partitions that a subtask reads.
 
         Raises:
             ConfigurationError: There is no such layer, or the plan ends before it.
@@ -418,7 +419,8 @@ class Plan(Generic[T]):
             layer: job_graph or execution_graph; None: the last one that the plan has.
 
         Returns:
-            An Arrow table or DataFrame, as `nodes`.
+            An Arrow table or DataFrame: the columns of the table `intermediate_data_sets` or
+            `intermediate_result_partitions` (docs/tables.md), and the topology's name in `topology`.
 
         Raises:
             ConfigurationError: The layer has no outputs, or the plan ends before it.

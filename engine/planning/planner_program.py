@@ -52,8 +52,8 @@ class ProgramFailedError(Exception):
 class PlannerProgram:
     """A custom planner that calls a program, which is started once and answers batch after batch.
 
-    A class because it holds a process. Raises ConfigurationError if the program cannot be started, or does
-    not write a Greeting within SECONDS_TO_GREET.
+    Raises ConfigurationError if the program cannot be started, or does not write its decision and the tables
+    that it reads within 60 seconds (docs/custom-planners.md).
     """
 
     def __init__(self, command: Sequence[str]) -> None:
