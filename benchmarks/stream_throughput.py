@@ -48,7 +48,7 @@ class Count(KeyedProcessFunction):
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[str]:
-        """Count a record."""
+        """Count one record."""
         count = (self.count.value() or 0) + 1
         self.count.update(count)
         yield f"{value[0]} {count}"
@@ -175,7 +175,7 @@ def with_penstock(lines: Any, folder: Path) -> Any:
 def with_transform_with_state(lines: Any, folder: Path) -> Any:
     """Count with Spark's own operator, a row for each record."""
     import pandas as pd
-    from pyspark.sql.streaming import StatefulProcessor
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     class CountOfKey(StatefulProcessor):
         def init(self, handle: Any) -> None:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from typing import Any
+from unittest.mock import patch
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Observation, SparkSession
@@ -290,11 +291,8 @@ def in_blocks(spark: Any) -> list[Any]:
     df = spark.createDataFrame(
         [("giant", 2, rows)], f"name string, parallelism int, transformations array<{of_row}>"
     )
-    of_giants, plan_on_spark.OF_GIANTS = plan_on_spark.OF_GIANTS, Size(60, 2**40)
-    try:
+    with patch.object(plan_on_spark, "OF_GIANTS", Size(60, 2**40)):
         planned = penstock.plan(df, planner="blocks")
-    finally:
-        plan_on_spark.OF_GIANTS = of_giants
     here = penstock.plan(df, planner="process")
     tables = [
         name for name in planned.tables if in_order(planned.tables[name]) != in_order(here.tables[name])

@@ -91,7 +91,7 @@ def test_right_rows(blocks):
     )
     given = [every_setting(), simple("a"), {**SINKS, "name": "sinks"}]
     given += [{**unbounded, "name": "unbounded"}, {**unread, "name": "unread"}]
-    bounds = [("source", [], {"bounded": False}), ("legacy_source", [], {"bounded": True})]
+    bounds: list[Any] = [("source", [], {"bounded": False}), ("legacy_source", [], {"bounded": True})]
     given += [
         {
             **operators(*bounds, *(("one_input", [n], {}) for n in range(1, 9)), config=config),
