@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from penstock.engine.planning import choose_planner as choosing
 from penstock.engine.planning.choose_planner import (
@@ -134,7 +135,7 @@ def test_workers_read_the_files_of_frames_that_are_just_files(spark, in_one_proc
     others = [
         *(rows.limit(5), rows.where("id > 1"), rows.drop("uid"), rows.withColumn("id", F.col("id") + 1)),
         *(spark.read.parquet(*paths[1], *paths[1]), spark.read.schema("id int").parquet(*paths[1])),
-        spark.read.schema(rows.schema.add("more", "int")).parquet(*paths[1]),
+        spark.read.schema(StructType([*rows.schema, StructField("more", IntegerType())])).parquet(*paths[1]),
         spark.range(3),
     ]
     assert [files_of_frame(other) for other in others] == [()] * len(others)
