@@ -136,7 +136,11 @@ class StreamSubtask:
             (max if all(end.in_order for end in ends) else min)(end.watermark for end in ends)
             for ends in self._ends.values()
         ]
-        return ChannelEnd(min(of_edges), all(end.in_order for ends in self._ends.values() for end in ends))
+        return ChannelEnd(min(of_edges), self.in_order())
+
+    def in_order(self) -> bool:
+        """Whether the channels that have records follow one another in event time."""
+        return bool(self._ends) and all(end.in_order for ends in self._ends.values() for end in ends)
 
     def capped(self, watermark: int) -> int:
         """Return a watermark that some channels have reached, at most the one at the end of the batch."""
