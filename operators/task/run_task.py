@@ -153,7 +153,6 @@ class GateReader:
         }
         batch_mode = self._spec.settings.batch
         watermark, group = MIN_WATERMARK, -1
-        held = MIN_WATERMARK
         for edge, reached, payload in _rows(self._batches):
             if not payload.size:
                 continue  # a greeting to the subtask
@@ -168,11 +167,7 @@ class GateReader:
                 if is_channel_end(payload):
                     stream.add_end(edge, payload)
                     continue
-                if reached != FIRST_OF_ALL:
-                    order = stream.capped(reached)
-                    if stream.in_order():
-                        # it may follow from the first record of this block, which comes before it, as in Flink
-                        order, held = held, order
+                order = stream.watermark_before(reached)
             gate = self._gates[edge]
             if batch_mode and gate.grouped:
                 if order != group:
