@@ -142,7 +142,7 @@ class StreamSubtask:
     def watermark_before(self, reached: int) -> int:
         """Return the watermark before a block, whose channel had reached `reached`.
 
-        It is at most the one at the end of the batch. If the channels follow one another in event time, the one
+        It is at most the one at the end of the batch. If channels follow one another in event time, the one
         that is reached may follow from the first record of the block, and comes after it, as in Flink.
         """
         if reached == FIRST_OF_ALL:
