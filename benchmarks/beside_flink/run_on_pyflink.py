@@ -57,8 +57,9 @@ class Refused(Exception):
 class Flink:
     """A running job, by its REST API."""
 
-    def __init__(self, port, job):
-        self.address, self.job = f"http://127.0.0.1:{port}", job
+    def __init__(self, port, client):
+        self.address, self.client = f"http://127.0.0.1:{port}", client
+        self.job = str(client.get_job_id())
         self.seen = {}
 
     def call(self, path, body=None, method=None):
@@ -74,33 +75,40 @@ class Flink:
     def state(self):
         return self.of_job()["state"]
 
-    def wait_until_running(self, client):
-        _wait(lambda: self._running(client), "the job runs")
+    def wait_until_running(self):
+        _wait(self._running, "the job runs")
 
-    def _running(self, client):
+    def _running(self):
         try:
             job = self.of_job()
         except OSError:  # not yet there, or gone: the cluster of a job ends with it
             try:
-                status = str(client.get_job_status().result())
+                status = str(self.client.get_job_status().result())
                 if status not in ("JobStatus.FAILED", "JobStatus.CANCELED"):
                     return False
             except Exception:
                 status = "gone"
-            try:
-                client.get_job_execution_result().result()
-            except Exception as error:
-                raise Refused(str(error)) from error
-            raise RuntimeError(f"the job is {status}") from None
+            raise Refused(self.end() or status) from None
         if job["state"] in ("FAILED", "FAILING", "CANCELED"):
             raise Refused(self.failure())
         return job["state"] == "RUNNING" and all(one["status"] == "RUNNING" for one in job["vertices"])
+
+    def end(self):
+        """Return why the job has ended."""
+        try:
+            self.client.get_job_execution_result().result()
+        except Exception as error:
+            return str(error)
+        return ""
 
     def failure(self):
         return self.of_job("/exceptions").get("root-exception") or json.dumps(self.of_job("/exceptions"))
 
     def has_watermark(self, watermark):
-        job = self.of_job()
+        try:
+            job = self.of_job()
+        except OSError:
+            raise RuntimeError(f"the job ended: {exception_class(self.end())}") from None
         if job["state"] != "RUNNING":
             raise RuntimeError(f"the job is {job['state']}: {self.failure()}")
         for vertex in job["vertices"]:
@@ -191,8 +199,8 @@ def start(script, folder, prefix, half, savepoint=None):
         client = env.execute_async(script["shape"])
     except Exception as error:
         raise Refused(str(error)) from error
-    flink = Flink(port, str(client.get_job_id()))
-    flink.wait_until_running(client)
+    flink = Flink(port, client)
+    flink.wait_until_running()
     return flink
 
 

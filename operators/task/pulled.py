@@ -90,11 +90,10 @@ def _read_dataframe(
     """Yield the Spark partition as chunks; in STREAMING mode watermarks too, the first one before any row.
 
     That first watermark keeps the subtasks in order where their records meet: the event time of each begins
-    where the one before it ends. The first subtask does without, so that a record comes before the watermark
-    that follows from it: timers that the watermark fires see the record.
+    where the one before it ends.
     """
     ordered = source.event_time is not None and not context.batch
-    begun = context.subtask == 0
+    begun = False
     for batch in batches:
         if not batch.num_rows:
             continue

@@ -167,8 +167,7 @@ class GateReader:
                 if is_channel_end(payload):
                     stream.add_end(edge, payload)
                     continue
-                if reached != FIRST_OF_ALL:
-                    order = stream.capped(reached)
+                order = stream.watermark_before(reached)
             gate = self._gates[edge]
             if batch_mode and gate.grouped:
                 if order != group:

@@ -65,6 +65,7 @@ class StreamSubtask:
     ) -> None:
         self._spec, self._settings, self._subtask, self._emit = spec, settings, subtask, emit
         self._ends: dict[int, list[ChannelEnd]] = {}  # by edge
+        self._held_back = MIN_WATERMARK
         self._source_rows = 0
         self._source_watermark = MIN_WATERMARK
 
@@ -150,10 +151,22 @@ class StreamSubtask:
         ]
         return ChannelEnd(min(of_edges), all(end.in_order for ends in self._ends.values() for end in ends))
 
-    def capped(self, watermark: int) -> int:
-        """Return a watermark that some channels have reached, at most the one at the end of the batch."""
+    def watermark_before(self, reached: int) -> int:
+        """Return the watermark before a block, whose channel had reached `reached`.
+
+        It is at most the one at the end of the batch. If channels follow one another in event time, the one
+        that is reached may follow from the first record of the block, and comes after it, as in Flink.
+        """
+        if reached == FIRST_OF_ALL:
+            return reached
         last = self.last_watermark()
-        return watermark if last is None else min(watermark, last.watermark)
+        if last is None:
+            return reached
+        capped = min(reached, last.watermark)
+        if not last.in_order:
+            return capped
+        before, self._held_back = self._held_back, capped
+        return before
 
     def end(self, chain: Chain) -> None:
         """End the batch, write the state, and announce both; the records must have been read."""

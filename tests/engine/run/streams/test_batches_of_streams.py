@@ -171,9 +171,9 @@ def test_a_timer_sees_the_record_that_brings_its_watermark(tmp_path):
     def build(clicks):
         clicks.process(Amounts(), COUNT).sink_to(JsonLinesSink(str(tmp_path / "amounts")))
 
-    Stream(tmp_path, build, lag=2000).batches([("ann", 1, 0)], [("ann", 2, 50_000)])
-    # Flink emits a watermark after the record that it follows from
-    assert lines(tmp_path / "amounts") == [["ann", 3]]
+    Stream(tmp_path, build, lag=2000).batches([("ann", 1, 0)], [("ann", 2, 1000), ("ann", 4, 50_000)])
+    # Flink emits a watermark after the record that it follows from, here one of the second subtask
+    assert lines(tmp_path / "amounts") == [["ann", 7]]
 
 
 def test_penstock_recover_finishes_a_batch(tmp_path, monkeypatch):
