@@ -179,7 +179,7 @@ class _Watch:
         return Figures(
             round(minute, 2),
             self.batches,
-            statistics.median(seconds) if seconds else 0.0,
+            round(statistics.median(seconds), 3) if seconds else 0.0,
             max(seconds, default=0.0),
             round((self.rows - before) / passed, 1),
             round(cpu_seconds / passed, 3),
