@@ -179,7 +179,7 @@ class _Watch:
         return Figures(
             round(minute, 2),
             self.batches,
-            statistics.median(seconds) if seconds else 0.0,
+            round(statistics.median(seconds), 3) if seconds else 0.0,
             max(seconds, default=0.0),
             round((self.rows - before) / passed, 1),
             round(cpu_seconds / passed, 3),
@@ -262,7 +262,10 @@ PANELS = {
         "workers_mebibytes": "Python workers",
         "heap_mebibytes": "JVM heap after a collection",
     },
-    "seconds for a batch": {"batch_seconds": "median of a minute", "longest_seconds": "longest"},
+    "seconds for a batch": {
+        "batch_seconds": "median of a minute",
+        "cpu_seconds": "CPU time of all processes",
+    },
     "files": {"state_files": "of the state", "spark_files": "of Spark", "open_files": "open"},
     "size of the state (MiB)": {"state_mebibytes": "all versions that are kept"},
 }
@@ -271,18 +274,23 @@ PANELS = {
 def draw(figures: Path, picture: Path) -> None:
     """Draw the figures over the minutes."""
     with figures.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    minutes = [float(row["minute"]) for row in rows]
+        rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+    minutes = [row["minute"] for row in rows]
+    before = {"minute": 0.0, "batches": 0.0}
+    for row in rows:
+        batches = row["batches"] - before["batches"]
+        row["cpu_seconds"] = row["cores"] * (row["minute"] - before["minute"]) * 60 / max(batches, 1)
+        before = row
     figure = new_figure(9, 5)
     for axes, (title, lines) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
         for marker, (column, label) in zip(MARKERS, lines.items(), strict=False):
-            values = [float(row[column]) for row in rows]
+            values = [row[column] for row in rows]
             axes.plot(minutes, values, marker=marker, markersize=3, linewidth=1, label=label)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.4 * axes.get_ylim()[1])  # room for the legend
         axes.set_ylabel(title)
         axes.set_xlabel("minutes")
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
+        axes.legend(fontsize="small", loc="upper left")
     picture.write_bytes(figure_bytes(figure, picture.suffix[1:]))
 
 

@@ -131,11 +131,12 @@ class _Count(KeyedProcessFunction):
 def calls(milliseconds: float) -> None:
     """Print calls and seconds of a batch by the number of segments, with and without copies."""
     rows = [(f"user{number}", 1, number) for number in range(200)]
-    print("changelogs | copies | calls of workers | of the driver | seconds | of workers")
+    print("changelogs | copies | calls of workers | of the driver | seconds")
     with tempfile.TemporaryDirectory(prefix="penstock-stream-calls-") as place, ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         in_process.__wrapped__(patch)  # type: ignore[attr-defined]
         patch.setattr(stored_state, "_MOST_SEGMENTS", 1_000)
+        patch.setattr(stored_state, "_CHANGES_PER_SNAPSHOT", 1 << 30)
         patch.setattr(tempfile, "tempdir", f"{place}/tmp")
         os.mkdir(f"{place}/tmp")
         far = Far()

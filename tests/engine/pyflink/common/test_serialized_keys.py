@@ -17,9 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.operators.common.arrow_columns import from_arrow, to_arrow
 from penstock.operators.common.row import Row, RowKind
 from penstock.operators.common.serialized_keys import dictionary_key, serialized_key
 from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import Types
 
 STEADY = settings(derandomize=True, deadline=None)
 Pair = namedtuple("Pair", "a b")
@@ -156,3 +158,11 @@ def test_forms_are_hashable_and_stable(key):
     assert hash(dictionary_key(key)) == hash(dictionary_key(again))
     assert dictionary_key(key) == dictionary_key(again)
     assert serialized_key(key) == serialized_key(again)
+
+
+def test_a_row_of_a_declared_type_is_the_same_key_as_one_that_a_function_makes():
+    row = Row(a="x", b=1)
+    declared = Types.ROW_NAMED(["a", "b"], [Types.STRING(), Types.INT()])
+    (decoded,) = from_arrow(to_arrow([row], declared), declared)
+    assert serialized_key(decoded) == serialized_key(row)
+    assert serialized_key((decoded,)) == serialized_key((row,))
