@@ -52,7 +52,8 @@ def transform(
         event_time: Column with the event time (timestamp, date, or milliseconds since the epoch).
         watermark: Largest delay of a row: "10 seconds", a timedelta or a Duration; default 0.
         key: Column or columns to key the stream by.
-        parallelism: Number of subtasks, 1 to 32768; default: the environment's.
+        parallelism: Number of subtasks, 1 to 32768; default: the option parallelism.default, else the number
+            of this machine's cores.
         mode: "STREAMING" (default) or "BATCH".
         observe: A pyspark.sql.Observation that receives metrics of the run.
 
@@ -61,7 +62,7 @@ def transform(
 
     Raises:
         ConfigurationError: An argument is invalid.
-        TypeError: No function can get the type of a column.
+        TypeError: A column has a type that functions cannot get.
 
     Examples:
         >>> from penstock.common import Types

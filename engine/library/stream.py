@@ -165,7 +165,7 @@ def foreach_batch(
         key: Column or columns to key the stream by.
         event_time: Column with the event time (timestamp, date, or milliseconds since the epoch).
         watermark: Largest delay of a row: "10 seconds", a timedelta or a Duration; default 0.
-        parallelism: Number of subtasks, 1 to 32768; default: the environment's.
+        parallelism: Number of subtasks, 1 to 32768; default: as for `transform`.
         into: Called with the rows of the stream that `build` returns, and the batch's number, before the
             batch is committed. If the batch fails after it, it is called again.
         name: Name of the job; default "Flink Streaming Job".
