@@ -68,11 +68,6 @@ def list_versions(folder: str) -> list[dict[str, Any]]:
     return rows
 
 
-def is_state(folder: str) -> bool:
-    """Whether a local folder is the state of a stream."""
-    return is_local(folder) and bool(versions_in(local_folder(folder)))
-
-
 def views_of(manifest: Manifest) -> dict[str, tuple[str, str]]:
     """Return the states of a version by the name that SQL gives them, each as its name and operator.
 
