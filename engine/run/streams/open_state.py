@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.store.is_local import is_local, local_folder
 from penstock.operators.connectors.state_sink import FORMAT, read_manifest, versions_in
 from penstock.operators.state.read_state import read_table, tables_in
 from penstock.plans.errors import ConfigurationError, StoreError
