@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.engine.run.streams.stream_records import bytes_of, watermark_of
-from penstock.engine.store.is_local import is_local, local_folder
 from penstock.operators.connectors.state_sink import FORMAT, read_manifest, versions_in
 from penstock.operators.state.read_state import read_table, tables_in
 from penstock.plans.errors import ConfigurationError, StoreError
@@ -73,11 +72,6 @@ def table_of_batches(folder: str) -> pa.Table:
             }
         )
     return pa.Table.from_pylist(rows, _BATCHES)
-
-
-def is_state(folder: str) -> bool:
-    """Whether a local folder is the state of a stream."""
-    return is_local(folder) and bool(versions_in(local_folder(folder)))
 
 
 def views_of(manifest: Manifest) -> dict[str, tuple[str, str]]:
