@@ -49,7 +49,7 @@ def transform(
     Args:
         df: A DataFrame of a classic session or of Spark Connect.
         build: Takes the stream of the rows of `df` and returns a stream.
-        event_time: Column with the event time (timestamp, date, or milliseconds since the epoch).
+        event_time: Column with the event time (timestamp, date, or bigint: milliseconds since the epoch).
         watermark: Largest delay of a row: "10 seconds", a timedelta or a Duration; default 0.
         key: Column or columns to key the stream by.
         parallelism: Number of subtasks, 1 to 32768; default: the option parallelism.default, else the number
@@ -58,7 +58,8 @@ def transform(
         observe: A pyspark.sql.Observation that receives metrics of the run.
 
     Returns:
-        DataFrame: The records of the stream; columns follow from its type (docs/inside-spark.md).
+        DataFrame: The records of the stream; columns follow from its type (docs/inside-spark.md). A `map` or
+        `process` without an output type yields one column of pickles.
 
     Raises:
         ConfigurationError: An argument is invalid.

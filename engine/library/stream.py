@@ -163,7 +163,7 @@ def foreach_batch(
         build: Takes the stream of a batch's rows. It ends in sinks, or returns a stream for `into`.
         state: Folder of the state; one stream's own.
         key: Column or columns to key the stream by.
-        event_time: Column with the event time (timestamp, date, or milliseconds since the epoch).
+        event_time: Column with the event time (timestamp, date, or bigint: milliseconds since the epoch).
         watermark: Largest delay of a row: "10 seconds", a timedelta or a Duration; default 0.
         parallelism: Number of subtasks, 1 to 32768; default: as for `transform`.
         into: Called with the rows of the stream that `build` returns, and the batch's number, before the
