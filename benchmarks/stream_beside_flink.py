@@ -137,7 +137,7 @@ def all_scripts(shapes: Mapping[str, Any], seed: int) -> list[Script]:
         first: dict[str, Any] = {"uid": None} if change == "without uids" else {}
         if change in ("beside gone", "beside dropped"):
             first = {"beside": True}
-        changed = {
+        changed: dict[str, Any] = {
             "before": {"before": True},
             "without uids": {"uid": None, "ahead": True},
             "beside added": {"beside": True},
