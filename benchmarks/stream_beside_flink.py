@@ -137,7 +137,7 @@ def all_scripts(shapes: Mapping[str, Any], seed: int) -> list[Script]:
         first: dict[str, Any] = {"uid": None} if change == "without uids" else {}
         if change in ("beside gone", "beside dropped"):
             first = {"beside": True}
-        variants: dict[str, dict[str, Any]] = {
+        changes: dict[str, dict[str, Any]] = {
             "before": {"before": True},
             "without uids": {"uid": None, "ahead": True},
             "beside added": {"beside": True},
@@ -145,7 +145,7 @@ def all_scripts(shapes: Mapping[str, Any], seed: int) -> list[Script]:
             "beside dropped": {},
             "parameter": {"parameter": 1},
         }
-        changed = variants[change]
+        changed = changes[change]
         parallelism, other = ((2, 3), (1, 2), (2, 1), (3, 2))[at % 4]
         most = {"max_parallelism": 64} if at % 7 == 6 and shape != "windows of all" else {}
         if change == "without uids":
