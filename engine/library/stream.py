@@ -197,6 +197,8 @@ def foreach_batch(
     if parallelism is not None:
         whole_number("parallelism", parallelism)
     whole_number("keep", keep)
+    if watermark is not None and event_time is None:
+        raise ConfigurationError("watermark needs event_time, the name of the column with the rows' time")
     folder = as_path("state", state)
     folder = folder if "://" in folder else os.path.abspath(folder)  # workers may run in another folder
     source = {"event_time": event_time, "watermark": watermark, "key": key}

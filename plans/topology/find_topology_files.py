@@ -17,7 +17,7 @@ STANDARD_INPUT = "/dev/stdin"
 
 _GLOB_SIGNS = frozenset("{}[]*?\\")
 _SPECIAL = {"*": ".*", "?": ".", "{": "(?:"}
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):").match
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)|(file):").match
 
 
 def find_topology_files(paths: Sequence[str]) -> list[str]:
@@ -50,7 +50,7 @@ def local_path(path: str) -> str:
     if path == "-":
         return STANDARD_INPUT
     scheme = _SCHEME(path)
-    if scheme is not None and scheme[1] != "file":
+    if scheme is not None and scheme[1] not in ("file", None):
         raise unusable_path(path, "only local files are read without Spark")
     local = path if scheme is None else path[scheme.end() :]
     if not local or (scheme is not None and not local.startswith("/")):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -47,7 +48,10 @@ def is_delta_table(spark: SparkSession, path: str) -> bool:
         log = spark._jvm.org.apache.hadoop.fs.Path(f"{path.rstrip('/')}/_delta_log")  # type: ignore[union-attr]
         files = log.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
         return bool(files.exists(log))
-    except Py4JJavaError:  # unknown file system, or not a path: the reader of files reports it
+    except (
+        Py4JJavaError,
+        IllegalArgumentException,
+    ):  # unknown file system, or not a path: the reader of files reports it
         return False
 
 
