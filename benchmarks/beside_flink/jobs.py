@@ -612,27 +612,29 @@ def windows_of_all(records, variant):
 
 
 class WithSides(KeyedProcessFunction):
-    LARGE = OutputTag("large", Types.TUPLE([Types.STRING(), Types.LONG()]))
-    FIRST = OutputTag("first", Types.STRING())
+    def __init__(self):
+        self.large = OutputTag("large", Types.TUPLE([Types.STRING(), Types.LONG()]))
+        self.first = OutputTag("first", Types.STRING())
 
     def open(self, runtime_context):
         self.seen = runtime_context.get_state(ValueStateDescriptor("seen", Types.BOOLEAN()))
 
     def process_element(self, value, ctx):
         if not self.seen.value():
-            yield self.FIRST, text("first", value[0], value[1])
+            yield self.first, text("first", value[0], value[1])
             self.seen.update(True)
         if value[1] > 6:
-            yield self.LARGE, (value[0], value[1])
+            yield self.large, (value[0], value[1])
         yield text(value[0], value[1])
 
 
 def sides(records, variant):
-    main = named(keyed(records, variant).process(WithSides(), TEXT), variant)
-    large = main.get_side_output(WithSides.LARGE)
+    function = WithSides()
+    main = named(keyed(records, variant).process(function, TEXT), variant)
+    large = main.get_side_output(function.large)
     large = large.key_by(user_of, key_type=Types.STRING()).reduce(lambda a, b: (b[0], a[1] + b[1]))
     large = named(large, variant, "large").map(as_text, output_type=TEXT)
-    return {"out": main, "first": main.get_side_output(WithSides.FIRST), "large": large}
+    return {"out": main, "first": main.get_side_output(function.first), "large": large}
 
 
 class Both(KeyedCoProcessFunction):
