@@ -368,7 +368,7 @@ def _planned_and_measured(
         from penstock.plans.planners.plan_in_parts import InParts
 
         read = TopologyTables.of(frames)
-        settings = call_settings(costs, frames["topologies"], seconds, part=True, constants=constants)
+        settings = call_settings(costs, read.topologies, seconds, part=True, constants=constants)
         tables: dict[str, pa.Table] = {}
         for place, name in enumerate(planners):
             measured = plan_and_measure(read, name, settings, options)

@@ -31,6 +31,7 @@ from penstock.engine.run.runtime.dataframe_of_job import DataFrames
 #: Classes of the library's modules that no caller gets.
 INTERNAL = {"ChangedJobs", "JobsOfScript", "Objects", "Opener", "Paths", "PlanArguments", "ScriptComparison"}
 INTERNAL |= {
+    "Placed",
     "PlannedQuery",
     "PlannedWriter",
     "ScriptError",
@@ -44,7 +45,8 @@ WITHOUT_SESSION = {
     *(f"penstock.{name}" for name in ("Change", "Drawing", "Layer", "Planner", "errors")),
     *("penstock.decides", "penstock.planner_program", "penstock.State", "penstock.open_state"),
     *(f"State.{name}" for name in ("batch_id", "batches", "table", "tables", "version")),
-    *("penstock.BatchFunction", "BatchFunction.lastProgress", "BatchFunction.recentProgress"),
+    "penstock.BatchFunction",
+    *(f"BatchFunction.{name}" for name in ("build", "lastProgress", "recentProgress", "state")),
     *(f"Version.{name}" for name in Version._fields),
     *(f"SweepResults.{name}" for name in (*SweepResults._fields, "format", "plot", "results", "table")),
     *(f"Benchmark.{name}" for name in ("answers", "results", "show", "summary")),

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.planning.plan_on_spark import read_topologies as read_with_spark
 from penstock.plans.frames.polars_frames import to_arrow
+from penstock.plans.layers import PlanOptions
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology import unpacked_texts
 from penstock.plans.topology.on_spark.topologies_of_lines import (
@@ -30,7 +31,7 @@ COLLIDING = ("orders-analytics", "k9dlmbsb!qp~ymO}")
 def assert_same(spark: SparkSession, given: Any, **options: Any) -> None:
     """Both read the same out of `given`."""
     found = read_topologies(given, **options)
-    read = read_with_spark(spark, given, **options)
+    read = read_with_spark(spark, given, PlanOptions(**options))
     read = parsed_given_lines(read) if isinstance(read, GivenLines) else read
     assert isinstance(read, TopologyTables)
     with reading(read) as expected:
