@@ -176,7 +176,7 @@ def watch_driver(folder: str) -> Point:
     point.before(runner, "begin_run", "journal")
     point.before(runner, "finish_other_runs", "finish others")
     point.before(recover_sinks, "commit_files", "publish rest")
-    point.before(runner, "settings_of_batch", "restore")
+    point.before(runner, "restored_batch", "restore")
     point.before(runner, "_run", "job")
     point.before(runner, "commit_run", "commit")
     point.before(journal, "decide_to_publish", "decide")
