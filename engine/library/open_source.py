@@ -60,10 +60,7 @@ def open_source(
         if source.kind is SourceKind.SCRIPT:
             inputs = [str(topologies_of_script(source.path, Path(folder), options, configured.scripts))]
         store = str(Path(folder) / "store")
-        plan = None if in_store else _planned_in_memory(source.path, inputs, options, report)
-        if plan is None:
-            _plan_into_store(inputs, store, options, report)
-            plan = replace(open_plan(store), label=source.path)
+        plan = _planned(source.path, inputs, options, store, report, in_store=in_store)
         with store_errors(source.path, "reading"):
             yield plan
 
@@ -161,28 +158,24 @@ def _plan_read(
     return plan_in_memory(label, planned.tables, options.recorded, own_version())
 
 
-def _planned_in_memory(
-    label: str, inputs: list[str], options: "PlanOptions", report: Report
-) -> PlanTables | None:
-    """Plan files in memory as version 1; None if that may be too large, or a file can be read only once."""
+def _planned(
+    label: str, inputs: list[str], options: "PlanOptions", store: str, report: Report, *, in_store: bool
+) -> PlanTables:
+    """Plan files as version 1: in memory if that is small, else into `store`, as a file that is read once."""
     from penstock.engine.planning.choose_planner import estimate_size
+    from penstock.engine.planning.memory_estimate import require_memory_to_plan
     from penstock.engine.planning.plan_in_process import plan_in_process
     from penstock.plans.planners.plan_as_read import ROWS_AT_A_TIME
     from penstock.plans.topology.find_topology_files import is_pipe
 
-    if any(map(is_pipe, inputs)) or estimate_size(inputs).transformations > ROWS_AT_A_TIME:
-        return None
+    size = estimate_size(inputs)
+    if in_store or size.transformations > ROWS_AT_A_TIME or any(map(is_pipe, inputs)):
+        require_memory_to_plan(size, in_parts=True)
+        plan_in_process(inputs, options, store, report)
+        return replace(open_plan(store), label=label)
     planned = plan_in_process(inputs, options, report=report)
     plan = plan_in_memory(label, planned.tables, options.recorded, own_version())
     return replace(plan, version=1, published_at=datetime.now(UTC))
-
-
-def _plan_into_store(inputs: list[str], store: str, options: "PlanOptions", report: Report) -> None:
-    from penstock.engine.planning.choose_planner import Planner, choose_planner
-    from penstock.engine.planning.plan_in_process import plan_in_process
-
-    choose_planner(Planner.COLUMNAR, inputs, store, wants_spark=False)  # checks memory
-    plan_in_process(inputs, options, store, report)
 
 
 # The jobs of a script as topologies. Nothing runs; the script's output goes to standard error.

@@ -189,7 +189,7 @@ def test_a_small_source_is_planned_in_memory_and_a_large_one_in_a_store_alike(ca
         raise AssertionError("a store was made")
 
     with monkeypatch.context() as patch:
-        patch.setattr("penstock.engine.library.open_source._plan_into_store", no_store)
+        patch.setattr("penstock.engine.library.open_source.open_plan", no_store)
         in_memory = call(command, "jobs.jsonl")
     monkeypatch.setattr("penstock.plans.planners.plan_as_read.ROWS_AT_A_TIME", 0)
     in_store = call(command, "jobs.jsonl")
