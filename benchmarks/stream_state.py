@@ -11,7 +11,8 @@ that a batch touches; bytes written, with all merges, are compared with the rows
 after 1, 10 and 100 batches without a merge, with the copies of this machine and without.
 
 `restart` counts in Spark's local mode. A driver is killed by kill -9 while it runs a batch; the next one is
-timed from its start to the end of that batch: over a local folder, over a far one with copies, and without.
+timed from its start to the end of that batch: over a local folder, over a far one with copies, and without. Plain
+Spark, with two `mapInArrow` and a shuffle in place of the topology, goes first: that much time is Spark's own.
 """
 
 import argparse
@@ -183,7 +184,7 @@ from penstock.connectors import JsonLinesSink
 from penstock.datastream import KeyedProcessFunction, ValueStateDescriptor
 from pyspark.sql import SparkSession
 
-folder, state = sys.argv[1:]
+folder, state, side = sys.argv[1:]
 counts = Types.ROW_NAMED(["key", "count"], [Types.LONG(), Types.LONG()])
 
 class Count(KeyedProcessFunction):
@@ -198,7 +199,14 @@ class Count(KeyedProcessFunction):
 def build(records):
     records.process(Count(), counts).uid("count").sink_to(JsonLinesSink(f"{folder}/counts", counts))
 
-function = penstock.foreach_batch(build, state=state, key="key", parallelism=2)
+def plain(df, number):
+    def same(batches):
+        yield from batches
+    kept = df.mapInArrow(same, df.schema).repartition(2, "key").mapInArrow(same, df.schema)
+    kept.write.format("noop").mode("append").save()
+
+counted = penstock.foreach_batch(build, state=state, key="key", parallelism=2)
+function = plain if side == "plain" else counted
 
 def run_batch(df, number):
     print("begun", flush=True)
@@ -230,7 +238,7 @@ def restart(number: int, touched: int, milliseconds: float) -> None:
     import pyarrow.parquet as pq
 
     draw = np.random.default_rng(62)
-    for is_far in (False, True):
+    for side, is_far in (("plain", False), ("penstock", False), ("penstock", True)):
         with tempfile.TemporaryDirectory(prefix="penstock-stream-restart-") as place:
             folder = Path(place)
             for name in ("input", "site", "tmp"):
@@ -245,17 +253,18 @@ def restart(number: int, touched: int, milliseconds: float) -> None:
                 pq.write_table(pa.table({"key": chosen}), file)
                 os.utime(file, (1_700_000_000 + batch,) * 2)
             _add(folder, *range(4))
-            _drive(folder, state, None)
+            _drive(folder, state, side, None)
             for batch, has_copies in enumerate((True, False) if is_far else (True,), 4):
                 _add(folder, batch)
-                _drive(folder, state, random.Random(batch).uniform(0.3, 1.0))
+                _drive(folder, state, side, random.Random(batch).uniform(0.3, 1.0))
                 if not has_copies:
                     shutil.rmtree(folder / "tmp")
                     (folder / "tmp").mkdir()
-                taken = _drive(folder, state, None)
+                taken = _drive(folder, state, side, None)
                 store = f"{milliseconds:.0f} ms a call" if is_far else "local"
                 copies = ("with copies" if has_copies else "without copies") if is_far else "mapped in place"
-                print(f"{store}, {copies}: first batch after kill -9 done in {taken:.1f} s", flush=True)
+                run = "plain Spark" if side == "plain" else f"{store}, {copies}"
+                print(f"{run}: first batch after kill -9 done in {taken:.1f} s", flush=True)
 
 
 def _add(folder: Path, *batches: int) -> None:
@@ -263,16 +272,17 @@ def _add(folder: Path, *batches: int) -> None:
         (folder / f"{batch}.parquet").rename(folder / "input" / f"{batch}.parquet")
 
 
-def _drive(folder: Path, state: str, kill_after: float | None) -> float:
+def _drive(folder: Path, state: str, side: str, kill_after: float | None) -> float:
     """Run a driver to its end, or kill it that long after its batch has begun; return seconds to its end."""
     environment = {
         **os.environ,
         "PYTHONPATH": f"{folder}/site",
         "TMPDIR": f"{folder}/tmp",
+        "PYSPARK_PYTHON": sys.executable,
     }
     started = time.monotonic()
     driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(folder), state],
+        [sys.executable, "-c", DRIVER, str(folder), state, side],
         stdout=subprocess.PIPE,
         stderr=(folder / "errors").open("ab"),
         text=True,

@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=50_000)
     parser.add_argument("--batch", type=int, default=100_000)
     parser.add_argument("--transform-batch", type=int, default=5_000)
-    parser.add_argument("--seconds", type=float, default=40.0)
+    parser.add_argument("--seconds", type=float, default=80.0)
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--modes", default="thread,process")
     parser.add_argument("--seed", type=int, default=62)
