@@ -11,8 +11,8 @@ that a batch touches; bytes written, with all merges, are compared with the rows
 after 1, 10 and 100 batches without a merge, with the copies of this machine and without.
 
 `restart` counts in Spark's local mode. A driver is killed by kill -9 while it runs a batch; the next one is
-timed from its start to the end of that batch: over a local folder, over a far one with copies, and without. Plain
-Spark, with two `mapInArrow` and a shuffle in place of the topology, goes first: that much time is Spark's own.
+timed from its start to the end of that batch: over a local folder, over a far one with copies, and without.
+Plain Spark, with two `mapInArrow` and a shuffle in place of the topology, goes first: that much is Spark's own.
 """
 
 import argparse
