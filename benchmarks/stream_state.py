@@ -12,7 +12,7 @@ after 1, 10 and 100 batches without a merge, with the copies of this machine and
 
 `restart` counts in Spark's local mode. A driver is killed by kill -9 while it runs a batch; the next one is
 timed from its start to the end of that batch: over a local folder, over a far one with copies, and without.
-Plain Spark, with two `mapInArrow` and a shuffle in place of the topology, goes first: that much is Spark's own.
+Plain Spark, with two `mapInArrow` and a shuffle in place of the topology, goes first, for comparison.
 """
 
 import argparse
