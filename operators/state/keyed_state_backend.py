@@ -422,7 +422,7 @@ class NamespaceScope:
     def key_of(self, namespace: Any) -> Any:
         """Return the key of the current stream key's `namespace`, with its state loaded."""
         key = (self._backend.key, namespace)
-        if self._backend.cold:
+        if self._backend.spilled:
             self._backend.load_namespaced(key)
         return key
 
@@ -437,6 +437,7 @@ class KeyedStateBackend:
     def __init__(self, context: OperatorContext) -> None:
         self.key: Any = None
         self.cold = False  #: whether some state is not in the tables' `entries`
+        self.spilled = False  #: whether some of it was there before
         self.namespace = NamespaceScope(self)
         self._context = context
         self._stored = context.stored_state
@@ -543,7 +544,7 @@ class KeyedStateBackend:
             self.commit()
             for table in self._tables.values():
                 table.shift()
-            self.cold = True
+            self.cold = self.spilled = True
 
     def commit(self) -> None:
         """Check the current values of state against its declared types.

@@ -175,6 +175,15 @@ class PaneLog:
         self._file.close()
 
 
+def starts_of_windows(timestamp: int, size: int, slide: int, offset: int) -> tuple[int, int, range]:
+    """Return the times (from, to) with the same windows as `timestamp`, and their starts, latest first."""
+    # windows start at latest, latest - slide, … and contain the timestamp if they start after `beyond`
+    latest = timestamp - (timestamp - offset) % slide
+    beyond = latest - max(0, (latest + size - 1 - timestamp) // slide + 1) * slide
+    starts = range(latest, beyond, -slide)
+    return max(latest, beyond + size), min(latest, beyond + size) + slide, starts
+
+
 #: Records handled between checks of memory.
 _RECORDS_PER_CHECK = 1 << 16
 _SAMPLE = 32
@@ -285,11 +294,9 @@ class Panes:
     def _open_panes(self, timestamp: int) -> tuple[int, int, list[Pane]]:
         """Return the times (from, to) with the same windows as `timestamp`, and the open ones of these."""
         size, slide, panes = self._size, self._slide, self._panes
-        # Windows start at latest, latest - slide, … and contain the timestamp if they start after `beyond`.
-        latest = timestamp - (timestamp - self._offset) % slide
-        beyond = latest - max(0, (latest + size - 1 - timestamp) // slide + 1) * slide
+        low, high, starts = starts_of_windows(timestamp, size, slide, self._offset)
         opened = []
-        for start in range(latest, beyond, -slide):
+        for start in starts:
             end = start + size - 1
             if end + self._lateness <= self._watermark:
                 continue
@@ -300,7 +307,7 @@ class Panes:
                 if self._logging:
                     pane.log = PaneLog()
             opened.append(pane)
-        return max(latest, beyond + size), min(latest, beyond + size) + slide, opened
+        return low, high, opened
 
     def _add_by_pane(self, panes: list[Pane], key: Any, value: Any, timestamp: int) -> None:
         fold = self._fold

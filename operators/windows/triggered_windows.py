@@ -4,9 +4,9 @@ Source: pyflink.fn_execution.datastream.window.window_operator.WindowOperator;
 org.apache.flink.streaming.runtime.operators.windowing.WindowOperator.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values, copies, frozen
 from penstock.operators.common.output_tag import OutputTag
@@ -19,7 +19,10 @@ from penstock.operators.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
     MergingTimeAssigner,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
 )
+from penstock.operators.windows.panes import starts_of_windows
 from penstock.operators.windows.trigger import (
     MergingWindowAssigner,
     Trigger,
@@ -28,7 +31,7 @@ from penstock.operators.windows.trigger import (
     require_trigger_result,
 )
 from penstock.operators.windows.triggers import CountTrigger, EventTimeTrigger, ProcessingTimeTrigger
-from penstock.operators.windows.window import CountWindow, TimeWindow
+from penstock.operators.windows.window import CountWindow, TimeWindow, shared_window
 from penstock.operators.windows.window_contexts import AssignerContext, TriggerContext, WindowContext
 from penstock.operators.windows.window_functions import WindowedFunction
 
@@ -239,14 +242,40 @@ def _has_time_windows(assigner: WindowAssigner[Any, Any]) -> bool:
     return bundled and isinstance(assigner, MergingTimeAssigner)
 
 
+class RegularWindows(NamedTuple):
+    """Event-time windows of `size` milliseconds, one every `slide` milliseconds from `offset` on."""
+
+    size: int
+    slide: int
+    offset: int
+
+
+def regular_windows(assigner: WindowAssigner[Any, Any], trigger: Trigger[Any, Any]) -> RegularWindows | None:
+    """Return the windows that tumble or slide in event time with their default trigger; None for others.
+
+    Returns None for subclasses of assigners and triggers, which may behave differently.
+    """
+    if type(trigger) is not EventTimeTrigger:
+        return None
+    if type(assigner) is TumblingEventTimeWindows:
+        return RegularWindows(assigner._size, assigner._size, assigner._offset)
+    if type(assigner) is SlidingEventTimeWindows:
+        return RegularWindows(assigner._size, assigner._slide, assigner._offset)
+    return None
+
+
 #: Number of window objects that are stored for reuse.
 _KNOWN_WINDOWS = 4096
 
 
 class TriggeredWindows(WindowProcessor):
-    """Calls the assigner and the trigger for each record."""
+    """Calls the assigner and the trigger for each record, unless their results are known.
 
-    def __init__(self, operator: WindowFunctionOperator) -> None:
+    They are known of tumbling and sliding event-time windows with their default trigger; `by_trigger` calls
+    them nevertheless.
+    """
+
+    def __init__(self, operator: WindowFunctionOperator, *, by_trigger: bool = False) -> None:
         super().__init__(operator)
         self._assigner, self._trigger = operator.assigner, operator.trigger
         self._merging_assigner = self._assigner if isinstance(self._assigner, MergingWindowAssigner) else None
@@ -272,10 +301,15 @@ class TriggeredWindows(WindowProcessor):
         self._delete_timer = (
             operator.delete_event_time_timer if self._event_time else operator.delete_processing_time_timer
         )
-        self._known_windows: dict[Any, TimeWindow | CountWindow] = {}
+        self._known_windows: dict[int, CountWindow] = {}
+        self._regular = None if by_trigger else regular_windows(self._assigner, self._trigger)
 
     def handle(self, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Put records into their windows."""
+        stamped = timestamps is not None and None not in timestamps and MIN_WATERMARK not in timestamps
+        if stamped and self._regular is not None:
+            self._handle_by_time(values, timestamps, keys, self._regular)
+            return
         backend = self._backend
         add = self._add if self._merging_assigner is None else self._add_merging
         stamps: Iterable[int | None] = repeat(None) if timestamps is None else timestamps
@@ -287,6 +321,48 @@ class TriggeredWindows(WindowProcessor):
                 windows = self._assigner.assign_windows(value, timestamp, self._assigner_context)
                 if not add(value, timestamp, windows) and self._is_late(timestamp):
                     self.operator.late(value, stamp)
+        except BaseException as error:
+            raise self.operator.failed(error, value) from error
+
+    def _handle_by_time(
+        self, values: Values, timestamps: Sequence[Any], keys: Iterable[Any], regular: RegularWindows
+    ) -> None:
+        """Put records into windows whose trigger fires at their ends.
+
+        Windows are looked up once for successive records with the same ones, and the timers of a key in a
+        window are registered with its first record here.
+        """
+        backend, scope, add = self._backend, self._backend.namespace, self._state.add
+        set_timer, watermark = self.operator.event_timers.add, self.operator.watermark
+        timed: set[Any] = set()
+        low = high = 0
+        opened: list[TimeWindow] = []
+        value, copies_records = None, False
+        try:
+            for value, timestamp, key in zip(values, timestamps, keys, strict=False):
+                backend.key = key
+                if not low <= timestamp < high:
+                    low, high, starts = starts_of_windows(timestamp, *regular)
+                    windows = [shared_window(start, start + regular.size) for start in starts]
+                    opened = [window for window in windows if not self._is_late(window.end - 1)]
+                    # reducing may change the first record in place, which the other windows hold as well
+                    copies_records = self._reduces and len(windows) > 1
+                for window in opened:
+                    place = scope.key = (key, window)
+                    if backend.spilled:
+                        backend.load_namespaced(place)
+                    add(frozen(value) if copies_records else value)
+                    end = window.end - 1
+                    if end <= watermark:
+                        self._act(TriggerResult.FIRE, window, window, timestamp)
+                    if place not in timed:
+                        timed.add(place)
+                        if end > watermark:
+                            set_timer(end, place)
+                        if self._sets_cleanup_timer and (over := self._cleanup_time(window)) < MAX_WATERMARK:
+                            set_timer(over, place)
+                if not opened and self._is_late(timestamp):
+                    self.operator.late(value, timestamp)
         except BaseException as error:
             raise self.operator.failed(error, value) from error
 
@@ -305,12 +381,12 @@ class TriggeredWindows(WindowProcessor):
 
     def _reused(self, window: Any) -> Any:
         """Return one object for equal windows of the bundled kinds, which makes dictionaries faster."""
-        reused = self._known_windows
-        if len(reused) > _KNOWN_WINDOWS:
-            reused.clear()
         if type(window) is TimeWindow:
-            return reused.setdefault((window.start, window.end), window)
+            return shared_window(window.start, window.end)
         if type(window) is CountWindow:
+            reused = self._known_windows
+            if len(reused) > _KNOWN_WINDOWS:
+                reused.clear()
             return reused.setdefault(window.id, window)
         return window
 

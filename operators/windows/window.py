@@ -5,6 +5,7 @@ Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.wind
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from io import BytesIO
 from struct import Struct
 from typing import TYPE_CHECKING, Any
@@ -305,8 +306,14 @@ def _spans(windows: Sequence[TimeWindow]) -> pa.Array:
     return pa.StructArray.from_arrays([starts, ends], fields=list(_SPAN))
 
 
+@lru_cache(maxsize=1 << 16, typed=True)
+def shared_window(start: int, end: int) -> TimeWindow:
+    """Return one object for equal windows, of which dictionaries need no comparison."""
+    return TimeWindow(start, end)
+
+
 def _time_windows(spans: pa.Array) -> list[Any]:
-    return list(map(TimeWindow, spans.field(0).to_pylist(), spans.field(1).to_pylist()))
+    return list(map(shared_window, spans.field(0).to_pylist(), spans.field(1).to_pylist()))
 
 
 def _ids(windows: Sequence[CountWindow]) -> pa.Array:

@@ -16,8 +16,6 @@ from penstock.operators.state.interfaces import ListStateDescriptor
 from penstock.operators.windows.assigners import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
-    SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
 )
 from penstock.operators.windows.panes import Panes, fold_of
 from penstock.operators.windows.trigger import Trigger, WindowAssigner, no_timestamp
@@ -25,6 +23,7 @@ from penstock.operators.windows.triggered_windows import (
     TriggeredWindows,
     WindowFunctionOperator,
     WindowProcessor,
+    regular_windows,
 )
 from penstock.operators.windows.triggers import EventTimeTrigger
 from penstock.operators.windows.window import TimeWindow, in_set_order
@@ -242,7 +241,7 @@ class WindowOperator(WindowFunctionOperator):
         # panes and sessions have state of their own, which does not last from batch to batch
         general = self.by_trigger or self.context.stored_state is not None
         quick: WindowProcessor | None = None if general else make_panes(self) or _make_sessions(self)
-        self._windows = quick or TriggeredWindows(self)
+        self._windows = quick or TriggeredWindows(self, by_trigger=self.by_trigger)
 
     def close(self) -> None:
         """Close the window function and release everything."""
@@ -402,18 +401,9 @@ class OperatorPanes(WindowProcessor):
 
 
 def make_panes(operator: WindowFunctionOperator) -> OperatorPanes | None:
-    """Return panes if windows tumble or slide in event time, with their default trigger, else None.
-
-    Returns None for subclasses of assigners and triggers, which may behave differently.
-    """
-    assigner = operator.assigner
-    if type(operator.trigger) is not EventTimeTrigger:
-        return None
-    if type(assigner) is TumblingEventTimeWindows:
-        return OperatorPanes(operator, assigner._size, assigner._size, assigner._offset)
-    if type(assigner) is SlidingEventTimeWindows:
-        return OperatorPanes(operator, assigner._size, assigner._slide, assigner._offset)
-    return None
+    """Return panes if windows tumble or slide in event time, with their default trigger, else None."""
+    regular = regular_windows(operator.assigner, operator.trigger)
+    return None if regular is None else OperatorPanes(operator, *regular)
 
 
 def _has_clear(window_function: Any) -> bool:
