@@ -308,10 +308,10 @@ class _Stream:
         print(f"windows: {len(rows_of_windows):,} rows, {len(expected):,} expected")
         if sorted(rows_of_windows) != expected:
             faults.append("windows differ")
-        missing, wrong = wanted - self._printed, self._printed.keys() - wanted.keys()
-        again = sum((self._printed - wanted).values())
-        print(f"printed: {sum(missing.values())} not, {len(wrong)} wrong, {again:,} again by repeated batches")
-        faults += [f"{sum(missing.values())} rows not printed, {len(wrong)} wrong"] if missing or wrong else []
+        missing, wrong = (wanted - self._printed).total(), len(self._printed.keys() - wanted.keys())
+        again = (self._printed - wanted).total()
+        print(f"printed: {missing} not, {wrong} wrong, {again:,} again by repeated batches")
+        faults += [f"{missing} rows not printed, {wrong} wrong"] if missing or wrong else []
         state = open_state(folder / "state").table("counts").to_pylist()
         if {row["key"]: row["value"] for row in state} != dict(self._keys):
             faults.append("the state has other counts")
