@@ -306,9 +306,13 @@ class TriggeredWindows(WindowProcessor):
 
     def handle(self, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Put records into their windows."""
-        stamped = timestamps is not None and None not in timestamps and MIN_WATERMARK not in timestamps
-        if stamped and self._regular is not None:
-            self._handle_by_time(values, timestamps, keys, self._regular)
+        regular = self._regular
+        if (
+            regular is not None
+            and timestamps is not None
+            and not {None, MIN_WATERMARK}.intersection(timestamps)
+        ):
+            self._handle_by_time(values, timestamps, keys, regular)
             return
         backend = self._backend
         add = self._add if self._merging_assigner is None else self._add_merging
