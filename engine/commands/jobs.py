@@ -30,9 +30,8 @@ from penstock.engine.run.job_records import (
     vertex_states,
     wait_for_job,
 )
-from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.engine.run.streams.stream_records import StreamRecord, list_streams
-from penstock.plans.errors import ConfigurationError, InputError, PenstockError
+from penstock.plans.errors import ConfigurationError, InputError, JobCancelledError, PenstockError
 
 # `penstock wait`: until a job has ended. JobArgument is shared by all commands about one job.
 

@@ -26,9 +26,7 @@ from penstock.engine.pyflink.datastream.environment_sources import (
 from penstock.engine.pyflink.datastream.operator_settings import SideOutputTypes, as_output_type
 from penstock.engine.pyflink.datastream.stream_outputs import collected_values
 from penstock.engine.run.lowering.lower_job import lower_job
-from penstock.engine.run.runtime.run_context import RunContext, current_context
-from penstock.engine.run.runtime.run_settings import print_ignored_options, print_left_out
-from penstock.engine.run.runtime.transformations import (
+from penstock.engine.run.lowering.transformations import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
     PYTHON_ARCHIVES,
@@ -46,6 +44,8 @@ from penstock.engine.run.runtime.transformations import (
     take_ids,
     topology_of,
 )
+from penstock.engine.run.runtime.run_context import RunContext, current_context
+from penstock.engine.run.runtime.run_settings import print_ignored_options, print_left_out
 from penstock.operators.common.configuration import Configuration
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.collection import CollectionSource

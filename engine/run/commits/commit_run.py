@@ -29,12 +29,11 @@ from penstock.engine.run.commits.journal import (
     parts_in,
     runs_of,
 )
-from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.engine.run.runtime.run_context import RunContext
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
 from penstock.operators.connectors.sink import Committable, LostCommitError, Sink
-from penstock.plans.errors import PenstockError
+from penstock.plans.errors import JobCancelledError, PenstockError
 
 # The journal of a published run is removed when the run can no longer be mistaken for a failed one.
 #

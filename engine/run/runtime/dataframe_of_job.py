@@ -26,8 +26,9 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+from penstock.engine.run.lowering.plan_job import plan_to_run
+from penstock.engine.run.lowering.transformations import Job, Transformation
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
-from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
 from penstock.engine.run.runtime.run_context import RunContext
 from penstock.engine.run.runtime.run_environment import cached_files_on_spark, run_session, ship_python
@@ -37,8 +38,7 @@ from penstock.engine.run.runtime.run_on_spark import (
     source_dataframes,
     workers_python,
 )
-from penstock.engine.run.runtime.run_settings import plan_to_run, spark_settings_for_runs, task_settings
-from penstock.engine.run.runtime.transformations import Job, Transformation
+from penstock.engine.run.runtime.run_settings import spark_settings_for_runs, task_settings
 from penstock.engine.spark.describe_spark_error import WorkerFunction, describe_spark_error
 from penstock.engine.spark.session import is_connect
 from penstock.operators.common.pickles import is_pickled
@@ -51,6 +51,7 @@ from penstock.operators.task.sink_operators import (
     result_batches,
     rows_schema,
 )
+from penstock.plans.errors import JobCompileError
 from penstock.plans.frames.spark_schemas import free, unless_ended
 
 # Columns of DataFrames on their way to Python and back, cast if their types cannot be carried directly.

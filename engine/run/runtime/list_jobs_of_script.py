@@ -22,15 +22,14 @@ from penstock.engine.run.job_records import (
     remove_old_jobs,
     write_state,
 )
-from penstock.engine.run.runtime.errors import JobCancelledError
+from penstock.engine.run.lowering.transformations import Job
 from penstock.engine.run.runtime.job_monitor import JobResult, tables_of_run
 from penstock.engine.run.runtime.receive_results import collects_end_with_script
 from penstock.engine.run.runtime.recover_jobs import finished_vertices, recovery_ends_with_script
 from penstock.engine.run.runtime.run_context import RunContext, use_context
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_job import run_job
-from penstock.engine.run.runtime.transformations import Job
-from penstock.plans.errors import PenstockError
+from penstock.plans.errors import JobCancelledError, PenstockError
 
 # A job that runs in the background.
 #

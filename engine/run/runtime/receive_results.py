@@ -21,12 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.engine.output.print_line import print_message
-from penstock.engine.run.runtime.errors import (
-    JobCancelledError,
-    JobCompileError,
-    JobExecutionError,
-    LostResultsError,
-)
+from penstock.engine.run.lowering.transformations import Job
 from penstock.engine.run.runtime.job_monitor import (
     AUTHENTICATION_SECONDS,
     LONGEST_GREETING,
@@ -38,9 +33,9 @@ from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_job import BegunRun, begin_job, end_job
 from penstock.engine.run.runtime.run_on_spark import ResultsToDriver, Rows, records, results_to_driver
 from penstock.engine.run.runtime.spark_application import driver_host
-from penstock.engine.run.runtime.transformations import Job
 from penstock.operators.connectors.recover_sinks import needs_commit
 from penstock.operators.task.report import ATTEMPT_EDGE, BLOCK_HEADER, NO_EDGE, ResultsAddress
+from penstock.plans.errors import JobCancelledError, JobCompileError, JobExecutionError, LostResultsError
 
 SILENT_SECONDS = 5.0
 """If the subtask whose turn it is sends nothing for this time, the records of others are taken."""

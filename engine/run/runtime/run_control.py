@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.engine.run.runtime.job_monitor import JobMonitor, JobResult, now
 from penstock.engine.run.runtime.recover_jobs import RecoveredJob
 from penstock.engine.run.runtime.spark_application import cancel_group_and_future_jobs
+from penstock.plans.errors import JobCancelledError
 
 _FINAL_STATES = ("FINISHED", "CANCELED", "FAILED")
 

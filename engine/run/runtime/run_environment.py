@@ -21,12 +21,11 @@ from penstock.engine.configuration.find_configuration import find_configuration
 from penstock.engine.machine.folders import temporary_folder
 from penstock.engine.run.clusters.session_folder import live_session
 from penstock.engine.run.clusters.start_session import EXECUTOR_CORES
+from penstock.engine.run.lowering.transformations import CachedFile, Job
 from penstock.engine.run.runtime.compile_job import CompiledJob
-from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.job_monitor import JobMonitor
 from penstock.engine.run.runtime.run_context import RunContext, SessionSettings
 from penstock.engine.run.runtime.spark_application import is_remote, local_path_of_sent, send_file
-from penstock.engine.run.runtime.transformations import CachedFile, Job
 from penstock.engine.spark.session import any_session, use_this_python
 from penstock.operators.task.python_dependencies import (
     PythonDependencies,
@@ -36,6 +35,7 @@ from penstock.operators.task.python_dependencies import (
     module_folders,
     prepared_folder,
 )
+from penstock.plans.errors import JobCompileError
 from penstock.plans.printable import printable
 
 # Python files, packages and archives of a job on their way to Spark's workers.

@@ -46,8 +46,9 @@ from penstock.engine.run.commits.commit_run import (
     undo_run,
 )
 from penstock.engine.run.commits.journal import JournalRun
+from penstock.engine.run.lowering.plan_job import plan_to_run
+from penstock.engine.run.lowering.transformations import Job, Transformation
 from penstock.engine.run.runtime.compile_job import CompiledJob, compile_job
-from penstock.engine.run.runtime.errors import JobCancelledError, JobExecutionError
 from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor, JobResult, now
 from penstock.engine.run.runtime.recover_jobs import finished_vertices
 from penstock.engine.run.runtime.run_context import RunContext
@@ -62,7 +63,6 @@ from penstock.engine.run.runtime.run_on_spark import (
     run_on_spark,
     source_dataframes,
 )
-from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.run.runtime.run_until_enough import (
     Backoff,
     restart_backoff,
@@ -70,13 +70,13 @@ from penstock.engine.run.runtime.run_until_enough import (
     start_again_after_failures,
 )
 from penstock.engine.run.runtime.spark_application import driver_host, is_remote
-from penstock.engine.run.runtime.transformations import Job, Transformation
 from penstock.operators.common.pickles import UnidentifiableError, identify_value, is_installed
 from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of
 from penstock.operators.connectors.sink import CollectSink, Sink
 from penstock.operators.connectors.source import Source
 from penstock.operators.files.filesystem import identify_files
 from penstock.operators.task.report import ResultsAddress
+from penstock.plans.errors import JobCancelledError, JobExecutionError
 
 # A run waits for the slots that its plan requires, and holds them until it ends.
 #

@@ -19,13 +19,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
+from penstock.engine.run.lowering.transformations import Job
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, Terminal
-from penstock.engine.run.runtime.errors import (
-    JobCancelledError,
-    JobCompileError,
-    JobExecutionError,
-    LostResultsError,
-)
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
 from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor
 from penstock.engine.run.runtime.recover_jobs import SavedVertices
@@ -33,7 +28,6 @@ from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_environment import cached_files_on_spark, ship_python
 from penstock.engine.run.runtime.run_settings import print_once, spark_settings_for_runs, task_settings
 from penstock.engine.run.runtime.spark_application import cancel_group, is_remote, job_group
-from penstock.engine.run.runtime.transformations import Job
 from penstock.engine.spark.describe_spark_error import describe_spark_error, disk_error_of_spark
 from penstock.engine.spark.drop_dead_workers import drop_dead_workers
 from penstock.operators.chain.errors import shortened
@@ -44,6 +38,7 @@ from penstock.operators.exchange.blocks import decode, values_of_batch
 from penstock.operators.process.keyed_operator import KeyedOperator
 from penstock.operators.process.keyed_process_operators import BroadcastProcessOperator
 from penstock.operators.task.report import ResultsAddress, StreamSettings
+from penstock.plans.errors import JobCancelledError, JobCompileError, JobExecutionError, LostResultsError
 from penstock.plans.frames.spark_schemas import has_ended
 from penstock.plans.vocabulary import ExecutionState
 

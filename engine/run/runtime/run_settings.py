@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
-from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from penstock.engine.configuration.cluster_options import Option
@@ -19,15 +16,10 @@ from penstock.engine.configuration.run_options import (
     STATE_MEMORY_BYTES,
 )
 from penstock.engine.output.print_line import print_error
-from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.planning.plan_result import PlanResult
-from penstock.engine.planning.remembered_plans import remembered
-from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.transformations import Job, Transformation, topology_of, topology_to_run
+from penstock.engine.run.lowering.transformations import Job, Transformation
 from penstock.engine.spark.shared_settings import shared_settings
 from penstock.operators.task.report import ReportAddress, ResultsAddress, TaskSettings
-from penstock.plans.topology.job_defaults import NO_DEFAULTS
-from penstock.plans.vocabulary import Layer
+from penstock.plans.errors import JobCompileError
 
 # Warnings, once in a process, for settings of a script or configuration that have no effect here.
 
@@ -144,41 +136,3 @@ def _number(config: Mapping[str, str], option: Option) -> int:
 def spark_settings_for_runs(spark: SparkSession) -> AbstractContextManager[None]:
     """Set Spark settings that exchanges need while a job is built and runs; overlapping runs share them."""
     return shared_settings(spark, _SPARK)
-
-
-# The plan of a job, made in this process.
-
-
-def plan_job(job: Job) -> dict[str, pa.Table]:
-    """Return the tables of all layers, as PyFlink submits the job.
-
-    Raises JobCompileError with Flink's message if Flink refuses the job.
-    """
-    return _plan(job, topology_of(job))
-
-
-def plan_to_run(job: Job) -> dict[str, pa.Table]:
-    """Return the tables of all layers of the job as it runs here, with the script's parallelism even in
-    BATCH mode.
-
-    Raises JobCompileError with Flink's message if Flink refuses the job.
-    """
-    return _plan(job, topology_to_run(job))
-
-
-def _plan(job: Job, topology: dict[str, Any]) -> dict[str, pa.Table]:
-    # The script's calls have filled in the defaults of its configuration.
-    options = replace(job.plan_options, until=Layer.SLOTS, job_defaults=NO_DEFAULTS)
-
-    def plan() -> PlanResult:
-        return plan_in_process([topology], options)
-
-    # a custom planner may decide otherwise the next time
-    planned = plan() if options.decided else remembered(f"all layers, {options}", topology, plan)
-    refused = planned.tables["rejected"].to_pylist()
-    if refused:
-        rejection = refused[0]
-        raise JobCompileError(
-            f"job {job.name!r} cannot be planned ({rejection['error']}): {rejection['message']}"
-        )
-    return planned.tables

@@ -22,15 +22,10 @@ from penstock.engine.configuration import run_options as options
 from penstock.engine.configuration.cluster_options import Option
 from penstock.engine.output.print_line import print_message
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
-from penstock.engine.run.runtime.errors import (
-    JobCancelledError,
-    JobCompileError,
-    JobExecutionError,
-    LostResultsError,
-)
 from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor, now
 from penstock.operators.connectors.sink import CollectSink
 from penstock.operators.exchange.channel_writer import CUT_OFF
+from penstock.plans.errors import JobCancelledError, JobCompileError, JobExecutionError, LostResultsError
 
 #: Bytes that each subtask may write to each exchange in the first run, and the factor for each further run.
 _FIRST_BUDGET_BYTES, _GROWTH = 16 << 20, 8

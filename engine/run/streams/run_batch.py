@@ -35,6 +35,8 @@ from penstock.engine.run.commits.commit_run import (
     undo,
     undo_run,
 )
+from penstock.engine.run.lowering.plan_job import plan_to_run
+from penstock.engine.run.lowering.transformations import Job, topology_to_run
 from penstock.engine.run.runtime.compile_job import CompiledJob, compile_job
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
 from penstock.engine.run.runtime.job_monitor import JobMonitor
@@ -49,9 +51,7 @@ from penstock.engine.run.runtime.run_on_spark import (
     run_on_spark,
     source_dataframes,
 )
-from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.run.runtime.spark_application import driver_host
-from penstock.engine.run.runtime.transformations import Job, topology_to_run
 from penstock.engine.run.streams.restore_state import (
     Manifest,
     job_to_restore,

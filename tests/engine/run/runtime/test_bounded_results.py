@@ -9,16 +9,15 @@ import pytest
 
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
 from penstock.engine.pyflink.common import Types
+from penstock.engine.run.lowering.plan_job import plan_to_run
 from penstock.engine.run.runtime.compile_job import compile_job
-from penstock.engine.run.runtime.errors import JobExecutionError
-from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.operators.chain.errors import EnoughResults, UserFunctionError
 from penstock.operators.functions.functions import KeyedProcessFunction, WindowFunction
 from penstock.operators.task.pulled import pulled
 from penstock.operators.task.run_task import run_task
 from penstock.operators.windows.assigners import CountTumblingWindowAssigner
 from penstock.operators.windows.window import GlobalWindow
-from penstock.plans.errors import MachineError
+from penstock.plans.errors import JobExecutionError, MachineError
 from tests.engine.run.runtime.run_in_process import NOT_FUSED, collected, compiled_job, inputs, sent
 
 #: What functions yield for one record in these tests: more than any piece holds.

@@ -43,7 +43,6 @@ from penstock.datastream.window import (
 from penstock.engine.commands.main import app
 from penstock.engine.planning.remembered_plans import Plans
 from penstock.engine.run.commits import journal
-from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.streams import run_batch
 from penstock.engine.run.streams.run_batch import last_manifest
 from penstock.operators.chain.errors import UserFunctionError
@@ -52,7 +51,7 @@ from penstock.operators.common.time import TimestampAssigner
 from penstock.operators.connectors.sink import Sink
 from penstock.operators.connectors.state_sink import segments_of, versions_in
 from penstock.operators.windows.interval_join import ProcessJoinFunction
-from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.errors import ConfigurationError, JobCompileError, StoreError
 from tests.engine.run.streams.batches_in_process import CLICK, Stream, bounded_rows, in_process, lines
 
 __all__ = ["in_process"]

@@ -17,8 +17,8 @@ from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from penstock.engine.commands.main import app
 from penstock.engine.machine.folders import STATE_DIR
 from penstock.engine.run.commits import journal
-from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.streams import run_batch
+from penstock.plans.errors import JobCompileError
 from tests.engine.run.streams.batches_in_process import lines
 from tests.engine.run.streams.test_batches_of_streams import (
     CLICKS,
