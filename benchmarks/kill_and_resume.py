@@ -48,7 +48,7 @@ POINTS = {
     "1": lambda: kill_at(kept_script.KeptJob, "complete_vertex", 0),
     "2": lambda: kill_at(kept_script.KeptJob, "begin_vertex", 1),
     "3": lambda: kill_at(commit_run, "_prepared", 0),
-    "4": lambda: kill_at(commit_run.journal, "write", 3),
+    "4": lambda: kill_at(commit_run, "write", 3),
     "5": lambda: kill_at(kept_script.KeptScript, "note_done", 0),
 }
 if "KILL_AT" in os.environ:

@@ -45,7 +45,7 @@ from penstock.engine.run.lowering.transformations import (
     topology_of,
 )
 from penstock.engine.run.runtime.run_context import RunContext, current_context
-from penstock.engine.run.runtime.run_settings import print_ignored_options, print_left_out
+from penstock.engine.run.runtime.run_environment import print_ignored_options, print_left_out
 from penstock.operators.common.configuration import Configuration
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.collection import CollectionSource

@@ -1,4 +1,4 @@
-"""Write transformations as a topology, read the StreamGraph that PyFlink submits from its plan, and plan jobs.
+"""Write transformations as a topology, read the StreamGraph that PyFlink submits from its plan; plan jobs.
 
 Source: org.apache.flink.streaming.api.graph.StreamGraphGenerator,
 org.apache.flink.connector.file.sink.FileSink.addPreCommitTopology.

@@ -11,7 +11,6 @@ from pathlib import Path
 from penstock.engine.machine.folders import this_process
 from penstock.engine.output.print_line import print_message
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.commits.commit_run import acknowledge_runs
 from penstock.engine.run.job_records import (
     CANCEL,
     JOB,
@@ -23,12 +22,11 @@ from penstock.engine.run.job_records import (
     write_state,
 )
 from penstock.engine.run.lowering.transformations import Job
-from penstock.engine.run.runtime.job_monitor import JobResult, tables_of_run
+from penstock.engine.run.runtime.job_monitor import JobResult, RunControl, tables_of_run
 from penstock.engine.run.runtime.receive_results import collects_end_with_script
 from penstock.engine.run.runtime.recover_jobs import finished_vertices, recovery_ends_with_script
 from penstock.engine.run.runtime.run_context import RunContext, use_context
-from penstock.engine.run.runtime.run_control import RunControl
-from penstock.engine.run.runtime.run_job import run_job
+from penstock.engine.run.runtime.run_job import acknowledge_runs, run_job
 from penstock.plans.errors import JobCancelledError, PenstockError
 
 # A job that runs in the background.

@@ -3,286 +3,62 @@
 Source: org.apache.flink.runtime.dispatcher.Dispatcher and jobmaster.JobMaster, for the order of these steps.
 """
 
-import hashlib
-import json
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from types import ModuleType
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
-from penstock.engine.machine.folders import describe_owner, liveness
 from penstock.engine.output.print_line import print_message
 from penstock.engine.output.redaction import remember_secrets
-from penstock.engine.run.clusters.session_folder import Session, live_session
 from penstock.engine.run.clusters.slot_request import (
-    SlotRequest,
-    Supply,
-    not_available,
-    show_waiting,
+    hold_session_slots,
     slot_request,
-    ticket,
+    wait_for_cluster_slots,
 )
 from penstock.engine.run.commits.commit_run import (
-    JobSink,
     NamedSink,
-    NextRun,
     OpenRun,
-    acknowledge_runs,
     begin_run,
     commit_run,
     finish_earlier_runs,
-    run_is_published,
     undo_run,
 )
-from penstock.engine.run.commits.journal import JournalRun
+from penstock.engine.run.commits.journal import JournalRun, forget
+from penstock.engine.run.commits.next_run import next_run
 from penstock.engine.run.lowering.plan_job import plan_to_run
 from penstock.engine.run.lowering.transformations import Job, Transformation
 from penstock.engine.run.runtime.compile_job import CompiledJob, compile_job
-from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor, JobResult, now
+from penstock.engine.run.runtime.job_monitor import (
+    Attempt,
+    JobMonitor,
+    JobResult,
+    RunControl,
+    ended,
+    now,
+    show_run,
+)
 from penstock.engine.run.runtime.recover_jobs import finished_vertices
 from penstock.engine.run.runtime.run_context import RunContext
-from penstock.engine.run.runtime.run_control import RunControl, ended
-from penstock.engine.run.runtime.run_environment import run_session, show_run
+from penstock.engine.run.runtime.run_environment import read_option, require_bounded_state, run_session
 from penstock.engine.run.runtime.run_on_spark import (
-    ResultsToDriver,
+    Backoff,
     Rows,
     committables,
     deliver,
-    require_bounded_state,
-    run_on_spark,
-    source_dataframes,
-)
-from penstock.engine.run.runtime.run_until_enough import (
-    Backoff,
     restart_backoff,
+    run_on_spark,
     run_until_enough,
     start_again_after_failures,
 )
 from penstock.engine.run.runtime.spark_application import driver_host, is_remote
-from penstock.operators.common.pickles import UnidentifiableError, identify_value, is_installed
-from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of
-from penstock.operators.connectors.sink import CollectSink, Sink
-from penstock.operators.connectors.source import Source
-from penstock.operators.files.filesystem import identify_files
+from penstock.operators.connectors.recover_sinks import needs_commit
+from penstock.operators.connectors.sink import CollectSink
 from penstock.operators.task.report import ResultsAddress
-from penstock.plans.errors import JobCancelledError, JobExecutionError
-
-# A run waits for the slots that its plan requires, and holds them until it ends.
-#
-# Source: org.apache.flink.runtime.jobmaster.slotpool.DeclarativeSlotPoolBridge.
-
-
-_SECONDS_BETWEEN_LOOKS = 0.05
-
-
-def _is_local(spark: SparkSession) -> bool:
-    return str(spark.sparkContext.master).startswith("local")
-
-
-@contextmanager
-def _slots_of_run(
-    job: Job,
-    context: RunContext,
-    spark: SparkSession,
-    tables: Mapping[str, pa.Table],
-    job_id: str,
-    cancel_requested: threading.Event,
-) -> Iterator[None]:
-    """Hold the slots of `job` inside the block.
-
-    The slots of a session are shared with other clients' jobs, first come, first served. A cluster that the
-    job has to itself starts the job once its slots have registered. A local Spark has no slots: if a job has
-    more subtasks than Spark has cores, they run one after the other. The slots of a server of Spark Connect
-    are unknown, so the job does not wait for them. Raises NoResourceAvailableError after
-    slot.request.timeout, and JobCancelledError.
-    """
-    session = None if context.spark is None else context.spark.session
-    if session is None and (spark is None or is_remote(spark) or _is_local(spark)):
-        yield
-        return
-    names = dict(
-        zip(
-            tables["job_vertices"]["vertex"].to_pylist(),
-            tables["job_vertices"]["name"].to_pylist(),
-            strict=True,
-        )
-    )
-    request = slot_request(job_id, job.name, tables, batch=job.batch, vertices=names)
-    timeout_seconds = slot_request_timeout(job.config)
-    if session is None:
-        _wait(request, lambda: _look_at_cluster(spark, request), timeout_seconds, cancel_requested)
-        yield
-        return
-    with ticket(session.folder, job_id, request.slots) as own:
-
-        def look() -> tuple[bool, Supply, int]:
-            live = live_session(session.name)
-            total = live.registered()["slots"]
-            place = own.ask(request.slots, total)
-            return place.has_slots, _session_supply(live, total - place.taken), place.before
-
-        _wait(request, look, timeout_seconds, cancel_requested)
-        try:
-            yield
-        except JobExecutionError as error:
-            if liveness(session.owner) == "dead":
-                raise JobExecutionError(
-                    f"job {job.name!r} failed: the server of session {session.name!r}, "
-                    f"{describe_owner(session.owner)}, has ended",
-                    f"its log is {session.folder / 'log'}",
-                ) from error
-            raise
-
-
-def slot_request_timeout(config: Mapping[str, str]) -> float:
-    """Return the seconds that a job waits for its slots, from option slot.request.timeout."""
-    text = config.get(SLOT_REQUEST_TIMEOUT.key)
-    milliseconds = SLOT_REQUEST_TIMEOUT.default if text is None else SLOT_REQUEST_TIMEOUT.parse(text)
-    return float(milliseconds) / 1000
-
-
-def _wait(
-    request: SlotRequest,
-    look: Callable[[], tuple[bool, Supply, int]],
-    timeout_seconds: float,
-    cancel_requested: threading.Event,
-) -> None:
-    """Wait until `look` reports that all slots are held; the timeout restarts when the queue moves."""
-    since, shortest = time.monotonic(), None
-    with show_waiting(request) as show:
-        while True:
-            has_slots, supply, before = look()
-            if has_slots:
-                return
-            if shortest is not None and before < shortest:
-                since = time.monotonic()
-            shortest = before
-            if time.monotonic() - since >= timeout_seconds:
-                raise not_available(request, supply, timeout_seconds)
-            show(supply, before)
-            if cancel_requested.wait(_SECONDS_BETWEEN_LOOKS):
-                raise JobCancelledError(f"job {request.job!r} was cancelled; nothing of it is committed")
-
-
-def _session_supply(session: Session, free: int) -> Supply:
-    registered = session.registered()
-    return Supply(
-        f"session {session.name!r}",
-        session.slots // session.slots_per_task_manager,
-        registered["task_managers"],
-        registered["slots"],
-        max(0, free),
-    )
-
-
-def _look_at_cluster(spark: SparkSession, request: SlotRequest) -> tuple[bool, Supply, int]:
-    from penstock.engine.run.clusters.session_server import registered_slots
-
-    context = spark.sparkContext
-    managers, slots = registered_slots(context)
-    conf = context.getConf()
-    slots_per_manager = int(conf.get("spark.executor.cores") or 0)
-    most_slots = int(conf.get("spark.cores.max") or request.slots)
-    designated = -(-most_slots // slots_per_manager) if slots_per_manager else max(managers, 1)
-    wanted = min(request.slots, most_slots)
-    return slots >= wanted, Supply(f"the cluster {context.master}", designated, managers, slots, slots), 0
-
-
-# Fingerprints, which identify a job that is run again.
-
-
-def job_fingerprint(job: Job, published: int) -> str:
-    """Return a SHA-256 of the job and its input; a random text if one of its parts is unknown.
-
-    Two runs with the same fingerprint repeat each other. It covers the job's name, operators and parameters,
-    script and arguments of this process, the user's modules that it has imported, the files that are sent
-    along, the number of jobs of that name that are `published` before, the folders of its sinks, the values
-    that its functions hold, and the fingerprints of its sources (the records that they would read).
-    """
-    try:
-        known = [
-            [job.name, published, job.batch, dict(job.job_parameters), dict(job.config)],
-            [_describe_transformation(transformation) for transformation in job.transformations],
-            [sys.argv[1:], _script(), *_modules()],
-            _files_sent(job),
-        ]
-    except UnidentifiableError:
-        return f"like no other: {uuid4().hex}"
-    return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _describe_transformation(transformation: Transformation) -> list[Any]:
-    functions = (
-        transformation.key_selectors,
-        transformation.key_selector,
-        transformation.custom_partitioner,
-        transformation.timestamp_extractor,
-        transformation.watermark_strategy,
-    )
-    known: list[Any] = [
-        transformation.kind,
-        transformation.name,
-        transformation.parallelism,
-        identify_value(functions),
-    ]
-    if isinstance(transformation.operator, Source):
-        fingerprint = transformation.operator.fingerprint()
-        if fingerprint is None:
-            raise UnidentifiableError(f"source {transformation.name}")
-        return [*known, type(transformation.operator).__qualname__, fingerprint]
-    if isinstance(transformation.operator, Sink):
-        recovery = recovery_of(transformation.operator)
-        return [*known, type(transformation.operator).__qualname__, recovery and recovery.folder]
-    return [*known, identify_value(transformation.operator)]
-
-
-def _script() -> str | None:
-    try:
-        return Path(sys.argv[0]).read_text(errors="replace")
-    except (OSError, IndexError, ValueError):
-        return None
-
-
-def _modules() -> Iterator[list[str]]:
-    """Yield the name and digest of each imported module that is the user's own."""
-    for name, module in sorted(sys.modules.copy().items()):
-        file = getattr(module, "__file__", None)
-        if name != "__main__" and isinstance(file, str) and not is_installed(file):
-            yield [name, hashlib.sha256(_content(module, file)).hexdigest()]
-
-
-def _content(module: ModuleType, file: str) -> bytes:
-    with suppress(OSError):
-        return Path(file).read_bytes()
-    try:  # in an archive
-        return bytes(module.__loader__.get_data(file))  # type: ignore[union-attr]
-    except (AttributeError, OSError) as error:
-        raise UnidentifiableError(f"module {module.__name__}") from error
-
-
-def _files_sent(job: Job) -> list[str]:
-    """Return digests of the files that are sent along with a job."""
-    archives = [path for path, _ in job.archives]
-    cached = [file.path for _, file in sorted(job.cached_files.items())]
-    paths = [*job.python_files, *archives, *cached, *filter(None, (job.requirements, job.requirements_cache))]
-    digests = []
-    for path in paths:
-        digest = identify_files([path])
-        if digest is None:
-            raise UnidentifiableError(path)
-        digests.append(digest)
-    return digests
 
 
 @dataclass
@@ -331,22 +107,41 @@ def begin_job(job: Job, context: RunContext, control: RunControl) -> BegunRun | 
     repeated = finish_earlier_runs(following)
     if context.recovery is not None:
         control.recovered = context.recovery.begin(job, tables, control.job_id)
-    recovered = control.recovered
-    collects = any(isinstance(transformation.operator, CollectSink) for transformation in job.transformations)
-    if repeated is not None and not collects:
-        result = job_done_before(job, context, control, tables, committed_before(repeated))
-        run_is_published(context, repeated)
-        return result
-    if recovered is not None and recovered.done_before and not collects:
-        context.published[job.name] += any(needs_commit(sink.sink) for sink in following.sinks)
-        return job_done_before(job, context, control, tables, "the resumed run has finished it")
+    if not any(isinstance(transformation.operator, CollectSink) for transformation in job.transformations):
+        if repeated is not None:
+            result = _done_before(job, context, control, tables, _committed_before(repeated))
+            run_is_published(context, repeated)
+            return result
+        if _is_done(control):
+            context.published[job.name] += any(needs_commit(sink.sink) for sink in following.sinks)
+            return _done_before(job, context, control, tables, "the resumed run has finished it")
     compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
     require_bounded_state(job, compiled)
+    result = _submitted(job, context, control, tables, compiled, "CREATED")
+    try:
+        spark = control.spark = run_session(context, job.name, compiled, tables)
+        named = [NamedSink(terminal.transformation.name, terminal.sink) for terminal in compiled.terminals]
+        opened = begin_run(control.job_id, job.name, following.fingerprint, named)
+    except BaseException as error:
+        ended(control, result, error)
+        raise
+    return BegunRun(job, context, control, spark, compiled, opened, repeated, result, backoff)
+
+
+def _submitted(
+    job: Job,
+    context: RunContext,
+    control: RunControl,
+    tables: dict[str, pa.Table],
+    compiled: CompiledJob,
+    state: str,
+) -> JobResult:
+    """Return the result of a run that begins now, after calling the submit listeners of `context`."""
     result = JobResult(
         control.job_id,
         job.name,
         job.batch,
-        "CREATED",
+        state,
         None,
         now(),
         0,
@@ -357,37 +152,29 @@ def begin_job(job: Job, context: RunContext, control: RunControl) -> BegunRun | 
     )
     for submitted in context.submit_listeners:
         submitted(result, control)
-    try:
-        spark = control.spark = run_session(
-            required_slots(tables), context, source_dataframes(job.name, compiled)
-        )
-        named = [NamedSink(terminal.transformation.name, terminal.sink) for terminal in compiled.terminals]
-        opened = begin_run(control.job_id, job.name, following.fingerprint, named)
-    except BaseException as error:
-        ended(control, result, error)
-        raise
-    return BegunRun(job, context, control, spark, compiled, opened, repeated, result, backoff)
+    return result
 
 
 def end_job(
     begun: BegunRun,
     *,
-    results: ResultsToDriver | None = None,
+    sending: CompiledJob | None = None,
     address: ResultsAddress | None = None,
     confirm: Callable[[Rows], None] = lambda rows: None,
     on_change: Callable[[JobMonitor], None] = lambda monitor: None,
 ) -> JobResult:
     """Run `begun` to its end: run it on Spark, commit or undo its sinks, call the listeners. See `run_job`.
 
-    With `results`, records are not collected, but sent to `address` while the job runs. `confirm` is called
-    before the commit; it raises if the records read at `address` do not match the output of the sinks.
+    `sending`: the job as it sends its records to `address` while it runs, instead of collecting them.
+    `confirm` is called before the commit; it raises if the records read at `address` do not match the output
+    of the sinks.
     """
     job, context, control = begun.job, begun.context, begun.control
     compiled, result = begun.compiled, begun.result
     try:
         with (
             begun.opened,
-            _slots_of_run(job, context, begun.spark, result.tables, control.job_id, control.cancel_requested),
+            _slots_of_run(begun),
         ):
 
             def start(limited: CompiledJob, earlier: list[Attempt]) -> Rows:
@@ -404,8 +191,8 @@ def end_job(
                     begun.backoff, control, job.name, begun.spark, lambda earlier: start(limited, earlier)
                 )
 
-            if results is not None:
-                rows = start(results.compiled, [])  # records that are read already cannot be taken back
+            if sending is not None:
+                rows = start(sending, [])  # records that are read already cannot be taken back
                 confirm(rows)
             else:
                 rows = run_until_enough(
@@ -441,9 +228,31 @@ def end_job(
     return result
 
 
-def required_slots(tables: Mapping[str, pa.Table]) -> int:
-    """Return the number of slots that a job needs, the sum over its slot sharing groups."""
-    return sum(tables["required_slots"]["slots"].to_pylist())
+@contextmanager
+def _slots_of_run(begun: BegunRun) -> Iterator[None]:
+    """Hold the slots of a run inside the block.
+
+    A local Spark has no slots: if a job has more subtasks than Spark has cores, they run one after the other.
+    The slots of a server of Spark Connect are unknown, so the job does not wait for them. Raises
+    NoResourceAvailableError after slot.request.timeout, and JobCancelledError.
+    """
+    job, spark, control = begun.job, begun.spark, begun.control
+    session = None if begun.context.spark is None else begun.context.spark.session
+    if session is None and (spark is None or is_remote(spark) or _is_local(spark)):
+        yield
+        return
+    request = slot_request(control.job_id, job.name, begun.result.tables, batch=job.batch)
+    timeout_seconds = read_option(job.config, SLOT_REQUEST_TIMEOUT) / 1000
+    if session is None:
+        wait_for_cluster_slots(spark.sparkContext, request, timeout_seconds, control.cancel_requested)
+        yield
+        return
+    with hold_session_slots(session, request, timeout_seconds, control.cancel_requested):
+        yield
+
+
+def _is_local(spark: SparkSession) -> bool:
+    return str(spark.sparkContext.master).startswith("local")
 
 
 def _parallelism(limited: CompiledJob, compiled: CompiledJob, control: RunControl) -> dict[int, int]:
@@ -469,27 +278,12 @@ def _is_done(control: RunControl) -> bool:
 # The result of a job that an earlier run has done: none of its vertices runs.
 
 
-def job_done_before(
+def _done_before(
     job: Job, context: RunContext, control: RunControl, tables: dict[str, pa.Table], why: str
 ) -> JobResult:
     """Return the result, without any vertex, of a job that an earlier run has done; print `why`."""
     print_message(f"job {job.name!r} is not run again: {why}")
-    nothing = CompiledJob((), ())
-    result = JobResult(
-        control.job_id,
-        job.name,
-        job.batch,
-        "FINISHED",
-        None,
-        now(),
-        0,
-        [],
-        tables,
-        nothing,
-        job.plan_options.recorded,
-    )
-    for submitted in context.submit_listeners:
-        submitted(result, control)
+    result = _submitted(job, context, control, tables, CompiledJob((), ()), "FINISHED")
     ended(control, result)
     for listener in context.run_listeners:
         listener(result)
@@ -498,7 +292,7 @@ def job_done_before(
     return result
 
 
-def committed_before(repeated: JournalRun) -> str:
+def _committed_before(repeated: JournalRun) -> str:
     """Return the reason not to run a job again whose earlier run was killed after its commit, before it
     could report the commit.
     """
@@ -508,23 +302,25 @@ def committed_before(repeated: JournalRun) -> str:
     )
 
 
-# The identity of a run that is about to begin, for the comparison with earlier runs.
+# The journal of a published run is removed when the run can no longer be mistaken for a failed one.
+#
+# A driver that is killed between the commit of a job and the end of its script looks like one that failed,
+# and is started again. The journal of the last run therefore stays until the script goes on to its next job
+# or ends, so that the second start finds the job done.
+#
+# Source: org.apache.flink.runtime.highavailability.JobResultStore.markResultAsCleanAsync.
 
 
-def next_run(job: Job, published: int) -> NextRun:
-    """Return name, fingerprint, sinks and storage options of the run of `job` that is about to begin;
-    `published` runs of that name came before it.
-    """
-    sinks = [
-        JobSink(transformation.name, transformation.operator, transformation.output_type)
-        for transformation in job.transformations
-        if isinstance(transformation.operator, Sink)
-    ]
-    options = {
-        recovery.folder: storage_options
-        for sink in sinks
-        if (storage_options := getattr(sink.sink, "storage_options", None))
-        and (recovery := recovery_of(sink.sink))
-    }
-    committed = any(needs_commit(sink.sink) for sink in sinks)
-    return NextRun(job.name, job_fingerprint(job, published) if committed else "", sinks, options)
+def acknowledge_runs(context: RunContext) -> None:
+    """Remove the journals of published runs, because the script has gone on to its next step."""
+    while context.unacknowledged:
+        with suppress(OSError):  # the run is published; `penstock recover` removes remaining files
+            forget(context.unacknowledged.pop())
+
+
+def run_is_published(context: RunContext, run: JournalRun) -> None:
+    """Note that `run` is published; remove its journal, in a script at the next acknowledgement."""
+    context.published[run.job] += 1
+    context.unacknowledged.append(run)
+    if not context.is_script:
+        acknowledge_runs(context)

@@ -31,6 +31,8 @@ from penstock.engine.run.commits.commit_run import (
     Options,
     begin_run,
     commit_run,
+    decision_of,
+    is_known,
     publish_rest,
     undo,
     undo_run,
@@ -39,18 +41,10 @@ from penstock.engine.run.lowering.plan_job import plan_to_run
 from penstock.engine.run.lowering.transformations import Job, topology_to_run
 from penstock.engine.run.runtime.compile_job import CompiledJob, compile_job
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
-from penstock.engine.run.runtime.job_monitor import JobMonitor
+from penstock.engine.run.runtime.job_monitor import JobMonitor, RunControl
 from penstock.engine.run.runtime.run_context import current_context
-from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_environment import run_session
-from penstock.engine.run.runtime.run_job import required_slots
-from penstock.engine.run.runtime.run_on_spark import (
-    Rows,
-    committables,
-    deliver,
-    run_on_spark,
-    source_dataframes,
-)
+from penstock.engine.run.runtime.run_on_spark import Rows, committables, deliver, run_on_spark
 from penstock.engine.run.runtime.spark_application import driver_host
 from penstock.engine.run.streams.restore_state import (
     Manifest,
@@ -187,7 +181,7 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
         require_streamable(job.name, compiled, batch=job.batch)
         compiled = ending.compiled(job, compiled)
         new = remembered("savepoints", topology_to_run(job), lambda: job_to_restore(tables))
-    spark = run_session(required_slots(tables), current_context(), source_dataframes(job.name, compiled))
+    spark = run_session(current_context(), job.name, compiled, tables)
     control = RunControl(spark=spark)
     state_sink = StateSink(folder, 0).start()
     sinks = [NamedSink(f"state {folder}", state_sink)]
@@ -299,9 +293,9 @@ def _undone_on_failure(opened: OpenRun) -> Iterator[None]:
 
 def _is_undone(opened: OpenRun) -> bool:
     try:
-        if not journal.is_known(opened.run):
+        if not is_known(opened.run):
             return True
-        decision = journal.decision_of(opened.run)
+        decision = decision_of(opened.run)
     except (OSError, ValueError):
         return False
     return decision is not None and not decision.publish
