@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 
 from penstock.engine.commands import main as command_line
 from penstock.engine.machine.folders import STATE_DIR
-from penstock.engine.run.job_records import list_jobs
+from penstock.engine.run.runtime.job_records import list_jobs
 
 SCRIPT = """
 import os, signal, sys

@@ -19,7 +19,7 @@ from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output, print_foreign_line, print_line
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.run.job_records import (
+from penstock.engine.run.runtime.job_records import (
     JobFormatError,
     JobRecord,
     VertexState,

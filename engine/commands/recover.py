@@ -24,7 +24,7 @@ from penstock.engine.run.commits.commit_run import (
 )
 from penstock.engine.run.commits.find_leftovers import Leftovers, delete_leftover, find_leftovers
 from penstock.engine.run.commits.journal import JournalRun, forget, state_folder
-from penstock.engine.run.job_records import list_jobs
+from penstock.engine.run.runtime.job_records import list_jobs
 from penstock.engine.run.runtime.kept_script import KeptScript, find_kept, scripts_in
 from penstock.plans.errors import ConfigurationError, InputError
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.pyflink.common.job_client import JobClient, JobExecutionResult
 from penstock.engine.pyflink.datastream.data_stream import DataStream
 from penstock.engine.pyflink.datastream.environment_options import (
@@ -94,6 +95,7 @@ def job_from_environment(
     if not lowers_all:
         environment.known_ids.clear()
     config = environment.options()
+    remember_secrets(config)
     batch = _is_batch(config)
     if batch:
         config[RUNTIME_MODE] = "BATCH"

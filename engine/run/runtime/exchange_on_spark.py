@@ -179,7 +179,7 @@ def made_once(rows: DataFrame, subtasks: int) -> DataFrame:
 
     `persist` would allow two executors to compute the same partition concurrently, and clearing the session's
     cache undoes it. Of a shuffle's map tasks, one attempt counts for all readers; if its files are lost and
-    the next attempt writes other rows, Spark runs all readers again or fails (`run_settings.py`). Readers
+    the next attempt writes other rows, Spark runs all readers again or fails (`run_environment.py`). Readers
     share an RDD, because the optimizer would push their filters below the shuffle. Over Spark Connect only a
     checkpoint gives several plans the same RDD.
     """

@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from penstock.engine.machine.machine_error import machine_error, with_exit_code_of_disk
 from penstock.engine.output.print_line import print_message
-from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.planning.remembered_plans import remembered
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import (
@@ -173,7 +172,6 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
     Return the manifest of the new version; None if the batch was done before. Raises JobCompileError,
     JobExecutionError, CommitError, and ConfigurationError as `is_done` does.
     """
-    remember_secrets(job.config)
     folder = options.folder
     with batch.timed("queryPlanning"):
         tables = plan_to_run(job)

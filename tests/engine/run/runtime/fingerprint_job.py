@@ -17,7 +17,7 @@ from penstock.engine.pyflink.datastream import (
     StreamExecutionEnvironment,
 )
 from penstock.engine.pyflink.datastream.stream_execution_environment import job_from_environment
-from penstock.engine.run.commits.next_run import job_fingerprint
+from penstock.engine.run.runtime.run_job import job_fingerprint
 from penstock.operators.connectors.file_source import FileSource
 from penstock.operators.connectors.staged_files import TextSink
 from penstock.operators.formats.csv_files import StreamFormat

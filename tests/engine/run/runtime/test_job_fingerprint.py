@@ -13,7 +13,7 @@ from penstock.connectors import TextSink
 from penstock.engine.pyflink.common import Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.stream_execution_environment import job_from_environment
-from penstock.engine.run.commits.next_run import job_fingerprint
+from penstock.engine.run.runtime.run_job import job_fingerprint
 from penstock.operators.common.pickles import UnidentifiableError, identify_value
 from penstock.operators.connectors.collection import CollectionSource
 from penstock.operators.connectors.delta_source import DeltaSource
