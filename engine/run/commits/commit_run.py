@@ -178,9 +178,7 @@ def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> No
     names = [sink.name for sink in run.sinks]
     # described again, because preparing a sink may change its arguments
     sinks = tuple(_described(NamedSink(name, sink)) for name, sink in zip(names, opened.sinks, strict=True))
-    as_dicts = [[asdict(committable) for committable in staged] for staged in prepared]
-    decision = {"publish": True, "sinks": [asdict(sink) for sink in sinks], "committables": as_dicts}
-    if not write(run, "decision", decision):
+    if not _decide_to_publish(run, sinks, prepared):
         raise CommitError(
             f"job {run.job!r}: another process considered its run {run.short_id} dead and has undone it; "
             "nothing of it is committed",
@@ -198,6 +196,15 @@ def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> No
             write(run, "failed", reason(error))
         kind = JobCancelledError if isinstance(error, KeyboardInterrupt) else CommitError
         raise with_exit_code_of_disk(kind(*_unfinished(run, number, error))) from error
+
+
+def _decide_to_publish(
+    run: JournalRun, sinks: Sequence[SinkOfRun], committables: Sequence[list[Committable]]
+) -> bool:
+    """Record the decision to publish; return False if a decision exists, or the journal has been removed."""
+    as_dicts = [[asdict(committable) for committable in staged] for staged in committables]
+    decision = {"publish": True, "sinks": [asdict(sink) for sink in sinks], "committables": as_dicts}
+    return write(run, "decision", decision)
 
 
 def _class_name(sink: Sink) -> str:

@@ -169,7 +169,7 @@ _LARGEST_SHARE = 0.05
 def list_jobs_of_script(
     context: RunContext, script: SubmittedJob, driver: DetachedDriver | None = None
 ) -> Iterator[None]:
-    """Inside the block, every job has a folder (engine.run.runtime.job_records): `script` with the job's id and name.
+    """Inside the block, every job has a folder (`job_records`): `script` with the job's id and name.
 
     `driver`: set if this process is a detached driver; the id of each submitted job is sent to the process
     that started it. A folder that cannot be written is reported once, and does not stop a job.
