@@ -344,7 +344,8 @@ def state_of(run: JournalRun) -> State:
 
 
 def _state_and_owner(run: JournalRun) -> tuple[State, Liveness]:
-    # in this order: a decision that is read once the owner has died is the last one
+    """Return the state of a run, and whether its owner is alive."""
+    # in this order: the decision of an owner that was dead before does not change any more
     written = records(run)
     owner = liveness(run.owner)
     if not _is_abandoned(run, written, owner):
