@@ -136,33 +136,6 @@ def begin_job(job: Job, context: RunContext, control: RunControl) -> BegunRun | 
     return BegunRun(job, context, control, spark, compiled, opened, repeated, result, backoff)
 
 
-def _submitted(
-    job: Job,
-    context: RunContext,
-    control: RunControl,
-    tables: dict[str, pa.Table],
-    compiled: CompiledJob,
-    state: str,
-) -> JobResult:
-    """Return the result of a run that begins now, after calling the submit listeners of `context`."""
-    result = JobResult(
-        control.job_id,
-        job.name,
-        job.batch,
-        state,
-        None,
-        now(),
-        0,
-        [],
-        tables,
-        compiled,
-        job.plan_options.recorded,
-    )
-    for submitted in context.submit_listeners:
-        submitted(result, control)
-    return result
-
-
 def end_job(
     begun: BegunRun,
     *,
@@ -177,51 +150,18 @@ def end_job(
     `confirm` is called before the commit; it raises if the records read at `address` do not match the output
     of the sinks.
     """
-    job, context, control = begun.job, begun.context, begun.control
-    compiled, result = begun.compiled, begun.result
+    context, control, terminals, result = begun.context, begun.control, begun.compiled.terminals, begun.result
     try:
         with begun.opened, _slots_of_run(begun):
-
-            def start(limited: CompiledJob, earlier: list[Attempt]) -> Rows:
-                parallelism = _parallelism(limited, compiled, control)
-                with JobMonitor(parallelism, driver_host(begun.spark), on_change, earlier) as monitor:
-                    control.monitor = monitor
-                    try:
-                        return run_on_spark(begun.spark, job, control, limited, monitor, address)
-                    finally:
-                        result.attempts = [monitor.attempts[key] for key in sorted(monitor.attempts)]
-
-            def run(limited: CompiledJob) -> Rows:
-                return start_again_after_failures(
-                    begun.backoff, control, job.name, begun.spark, lambda earlier: start(limited, earlier)
-                )
-
-            if sending is not None:
-                rows = start(sending, [])  # records that are read already cannot be taken back
-                confirm(rows)
-            else:
-                rows = run_until_enough(
-                    compiled, job.batch, run, lambda rows: len(*deliver(rows, compiled.terminals).values())
-                )
-            result.collected = deliver(rows, compiled.terminals)
+            rows = _run(begun, sending, address, on_change)
+            confirm(rows)
+            result.collected = deliver(rows, terminals)
             if begun.repeated is None and not _is_done(control):
-                commit_run(begun.opened, committables(rows, compiled.terminals))
+                commit_run(begun.opened, committables(rows, terminals))
             else:
                 undo_run(begun.opened)
     except BaseException as error:
-        try:
-            undo_run(begun.opened)
-        except Exception as undo_error:
-            print_message(
-                f"job {job.name!r}: its staged files are not removed ({undo_error}); "
-                "`penstock recover` removes them"
-            )
-        ended(control, result, error)
-        for listener in context.run_listeners:
-            try:
-                listener(result)
-            except Exception as listener_error:  # the job's own failure is raised
-                print_message(f"job {job.name!r}: its end is not recorded: {listener_error}")
+        _give_up(begun, error)
         raise
     ended(control, result)
     if control.recovered is not None:
@@ -231,6 +171,61 @@ def end_job(
     for listener in context.run_listeners:
         listener(result)
     return result
+
+
+def collect_job(job: Job, sink: Transformation, context: RunContext) -> Iterator[Any]:
+    """Run `job`, and return the records that reached `sink`, a CollectSink among its transformations."""
+    return iter(run_job(job, context).collected[sink.created])
+
+
+# The steps of a run.
+
+
+def _run(
+    begun: BegunRun,
+    sending: CompiledJob | None,
+    address: ResultsAddress | None,
+    on_change: Callable[[JobMonitor], None],
+) -> Rows:
+    """Run a job on Spark, again if it fails and is to be restarted; return the rows that reach the driver."""
+    job, control, compiled = begun.job, begun.control, begun.compiled
+
+    def start(limited: CompiledJob, earlier: list[Attempt]) -> Rows:
+        parallelism = _parallelism(limited, compiled, control)
+        with JobMonitor(parallelism, driver_host(begun.spark), on_change, earlier) as monitor:
+            control.monitor = monitor
+            try:
+                return run_on_spark(begun.spark, job, control, limited, monitor, address)
+            finally:
+                begun.result.attempts = [monitor.attempts[key] for key in sorted(monitor.attempts)]
+
+    def run(limited: CompiledJob) -> Rows:
+        return start_again_after_failures(
+            begun.backoff, control, job.name, begun.spark, lambda earlier: start(limited, earlier)
+        )
+
+    if sending is not None:
+        return start(sending, [])  # records that are read already cannot be taken back
+    return run_until_enough(
+        compiled, job.batch, run, lambda rows: len(*deliver(rows, compiled.terminals).values())
+    )
+
+
+def _give_up(begun: BegunRun, error: BaseException) -> None:
+    """Undo a run that `error` has ended, unless it is decided to be published, and call the listeners."""
+    name = begun.job.name
+    try:
+        undo_run(begun.opened)
+    except Exception as undo_error:
+        print_message(
+            f"job {name!r}: its staged files are not removed ({undo_error}); `penstock recover` removes them"
+        )
+    ended(begun.control, begun.result, error)
+    for listener in begun.context.run_listeners:
+        try:
+            listener(begun.result)
+        except Exception as listener_error:  # the job's own failure is raised
+            print_message(f"job {name!r}: its end is not recorded: {listener_error}")
 
 
 @contextmanager
@@ -271,13 +266,35 @@ def _parallelism(limited: CompiledJob, compiled: CompiledJob, control: RunContro
     }
 
 
-def collect_job(job: Job, sink: Transformation, context: RunContext) -> Iterator[Any]:
-    """Run `job`, and return the records that reached `sink`, a CollectSink among its transformations."""
-    return iter(run_job(job, context).collected[sink.created])
-
-
 def _is_done(control: RunControl) -> bool:
     return control.recovered is not None and control.recovered.done_before
+
+
+def _submitted(
+    job: Job,
+    context: RunContext,
+    control: RunControl,
+    tables: dict[str, pa.Table],
+    compiled: CompiledJob,
+    state: str,
+) -> JobResult:
+    """Return the result of a run that begins now, after calling the submit listeners of `context`."""
+    result = JobResult(
+        control.job_id,
+        job.name,
+        job.batch,
+        state,
+        None,
+        now(),
+        0,
+        [],
+        tables,
+        compiled,
+        job.plan_options.recorded,
+    )
+    for submitted in context.submit_listeners:
+        submitted(result, control)
+    return result
 
 
 # The result of a job that an earlier run has done: none of its vertices runs.
