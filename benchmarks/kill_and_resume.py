@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 
 from penstock.engine.commands import main as command_line
 from penstock.engine.machine.folders import STATE_DIR
-from penstock.engine.run.job_records import list_jobs
+from penstock.engine.run.runtime.job_records import list_jobs
 
 SCRIPT = """
 import os, signal, sys
@@ -48,7 +48,7 @@ POINTS = {
     "1": lambda: kill_at(kept_script.KeptJob, "complete_vertex", 0),
     "2": lambda: kill_at(kept_script.KeptJob, "begin_vertex", 1),
     "3": lambda: kill_at(commit_run, "_prepared", 0),
-    "4": lambda: kill_at(commit_run.journal, "write", 3),
+    "4": lambda: kill_at(commit_run, "write", 3),
     "5": lambda: kill_at(kept_script.KeptScript, "note_done", 0),
 }
 if "KILL_AT" in os.environ:

@@ -62,7 +62,6 @@ DRIVER = """
 import contextlib, io, json, os, signal, sys
 from penstock.engine.commands import main
 from penstock.engine.run.commits import commit_run
-from penstock.engine.run.commits.commit_run import published_jobs
 from penstock.engine.spark.session import get_session
 from penstock.operators.connectors import commit_delta, staged_files
 
@@ -94,7 +93,6 @@ print("ready", flush=True)
 for line in sys.stdin:
     last, *arguments = json.loads(line)
     commit_run._prepared, calls = begin, 0
-    published_jobs.clear()  # as in a separate process
     code, said = 0, io.StringIO()
     with contextlib.redirect_stderr(said):
         try:

@@ -25,7 +25,7 @@ from penstock.engine.machine.folders import STATE_DIR
 from penstock.engine.machine.stop_on_signals import processes_of_session
 from penstock.engine.run.clusters.session_folder import Session, live_session
 from penstock.engine.run.clusters.session_server import connected_to
-from penstock.engine.run.job_records import list_jobs
+from penstock.engine.run.runtime.job_records import list_jobs
 from penstock.engine.run.runtime.run_context import (
     EnvironmentSettings,
     RunContext,

@@ -138,6 +138,32 @@ class LostTopologiesError(PenstockError):
     """inputs != planned + rejected: a bug in Penstock, always reported; exit code 1."""
 
 
+class JobCompileError(PenstockError):
+    """A job cannot run, because Flink refuses its graph, or a feature that it uses is not supported here."""
+
+    exit_code = 3
+
+
+class JobExecutionError(PenstockError):
+    """A job failed while it ran.
+
+    Source: org.apache.flink.runtime.client.JobExecutionException.
+    """
+
+
+class LostResultsError(JobExecutionError):
+    """Results that had been read in part were lost with an executor, and a second run produced other ones."""
+
+
+class JobCancelledError(PenstockError):
+    """A job was cancelled.
+
+    Source: org.apache.flink.runtime.client.JobCancellationException.
+    """
+
+    exit_code = 130
+
+
 @dataclass(frozen=True, slots=True)
 class TopologyError:
     """One error of a topology.

@@ -35,8 +35,8 @@ from penstock.engine.output.print_line import print_beside_output, print_error, 
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.planning.plan_beside_flink import first_difference, verify_captured
 from penstock.engine.pyflink_names.modules import UnsupportedNameError
+from penstock.engine.run.lowering.transformations import topology_of
 from penstock.engine.run.runtime.run_context import EnvironmentSettings
-from penstock.engine.run.runtime.transformations import topology_of
 from penstock.operators.common.arguments import NoJavaError
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
 

@@ -94,7 +94,7 @@ def info_command(
 
         write_texts([execution_plan_json(captured_job) for captured_job in captured], None)
         return
-    from penstock.engine.run.runtime.run_settings import plan_job
+    from penstock.engine.run.lowering.plan_job import plan_job
 
     plans = [plan_job(captured_job) for captured_job in captured]
     if json:
@@ -142,7 +142,7 @@ def _show(tables: dict[str, Any]) -> None:
 
 def _store(to: str, jobs: list[Any]) -> None:
     from penstock.engine.planning.plan_in_process import plan_in_process
-    from penstock.engine.run.runtime.transformations import topology_of
+    from penstock.engine.run.lowering.transformations import topology_of
 
     stored = plan_in_process([topology_of(job) for job in jobs], jobs[0].plan_options, to)
     print_line(f"version {stored.version} of {to}")

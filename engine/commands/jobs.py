@@ -19,7 +19,7 @@ from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output, print_foreign_line, print_line
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.run.job_records import (
+from penstock.engine.run.runtime.job_records import (
     JobFormatError,
     JobRecord,
     VertexState,
@@ -30,9 +30,8 @@ from penstock.engine.run.job_records import (
     vertex_states,
     wait_for_job,
 )
-from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.engine.run.streams.stream_records import StreamRecord, list_streams
-from penstock.plans.errors import ConfigurationError, InputError, PenstockError
+from penstock.plans.errors import ConfigurationError, InputError, JobCancelledError, PenstockError
 
 # `penstock wait`: until a job has ended. JobArgument is shared by all commands about one job.
 

@@ -17,13 +17,14 @@ from penstock.engine.run.commits.commit_run import (
     CommitError,
     publish_rest,
     reason,
+    records,
     remove_staged,
     state_of,
     undo,
 )
 from penstock.engine.run.commits.find_leftovers import Leftovers, delete_leftover, find_leftovers
-from penstock.engine.run.commits.journal import JournalRun, forget, records, state_folder
-from penstock.engine.run.job_records import list_jobs
+from penstock.engine.run.commits.journal import JournalRun, forget, state_folder
+from penstock.engine.run.runtime.job_records import list_jobs
 from penstock.engine.run.runtime.kept_script import KeptScript, find_kept, scripts_in
 from penstock.plans.errors import ConfigurationError, InputError
 

@@ -32,7 +32,7 @@ from penstock.engine.run.clusters.cluster_submission import (
     submit_to_cluster,
 )
 from penstock.engine.run.clusters.session_folder import Cluster
-from penstock.engine.run.job_records import SubmittedJob, start_driver
+from penstock.engine.run.runtime.job_records import SubmittedJob, start_driver
 from penstock.engine.run.runtime.kept_script import find_kept, new_script
 from penstock.plans.errors import ConfigurationError, InputError
 
@@ -336,7 +336,7 @@ def run_command(
         _run_detached(given_options(context, without=("detached",)), script, arguments or [])
         return
     cluster = chosen_cluster(master, session, spark, verbose=verbose)
-    from penstock.engine.run.job_records import as_detached_driver
+    from penstock.engine.run.runtime.job_records import as_detached_driver
 
     detached_driver = as_detached_driver()  # before Spark starts and reads the environment
     if Path(script).is_file():

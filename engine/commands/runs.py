@@ -11,9 +11,7 @@ from penstock.engine.commands.reads_plan import reads_store
 from penstock.engine.output.people import print_table
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.job_records import (
-    measured_texts,
-)
+from penstock.engine.run.runtime.job_records import measured_texts
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import read_listed, tables_of, versions_with
 

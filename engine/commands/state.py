@@ -26,7 +26,7 @@ from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.topology.fingerprint import STREAM_STATE
 
 if TYPE_CHECKING:
-    from penstock.engine.run.runtime.transformations import Job
+    from penstock.engine.run.lowering.transformations import Job
 
 state_command = typer.Typer(
     add_completion=False,
@@ -180,8 +180,8 @@ def diff(
 def _diff_with_script(
     folder: str, manifest: dict[str, Any], script: str, require: RequiredVerdict | None
 ) -> None:
+    from penstock.engine.run.lowering.plan_job import plan_to_run
     from penstock.engine.run.runtime.compile_job import compile_job
-    from penstock.engine.run.runtime.run_settings import plan_to_run
     from penstock.engine.run.streams.restore_state import (
         changes_of_state,
         job_to_restore,

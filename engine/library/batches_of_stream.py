@@ -15,11 +15,11 @@ from penstock.engine.planning.remembered_plans import Plans, remembering
 from penstock.engine.pyflink.common import Configuration
 from penstock.engine.pyflink.datastream import DataStream, StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.stream_execution_environment import is_captured
+from penstock.engine.run.lowering.transformations import Job, Transformation, ids_from_one
 from penstock.engine.run.runtime.compile_job import CompiledJob
 from penstock.engine.run.runtime.dataframe_of_job import dataframe_of_blocks, ending_in_blocks
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
 from penstock.engine.run.runtime.run_context import current_context
-from penstock.engine.run.runtime.transformations import Job, Transformation, ids_from_one
 from penstock.engine.run.streams.restore_state import Manifest
 from penstock.engine.run.streams.run_batch import (
     Batch,

@@ -130,7 +130,7 @@ def open_job(
 ) -> PlanTables:
     """Plan one job of a script (see job_of_script), which the plan then names as its `job`."""
     from penstock.engine.library.what_if_of_script import job_of_script
-    from penstock.engine.run.runtime.run_settings import plan_job
+    from penstock.engine.run.lowering.plan_job import plan_job
 
     configured = configuration()
     options = plan_options_of(configured)
@@ -188,8 +188,8 @@ def topologies_of_script(script: str, folder: Path, options: "PlanOptions", scri
     """
     from penstock.engine.library.run_script import print_lost_settings
     from penstock.engine.library.what_if_of_script import jobs_of_script, print_failure_of_script
+    from penstock.engine.run.lowering.transformations import topology_of
     from penstock.engine.run.runtime.run_context import EnvironmentSettings
-    from penstock.engine.run.runtime.transformations import topology_of
 
     settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]
     with redirect_stdout(sys.stderr):
@@ -214,7 +214,7 @@ def _topology_of_script(script: str, options: "PlanOptions", scripts: object) ->
     """
     from penstock.engine.library.run_script import print_lost_settings
     from penstock.engine.library.what_if_of_script import job_of_script
-    from penstock.engine.run.runtime.transformations import topology_of
+    from penstock.engine.run.lowering.transformations import topology_of
 
     before = set(sys.modules)
     with redirect_stdout(sys.stderr):

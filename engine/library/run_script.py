@@ -10,8 +10,8 @@ from pathlib import Path
 from penstock.engine.machine.standard_streams import is_of_standard_output
 from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.pyflink.datastream.environment_options import JobCaptured
+from penstock.engine.run.lowering.transformations import FILE_DELIMITER, PYTHON_FILES, Job, restart_ids
 from penstock.engine.run.runtime.run_context import RunContext, use_context
-from penstock.engine.run.runtime.transformations import FILE_DELIMITER, PYTHON_FILES, Job, restart_ids
 from penstock.engine.views.explain_plan import lost_setting_text
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import InputError, PenstockError

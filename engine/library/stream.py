@@ -81,7 +81,7 @@ class BatchFunction:
         """
         from penstock.engine.library.batches_of_stream import run_stream_batch
         from penstock.engine.output.redaction import redact
-        from penstock.engine.run.runtime.run_on_spark import QUERY_ID
+        from penstock.engine.run.runtime.run_environment import QUERY_ID
         from penstock.engine.run.runtime.spark_application import is_remote
         from penstock.engine.run.streams.run_batch import Batch, StateOptions
         from penstock.engine.run.streams.stream_records import RecordedStream, progress_of_batch

@@ -10,9 +10,9 @@ from penstock.engine.configuration.effective_configuration import EffectiveConfi
 from penstock.engine.library.run_script import ScriptError, run_script
 from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.pyflink.datastream.environment_options import PARALLELISM as DEFAULT_PARALLELISM
+from penstock.engine.run.lowering.plan_job import plan_to_run
+from penstock.engine.run.lowering.transformations import PYTHON_FILES, Job
 from penstock.engine.run.runtime.run_context import Changes, EnvironmentSettings, RunContext
-from penstock.engine.run.runtime.run_settings import plan_to_run
-from penstock.engine.run.runtime.transformations import PYTHON_FILES, Job
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
 from penstock.plans.layers import PlanOptions
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_line
-from penstock.engine.run.runtime.transformations import LostSetting, LoweredJob
+from penstock.engine.run.lowering.transformations import LostSetting, LoweredJob
 from penstock.engine.store.plan_tables import PlanTables
 from penstock.engine.views.draw.drawn_plan import Row, is_chained, stream_edges_with_reasons
 from penstock.operators.kinds import OPERATOR_KINDS

@@ -8,7 +8,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from penstock.engine.machine.folders import STATE_DIR
-from penstock.engine.run.job_records import write_state
+from penstock.engine.run.runtime.job_records import write_state
 from penstock.engine.views.ui.serve import RunPageServer, serve_run_page
 from tests.browser.browser import browser, complaints
 from tests.engine.views.draw.pictures import hostile_topology

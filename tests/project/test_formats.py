@@ -10,9 +10,9 @@ import penstock
 from penstock.engine.commands.main import app
 from penstock.engine.machine.folders import STATE_DIR, this_process
 from penstock.engine.measure.sweep import results_table
-from penstock.engine.run import job_records
 from penstock.engine.run.clusters import session_folder
 from penstock.engine.run.commits.journal import _other_format
+from penstock.engine.run.runtime import job_records
 from penstock.engine.run.runtime.recover_jobs import differences
 from penstock.engine.store import version_notes
 from penstock.plans.errors import ConfigurationError, InputError, StoreError

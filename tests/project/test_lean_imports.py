@@ -125,7 +125,7 @@ def test_commands_import_nothing_that_only_others_need():
     for module, left_out in (
         ("engine.commands.jobs", ("deltalake", "pydantic", "polars")),
         ("engine.views.draw.graph", ("http.client", "xml.sax", "tomllib")),
-        ("engine.run.runtime.errors", ("pyarrow", "pydantic")),
+        ("plans.errors", ("pyarrow", "pydantic")),
         ("engine.views.run_query", ("jinja2", "statistics")),
         ("engine.library.sides_to_compare", ("http.client", "pydantic", "rich")),
     ):

@@ -9,7 +9,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.pyflink.datastream.operator_settings import as_output_type, check_methods
-from penstock.engine.run.runtime.transformations import Call
+from penstock.engine.run.lowering.transformations import Call
 from penstock.operators.common.declared_types import DeclaredType
 from penstock.operators.common.time import Time
 from penstock.operators.functions.async_functions import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy

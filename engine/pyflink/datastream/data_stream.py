@@ -25,7 +25,7 @@ from penstock.engine.pyflink.datastream.stream_joins import CoGroupedStreams, Jo
 from penstock.engine.pyflink.datastream.stream_outputs import CloseableIterator, DataStreamSink, StreamOutputs
 from penstock.engine.pyflink.datastream.stream_settings import column_keys
 from penstock.engine.run.lowering.lower_calls import KEYED_VALUES
-from penstock.engine.run.runtime.transformations import Call, Transformation
+from penstock.engine.run.lowering.transformations import Call, Transformation
 from penstock.operators.common.declared_types import DeclaredType
 from penstock.operators.common.time import WatermarkStrategy
 from penstock.operators.common.typeinfo import TypeInformation, Types

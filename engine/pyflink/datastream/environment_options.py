@@ -15,8 +15,7 @@ from penstock.engine.pyflink.datastream.checkpoint_config import CheckpointConfi
 from penstock.engine.pyflink.datastream.operator_settings import check_buffer_timeout, check_max_parallelism
 from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.engine.run.lowering.lower_job import KnownIds
-from penstock.engine.run.runtime.run_context import current_context
-from penstock.engine.run.runtime.transformations import (
+from penstock.engine.run.lowering.transformations import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
     PIPELINE_CLASSPATHS,
@@ -29,6 +28,7 @@ from penstock.engine.run.runtime.transformations import (
     RUNTIME_MODE,
     CachedFile,
 )
+from penstock.engine.run.runtime.run_context import current_context
 from penstock.operators.common.arguments import require_kind, require_text
 from penstock.operators.common.configuration import Configuration
 from penstock.plans.topology import flink_options as options

@@ -17,14 +17,14 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.pyflink.datastream.data_stream import DataStream, KeyedStream
 from penstock.engine.pyflink.datastream.environment_options import EnvironmentOptions
 from penstock.engine.pyflink.datastream.operator_settings import PickledCopy, as_output_type, check_source
-from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.transformations import Call, Job, topology_of
+from penstock.engine.run.lowering.transformations import Call, Job, topology_of
 from penstock.operators.common.arguments import no_java, require_text
 from penstock.operators.common.declared_types import DeclaredType, declared_type
 from penstock.operators.common.time import Duration, WatermarkStrategy
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.collection import CollectionSource
 from penstock.operators.connectors.source import Source
+from penstock.plans.errors import JobCompileError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import PlanOptions
 from penstock.plans.plan_json.to_plan_lines import to_execution_plan_lines, to_plan_lines

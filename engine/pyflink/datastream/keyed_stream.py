@@ -17,7 +17,7 @@ from penstock.engine.pyflink.datastream.operator_settings import (
     check_methods,
 )
 from penstock.engine.pyflink.datastream.stream_settings import StreamSettings, schema_of_type
-from penstock.engine.run.runtime.transformations import Call
+from penstock.engine.run.lowering.transformations import Call
 from penstock.operators.chain.operator import MAX_WATERMARK
 from penstock.operators.common.arguments import require_integer
 from penstock.operators.common.declared_types import DeclaredType, declared_type

@@ -13,8 +13,7 @@ from typing import Any
 from pyspark import cloudpickle
 
 from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
-from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.transformations import Transformation
+from penstock.engine.run.lowering.transformations import Transformation
 from penstock.engine.spark.describe_spark_error import note_broadcasts, pickle_with_broadcasts
 from penstock.operators.common.arguments import require_integer, require_text
 from penstock.operators.common.declared_types import declared_type
@@ -33,6 +32,7 @@ from penstock.operators.common.typeinfo import (
 from penstock.operators.connectors.source import Source
 from penstock.operators.formats.data_types import is_data_type
 from penstock.operators.functions.functions import Function
+from penstock.plans.errors import JobCompileError
 
 _UID_HASH = re.compile(r"[0-9A-Fa-f]{32}")
 

@@ -20,10 +20,7 @@ from penstock.engine.pyflink.datastream.operator_settings import (
 )
 from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.engine.pyflink.datastream.stream_settings import StreamSettings, schema_of_type
-from penstock.engine.run.runtime.transformations import (
-    Call,
-    effective_parallelism,
-)
+from penstock.engine.run.lowering.transformations import Call, effective_parallelism
 from penstock.operators.common.declared_types import DeclaredType
 from penstock.operators.common.time import WatermarkStrategy
 from penstock.operators.common.typeinfo import (

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.pyflink.common.job_client import JobClient, JobExecutionResult
 from penstock.engine.pyflink.datastream.data_stream import DataStream
 from penstock.engine.pyflink.datastream.environment_options import (
@@ -26,9 +27,7 @@ from penstock.engine.pyflink.datastream.environment_sources import (
 from penstock.engine.pyflink.datastream.operator_settings import SideOutputTypes, as_output_type
 from penstock.engine.pyflink.datastream.stream_outputs import collected_values
 from penstock.engine.run.lowering.lower_job import lower_job
-from penstock.engine.run.runtime.run_context import RunContext, current_context
-from penstock.engine.run.runtime.run_settings import print_ignored_options, print_left_out
-from penstock.engine.run.runtime.transformations import (
+from penstock.engine.run.lowering.transformations import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
     PYTHON_ARCHIVES,
@@ -46,6 +45,8 @@ from penstock.engine.run.runtime.transformations import (
     take_ids,
     topology_of,
 )
+from penstock.engine.run.runtime.run_context import RunContext, current_context
+from penstock.engine.run.runtime.run_environment import print_ignored_options, print_left_out
 from penstock.operators.common.configuration import Configuration
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.collection import CollectionSource
@@ -94,6 +95,7 @@ def job_from_environment(
     if not lowers_all:
         environment.known_ids.clear()
     config = environment.options()
+    remember_secrets(config)
     batch = _is_batch(config)
     if batch:
         config[RUNTIME_MODE] = "BATCH"

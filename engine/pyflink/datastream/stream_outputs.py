@@ -19,7 +19,7 @@ from penstock.engine.pyflink.datastream.operator_settings import (
 )
 from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.engine.pyflink.datastream.stream_settings import StreamSettings
-from penstock.engine.run.runtime.transformations import (
+from penstock.engine.run.lowering.transformations import (
     VIRTUAL_KINDS,
     Call,
     Transformation,

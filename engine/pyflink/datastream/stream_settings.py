@@ -23,7 +23,7 @@ from penstock.engine.pyflink.datastream.operator_settings import (
     set_slot_sharing_group,
 )
 from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
-from penstock.engine.run.runtime.transformations import VIRTUAL_KINDS, Call, Transformation
+from penstock.engine.run.lowering.transformations import VIRTUAL_KINDS, Call, Transformation
 from penstock.operators.common.arguments import require_text
 from penstock.operators.common.arrow_types import arrow_type, is_bytes
 from penstock.operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types

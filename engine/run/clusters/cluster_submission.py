@@ -19,7 +19,7 @@ from penstock.engine.output.print_line import print_error
 from penstock.engine.output.redaction import redact, redact_value
 from penstock.engine.run.clusters.session_folder import Cluster
 from penstock.engine.run.clusters.start_session import EXECUTOR_CORES
-from penstock.engine.run.runtime.transformations import (
+from penstock.engine.run.lowering.transformations import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
     PYTHON_ARCHIVES,

@@ -1,9 +1,10 @@
-"""The slots that a job requests, and the messages if there are not enough of them."""
+"""The slots of a job: its request, its wait for them, and the messages if there are not enough."""
 
 import fcntl
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,10 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.engine.machine.folders import describe_owner, liveness
 from penstock.engine.output.people import status_beside_output
 from penstock.engine.output.print_line import print_beside_output
+from penstock.engine.run.clusters.session_folder import Session, live_session
 from penstock.operators.chain.errors import shortened
-from penstock.plans.errors import PenstockError
+from penstock.plans.errors import JobCancelledError, JobExecutionError, PenstockError
 
 _FLINK = "NoResourceAvailableException: Could not acquire the minimum required resources."
 _NAME_CHARACTERS = 100
@@ -65,20 +68,15 @@ class Supply:
         return max(0, self.designated - self.registered)
 
 
-def slot_request(
-    job_id: str, job: str, tables: Mapping[str, pa.Table], *, batch: bool, vertices: Mapping[int, str]
-) -> SlotRequest:
-    """Return the request of a planned job. `vertices`: names by vertex.
+def slot_request(job_id: str, job: str, tables: Mapping[str, pa.Table], *, batch: bool) -> SlotRequest:
+    """Return the request of a planned job.
 
     A STREAMING job runs all its vertices at the same time, so it needs the slots of all groups. A BATCH job
     runs region after region, each with the available slots, as in Flink: it needs one.
     """
-    names = dict(
-        zip(
-            tables["slot_sharing_groups"]["slot_sharing_group"].to_pylist(),
-            tables["slot_sharing_groups"]["name"].to_pylist(),
-            strict=True,
-        )
+    names, vertices = (
+        dict(zip(tables[table][key].to_pylist(), tables[table]["name"].to_pylist(), strict=True))
+        for table, key in (("slot_sharing_groups", "slot_sharing_group"), ("job_vertices", "vertex"))
     )
     groups = tuple(
         GroupSlots(names[row["slot_sharing_group"]], row["slots"], vertices[row["largest_vertex"]])
@@ -271,3 +269,98 @@ def show_waiting(request: SlotRequest) -> Iterator[Callable[[Supply, int], None]
             f"{describe_waiting(request, supply, before)} (TaskManagers: {supply.designated} designated, "
             f"{supply.pending} pending, {supply.registered} registered)"
         )
+
+
+# A run waits for the slots that its plan requires, and holds them until it ends.
+#
+# Source: org.apache.flink.runtime.jobmaster.slotpool.DeclarativeSlotPoolBridge.
+
+
+_SECONDS_BETWEEN_LOOKS = 0.05
+
+
+def wait_for_cluster_slots(
+    context: Any, request: SlotRequest, timeout_seconds: float, cancel_requested: threading.Event
+) -> None:
+    """Wait until the cluster of a SparkContext, which the job has to itself, has registered its slots.
+
+    Raises NoResourceAvailableError after the timeout, and JobCancelledError.
+    """
+    _wait(request, lambda: _look_at_cluster(context, request), timeout_seconds, cancel_requested)
+
+
+@contextmanager
+def hold_session_slots(
+    session: Session, request: SlotRequest, timeout_seconds: float, cancel_requested: threading.Event
+) -> Iterator[None]:
+    """Hold slots of a session inside the block; they are shared with other clients' jobs, first come, first
+    served.
+
+    Raises as wait_for_cluster_slots, and JobExecutionError for a job that failed because the server of the
+    session has ended.
+    """
+    with ticket(session.folder, request.job_id, request.slots) as own:
+
+        def look() -> tuple[bool, Supply, int]:
+            live = live_session(session.name)
+            total = live.registered()["slots"]
+            place = own.ask(request.slots, total)
+            return place.has_slots, _session_supply(live, total - place.taken), place.before
+
+        _wait(request, look, timeout_seconds, cancel_requested)
+        try:
+            yield
+        except JobExecutionError as error:
+            if liveness(session.owner) == "dead":
+                raise JobExecutionError(
+                    f"job {request.job!r} failed: the server of session {session.name!r}, "
+                    f"{describe_owner(session.owner)}, has ended",
+                    f"its log is {session.folder / 'log'}",
+                ) from error
+            raise
+
+
+def _wait(
+    request: SlotRequest,
+    look: Callable[[], tuple[bool, Supply, int]],
+    timeout_seconds: float,
+    cancel_requested: threading.Event,
+) -> None:
+    """Wait until `look` reports that all slots are held; the timeout restarts when the queue moves."""
+    since, shortest = time.monotonic(), None
+    with show_waiting(request) as show:
+        while True:
+            has_slots, supply, before = look()
+            if has_slots:
+                return
+            if shortest is not None and before < shortest:
+                since = time.monotonic()
+            shortest = before
+            if time.monotonic() - since >= timeout_seconds:
+                raise not_available(request, supply, timeout_seconds)
+            show(supply, before)
+            if cancel_requested.wait(_SECONDS_BETWEEN_LOOKS):
+                raise JobCancelledError(f"job {request.job!r} was cancelled; nothing of it is committed")
+
+
+def _session_supply(session: Session, free: int) -> Supply:
+    registered = session.registered()
+    return Supply(
+        f"session {session.name!r}",
+        session.slots // session.slots_per_task_manager,
+        registered["task_managers"],
+        registered["slots"],
+        max(0, free),
+    )
+
+
+def _look_at_cluster(context: Any, request: SlotRequest) -> tuple[bool, Supply, int]:
+    from penstock.engine.run.clusters.session_server import registered_slots
+
+    managers, slots = registered_slots(context)
+    conf = context.getConf()
+    slots_per_manager = int(conf.get("spark.executor.cores") or 0)
+    most_slots = int(conf.get("spark.cores.max") or request.slots)
+    designated = -(-most_slots // slots_per_manager) if slots_per_manager else max(managers, 1)
+    wanted = min(request.slots, most_slots)
+    return slots >= wanted, Supply(f"the cluster {context.master}", designated, managers, slots, slots), 0

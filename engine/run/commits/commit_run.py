@@ -9,58 +9,40 @@ Source: org.apache.flink.streaming.runtime.operators.sink.CommitterOperator, for
 from __future__ import annotations
 
 import json
+import posixpath
 import shlex
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from penstock.engine.machine.folders import liveness, this_process
+from pyarrow import fs
+
+from penstock.engine.machine.folders import Liveness, liveness, this_process
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
 from penstock.engine.output.print_line import print_message
-from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.journal import (
-    JournalPart,
     JournalRun,
     RunDecision,
     SinkOfRun,
-    parts_in,
-    runs_of,
+    begin_journal,
+    decision_in,
+    forget,
+    process_in,
+    runs_in,
+    state_folder,
 )
-from penstock.engine.run.runtime.errors import JobCancelledError
-from penstock.engine.run.runtime.run_context import RunContext
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
 from penstock.operators.connectors.sink import Committable, LostCommitError, Sink
-from penstock.plans.errors import PenstockError
-
-# The journal of a published run is removed when the run can no longer be mistaken for a failed one.
-#
-# A driver that is killed between the commit of a job and the end of its script looks like one that failed,
-# and is started again. The journal of the last run therefore stays until the script goes on to its next job
-# or ends, so that the second start finds the job done.
-#
-# Source: org.apache.flink.runtime.highavailability.JobResultStore.markResultAsCleanAsync.
-
-
-def acknowledge_runs(context: RunContext) -> None:
-    """Remove the journals of published runs, because the script has gone on to its next step."""
-    while context.unacknowledged:
-        with suppress(OSError):  # the run is published; `penstock recover` removes remaining files
-            journal.forget(context.unacknowledged.pop())
-
-
-def run_is_published(context: RunContext, run: JournalRun) -> None:
-    """Note that `run` is published; remove its journal, in a script at the next acknowledgement."""
-    context.published[run.job] += 1
-    context.unacknowledged.append(run)
-    if not context.is_script:
-        acknowledge_runs(context)
-
-
-# Errors of a run up to the end of its commit.
+from penstock.operators.files.durable_files import (
+    read_bytes_once_written,
+    remove_once_written,
+    write_once,
+)
+from penstock.plans.errors import JobCancelledError, PenstockError
 
 
 class CommitError(PenstockError):
@@ -69,6 +51,50 @@ class CommitError(PenstockError):
 
 class NeedsItsJobError(Exception):
     """A sink's class is the user's own, so only the job itself can finish its commit."""
+
+
+# The records in the home of a run.
+
+
+def is_known(run: JournalRun) -> bool:
+    """Whether the home still has the run; False once it is finished or undone, and its journal removed."""
+    return read(run, "owner") is not None
+
+
+def write(run: JournalRun, record: str, value: Any = True) -> bool:
+    """Write a record into the home; return False if it exists already, or the journal has been removed."""
+    system, home = run.home
+    try:
+        return write_once(system, posixpath.join(home, record), value)
+    except FileNotFoundError:
+        return False
+
+
+def read(run: JournalRun, record: str) -> Any:
+    """Return a record of the home; None if it does not exist. Raises OSError and, if damaged, ValueError."""
+    record_json = _bytes(run, record)
+    return None if record_json is None else json.loads(record_json)
+
+
+def records(run: JournalRun) -> dict[str, float]:
+    """Return the names of the home's records, each with its time in seconds since the epoch."""
+    system, home = run.home
+    entries = system.get_file_info(fs.FileSelector(home, allow_not_found=True))
+    return {entry.base_name: entry.mtime.timestamp() if entry.mtime else 0.0 for entry in entries}
+
+
+def decision_of(run: JournalRun) -> RunDecision | None:
+    """Return the decision, with current paths; None if there is none. Errors as in `read`."""
+    decision_json = _bytes(run, "decision")
+    return None if decision_json is None else decision_in(run, decision_json)
+
+
+def _bytes(run: JournalRun, record: str) -> bytes | None:
+    system, home = run.home
+    return read_bytes_once_written(system, posixpath.join(home, record))
+
+
+# The run of this process, from its start to the end of its commit.
 
 
 _HEARTBEAT_SECONDS = 60.0
@@ -119,14 +145,14 @@ def begin_run(run_id: str, job: str, fingerprint: str, named_sinks: Sequence[Nam
         fingerprint=fingerprint,
         started_at=time.time(),
         owner=this_process(),
-        folders=folders or (journal.state_folder(),),
+        folders=folders or (state_folder(),),
         sinks=sinks,
     )
     opened = OpenRun(run, [named_sink.sink for named_sink in committed])
     if sinks:
         active_runs.add(run_id)
         try:
-            opened.run = journal.begin_journal(run)
+            opened.run = begin_journal(run)
             for sink in opened.sinks:
                 sink.begin()
         except BaseException:
@@ -152,7 +178,7 @@ def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> No
     names = [sink.name for sink in run.sinks]
     # described again, because preparing a sink may change its arguments
     sinks = tuple(_described(NamedSink(name, sink)) for name, sink in zip(names, opened.sinks, strict=True))
-    if not journal.decide_to_publish(run, sinks, prepared):
+    if not _decide_to_publish(run, sinks, prepared):
         raise CommitError(
             f"job {run.job!r}: another process considered its run {run.short_id} dead and has undone it; "
             "nothing of it is committed",
@@ -160,16 +186,25 @@ def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> No
         )
     number = 0
     try:
-        journal.write(run, "attempt-0")
+        write(run, "attempt-0")
         for number in _publishing_order(sinks):
             opened.sinks[number].commit(prepared[number])
-            journal.write(run, f"settled-{number}")
-        journal.write(run, "done")
+            write(run, f"settled-{number}")
+        write(run, "done")
     except (Exception, KeyboardInterrupt) as error:
         with suppress(OSError):
-            journal.write(run, "failed", reason(error))
+            write(run, "failed", reason(error))
         kind = JobCancelledError if isinstance(error, KeyboardInterrupt) else CommitError
         raise with_exit_code_of_disk(kind(*_unfinished(run, number, error))) from error
+
+
+def _decide_to_publish(
+    run: JournalRun, sinks: Sequence[SinkOfRun], committables: Sequence[list[Committable]]
+) -> bool:
+    """Record the decision to publish; return False if a decision exists, or the journal has been removed."""
+    as_dicts = [[asdict(committable) for committable in staged] for staged in committables]
+    decision = {"publish": True, "sinks": [asdict(sink) for sink in sinks], "committables": as_dicts}
+    return write(run, "decision", decision)
 
 
 def _class_name(sink: Sink) -> str:
@@ -181,12 +216,12 @@ def undo_run(opened: OpenRun) -> None:
     """Remove the run's staged files and its journal, unless the decision is to publish it."""
     if not opened.run.parts:
         return  # it has no sinks, or did not begin
-    decision = journal.decision_of(opened.run)
+    decision = decision_of(opened.run)
     if decision is not None and decision.publish:
         return
     for sink in opened.sinks:
         sink.abort()
-    journal.forget(opened.run)
+    forget(opened.run)
 
 
 def _publishing_order(sinks: Sequence[SinkOfRun]) -> list[int]:
@@ -200,7 +235,7 @@ def _publishing_order(sinks: Sequence[SinkOfRun]) -> list[int]:
 
 def _unfinished(run: JournalRun, failed: int, error: BaseException) -> tuple[str, str]:
     """Return message and hint for a run whose sink number `failed` could not be published."""
-    written = journal.records(run)
+    written = records(run)
     published = [sink.name for number, sink in enumerate(run.sinks) if f"settled-{number}" in written]
     waiting = [sink.name for number, sink in enumerate(run.sinks) if f"settled-{number}" not in written]
     places = " ".join(map(shlex.quote, run.folders))
@@ -265,7 +300,15 @@ def _beat(opened: OpenRun) -> None:
     while not opened._stop.wait(_HEARTBEAT_SECONDS):
         number += 1
         with suppress(OSError):
-            journal.heartbeat(opened.run, number)
+            heartbeat(opened.run, number)
+
+
+def heartbeat(run: JournalRun, number: int) -> None:
+    """Record that the owner is running."""
+    write(run, f"alive-{number}")
+    system, home = run.home
+    with suppress(FileNotFoundError):
+        remove_once_written(system, posixpath.join(home, f"alive-{number - 1}"))
 
 
 # Finishing or undoing a run whose owner has gone.
@@ -297,17 +340,34 @@ def state_of(run: JournalRun) -> State:
     another machine. "undecided" and "undoing": undo it. "publishing": publish the rest. "done": remove its
     journal.
     """
-    written = journal.records(run)
-    if not _is_abandoned(run, written):
-        return "running"
-    decision = journal.decision_of(run)
+    return _state_and_owner(run)[0]
+
+
+def _state_and_owner(run: JournalRun) -> tuple[State, Liveness]:
+    """Return the state of a run, and whether its owner is alive."""
+    # in this order: the decision of an owner that was dead before does not change any more
+    written = records(run)
+    owner = liveness(run.owner)
+    if not _is_abandoned(run, written, owner):
+        return "running", owner
+    decision = decision_of(run)
     if decision is not None:
         if not decision.publish:
-            return "undoing"
-        return "done" if "done" in written else "publishing"
-    if liveness(run.owner) == "unknown" and journal.seconds_since_sign_of_life(run) < LONGEST_SILENCE_SECONDS:
-        return "elsewhere"
-    return "undecided"
+            return "undoing", owner
+        return "done" if "done" in written else "publishing", owner
+    if owner == "unknown":
+        signs = [at for name, at in written.items() if name == "owner" or name.startswith("alive-")]
+        if time.time() - max(signs, default=run.started_at) < LONGEST_SILENCE_SECONDS:
+            return "elsewhere", owner
+    return "undecided", owner
+
+
+def _is_abandoned(run: JournalRun, written: Mapping[str, float], owner: Liveness) -> bool:
+    if "failed" in written:
+        return True
+    if run.owner == this_process():
+        return run.run_id not in active_runs
+    return owner != "alive"
 
 
 def publish_rest(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> None:
@@ -315,24 +375,24 @@ def publish_rest(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Opti
 
     Raises CommitError if a sink cannot be published, after publishing the others.
     """
-    decision = journal.decision_of(run)
+    decision = decision_of(run)
     if decision is None:
         return  # another process has finished it and removed the journal
-    attempts = sum(name.startswith("attempt-") for name in journal.records(run))
-    journal.write(run, f"attempt-{attempts}")
+    attempts = sum(name.startswith("attempt-") for name in records(run))
+    write(run, f"attempt-{attempts}")
     failed: tuple[int, Exception] | None = None
     for number in _publishing_order(decision.sinks):
-        if journal.read(run, f"settled-{number}"):
+        if read(run, f"settled-{number}"):
             continue
         try:
             _publish(run, decision, number, attempts, own_sink, options)
         except Exception as error:
             failed = failed or (number, error)
         else:
-            journal.write(run, f"settled-{number}")
-    if failed is not None and journal.is_known(run):
+            write(run, f"settled-{number}")
+    if failed is not None and is_known(run):
         raise CommitError(*_unfinished(run, *failed)) from failed[1]
-    journal.write(run, "done")
+    write(run, "done")
 
 
 def undo(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> bool:
@@ -340,8 +400,8 @@ def undo(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Options = _N
 
     Return False if its owner has decided to publish it meanwhile.
     """
-    journal.decide_to_undo(run)
-    decision = journal.decision_of(run)
+    write(run, "decision", {"publish": False})
+    decision = decision_of(run)
     if decision is not None and decision.publish:
         return False
     remove_staged(run, own_sink, options)
@@ -357,25 +417,18 @@ def remove_staged(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Opt
                 KINDS[sink.recovery.kind].undo(sink.recovery, sink.write_id, storage_options)
         elif (own := own_sink(run, number)) is not None:
             own.abort()
-    journal.forget(run)
+    forget(run)
 
 
 def claim(run: JournalRun) -> bool:
     """Claim a published run for this process, which repeats it; return False if another live process has."""
     number = 0
-    while (claimed := journal.read_process(run, f"claimed-{number}")) is not None:
+    while (claimed_json := _bytes(run, f"claimed-{number}")) is not None:
+        claimed = process_in(claimed_json)
         if claimed != this_process() and liveness(claimed) != "dead":
             return False
         number += 1
-    return journal.write(run, f"claimed-{number}", this_process())
-
-
-def _is_abandoned(run: JournalRun, written: Mapping[str, float]) -> bool:
-    if "failed" in written:
-        return True
-    if run.owner == this_process():
-        return run.run_id not in active_runs
-    return liveness(run.owner) != "alive"
+    return write(run, f"claimed-{number}", this_process())
 
 
 def _publish(
@@ -445,7 +498,7 @@ def finish_earlier_runs(following: NextRun) -> JournalRun | None:
 
 def _finish_or_undo(run: JournalRun, following: NextRun, repeated: JournalRun | None) -> JournalRun | None:
     """Finish or undo `run`; return it if this run would repeat it, else `repeated`."""
-    state = state_of(run)
+    state, owner = _state_and_owner(run)
     if state in ("running", "elsewhere"):
         return repeated
     if state in ("undecided", "undoing") and undo(run, following_sinks(following), following.options):
@@ -460,11 +513,11 @@ def _finish_or_undo(run: JournalRun, following: NextRun, repeated: JournalRun | 
             raise
         print_message(str(error))
         return repeated
-    if state == "done" and liveness(run.owner) == "unknown":
+    if state == "done" and owner == "unknown":
         return repeated  # its driver may be alive, and its script busy with later steps
     if run.fingerprint == following.fingerprint:
         return run if repeated is None and claim(run) else repeated
-    journal.forget(run)
+    forget(run)
     print_message(f"run {run.short_id} of job {run.job!r} ended within its commit, which is finished now")
     return repeated
 
@@ -493,14 +546,8 @@ def _earlier_runs(following: NextRun) -> Iterable[JournalRun]:
     recoveries = [recovery_of(sink) for sink in committed]
     folders = list(dict.fromkeys(recovery.folder for recovery in recoveries if recovery is not None))
     in_state_folder = bool(committed) and not folders
-    parts: list[JournalPart] = []
-    for folder in [journal.state_folder()] if in_state_folder else folders:
-        parts_here, skipped = parts_in(folder)
-        parts += parts_here
-        for entry in skipped:
-            if not entry.of_others:
-                print_message(f"{entry.path} is skipped: {entry.why}")
-    runs, skipped = runs_of(parts)
+    runs, skipped = runs_in([state_folder()] if in_state_folder else folders)
     for entry in skipped:
-        print_message(f"{entry.path} is skipped: {entry.why}")
+        if not entry.of_others:
+            print_message(f"{entry.path} is skipped: {entry.why}")
     return [run for run in runs if not in_state_folder or run.job == following.job]

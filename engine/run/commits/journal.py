@@ -33,6 +33,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pyarrow import fs
@@ -236,6 +237,14 @@ class JournalRun:
         """The start of the id, for messages."""
         return self.run_id[:12]
 
+    @cached_property
+    def home(self) -> tuple[fs.FileSystem, str]:
+        """File system and path of its records. Raises FileNotFoundError if its first folder has none."""
+        home = self.parts[0] if self.parts else None
+        if home is None:
+            raise FileNotFoundError(2, "it does not have the journal of the run", self.folders[0])
+        return filesystem_of(self.folders[0])[0], home
+
     def has_part_in(self, folder: str) -> bool:
         """Whether `folder`, one of the run's, still has its part of the journal."""
         return self.parts[self.folders.index(folder)] is not None
@@ -278,7 +287,8 @@ def begin_journal(run: JournalRun) -> JournalRun:
             parts.append(part)
             write_once(system, posixpath.join(part, "owner"), _as_json(run, place))
         begun = replace(run, parts=tuple(parts))
-        if not is_known(begun):
+        system, home = begun.home
+        if read_once_written(system, posixpath.join(home, "owner")) is None:
             raise NotOwnError(1, "a journal that was written there cannot be read back", run.folders[0])
     except BaseException:
         with suppress(OSError):
@@ -310,77 +320,30 @@ def _make_part(system: fs.FileSystem, base: str, run_id: str) -> str:
     raise NotOwnError(1, f"{' and '.join(names_of_runs())} exist, and others may write them", base)
 
 
-def is_known(run: JournalRun) -> bool:
-    """Whether the home still has the run; False once it is finished or undone, and its journal removed."""
-    return read(run, "owner") is not None
-
-
-def write(run: JournalRun, record: str, value: Any = True) -> bool:
-    """Write a record into the home; return False if it exists already, or the journal has been removed."""
-    system, path = _home(run)
-    try:
-        return write_once(system, posixpath.join(path, record), value)
-    except FileNotFoundError:
-        return False
-
-
-def read(run: JournalRun, record: str) -> Any:
-    """Return a record of the home; None if it does not exist. Raises OSError and, if damaged, ValueError."""
-    system, path = _home(run)
-    return read_once_written(system, posixpath.join(path, record))
-
-
-def read_process(run: JournalRun, record: str) -> dict[str, str] | None:
-    """Return a record of the home that names a process; None if it does not exist. Errors as in `read`."""
-    owner_json = _bytes(run, record)
-    return None if owner_json is None else OwnerRecord.model_validate_json(owner_json).model_dump()
-
-
-def records(run: JournalRun) -> dict[str, float]:
-    """Return the names of the home's records, each with its time in seconds since the epoch."""
-    system, path = _home(run)
-    entries = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
-    return {entry.base_name: entry.mtime.timestamp() if entry.mtime else 0.0 for entry in entries}
-
-
-def decide_to_publish(
-    run: JournalRun, sinks: tuple[SinkOfRun, ...], committables: tuple[list[Committable], ...]
-) -> bool:
-    """Record the decision to publish; return False if a decision exists, or the journal has been removed.
-
-    Raises TypeError if a committable cannot be written as JSON.
-    """
-    as_dicts = [[asdict(committable) for committable in staged] for staged in committables]
-    decision = {"publish": True, "sinks": [asdict(sink) for sink in sinks], "committables": as_dicts}
-    return write(run, "decision", decision)
-
-
-def decide_to_undo(run: JournalRun) -> bool:
-    """Record the decision to undo; return False if a decision exists, or the journal has been removed."""
-    return write(run, "decision", {"publish": False})
-
-
-def decision_of(run: JournalRun) -> RunDecision | None:
-    """Return the decision, with current paths; None if there is none. Errors as in `read`."""
-    decision_json = _bytes(run, "decision")
-    if decision_json is None:
-        return None
+def decision_in(run: JournalRun, decision_json: bytes) -> RunDecision:
+    """Return the decision of a record of `run`, with current paths. Raises ValueError if it is damaged."""
+    place = f"{run.home[1]}/decision"
     try:
         record = DecisionRecord.model_validate_json(decision_json)
     except ValidationError as error:
-        raise ValueError(f"{_home(run)[1]}/decision: {_first_problem(error)}") from error
-    sinks = tuple(sink_of(sink_record, run.moved) for sink_record in record.sinks)
+        raise ValueError(f"{place}: {_first_problem(error)}") from error
+    sinks = tuple(_sink_of(sink_record, run.moved) for sink_record in record.sinks)
     if record.publish and list(map(_write_and_folder, sinks)) != list(map(_write_and_folder, run.sinks)):
-        raise ValueError(f"{_home(run)[1]}/decision: its sinks differ from the run's")
+        raise ValueError(f"{place}: its sinks differ from the run's")
     pairs = zip(record.sinks, record.committables, strict=True)
     return RunDecision(record.publish, sinks, tuple(_committables(sink, items, run) for sink, items in pairs))
+
+
+def process_in(owner_json: bytes) -> dict[str, str]:
+    """Return the process that a record names. Raises ValueError if it is damaged."""
+    return OwnerRecord.model_validate_json(owner_json).model_dump()
 
 
 def _write_and_folder(sink: SinkOfRun) -> tuple[str, str | None]:
     return sink.write_id, None if sink.recovery is None else sink.recovery.folder
 
 
-def sink_of(record: SinkRecord, moved: Mapping[str, str]) -> SinkOfRun:
+def _sink_of(record: SinkRecord, moved: Mapping[str, str]) -> SinkOfRun:
     """Return the sink of a record, with the current path of its folder."""
     old = record.recovery
     recovery = old and Recovery(old.kind, moved.get(old.folder, old.folder), dict(old.arguments))
@@ -400,20 +363,6 @@ def _committables(sink: SinkRecord, records: Any, run: JournalRun) -> list[Commi
         return new + path.removeprefix(old) if path.startswith(f"{old}/") else path
 
     return [replace(item, staged=moved(item.staged), target=moved(item.target)) for item in committables]
-
-
-def heartbeat(run: JournalRun, number: int) -> None:
-    """Record that the owner is running."""
-    write(run, f"alive-{number}")
-    system, path = _home(run)
-    with suppress(FileNotFoundError):
-        remove_once_written(system, posixpath.join(path, f"alive-{number - 1}"))
-
-
-def seconds_since_sign_of_life(run: JournalRun) -> float:
-    """Return the seconds since the owner last wrote a record."""
-    written = [at for name, at in records(run).items() if name == "owner" or name.startswith("alive-")]
-    return time.time() - max(written, default=run.started_at)
 
 
 def forget(run: JournalRun) -> None:
@@ -456,18 +405,6 @@ def remove_begun(folder: str) -> None:
         modified = system.get_file_info(path).mtime
         if modified is not None and modified.timestamp() < time.time() - _SECONDS_BEFORE_REMOVAL:
             remove_folder(system, path)
-
-
-def _home(run: JournalRun) -> tuple[fs.FileSystem, str]:
-    home = run.parts[0] if run.parts else None
-    if home is None:
-        raise FileNotFoundError(2, "it does not have the journal of the run", run.folders[0])
-    return filesystem_of(run.folders[0])[0], home
-
-
-def _bytes(run: JournalRun, record: str) -> bytes | None:
-    system, path = _home(run)
-    return read_bytes_once_written(system, posixpath.join(path, record))
 
 
 def _as_json(run: JournalRun, place: int) -> dict[str, Any]:
@@ -543,6 +480,18 @@ def runs_of(parts: Iterable[JournalPart]) -> tuple[list[JournalRun], list[Skippe
     return sorted(runs, key=lambda run: (run.started_at, run.run_id)), skipped
 
 
+def runs_in(folders: Iterable[str]) -> tuple[list[JournalRun], list[SkippedEntry]]:
+    """Return the runs with journals in `folders`, oldest first, and the entries skipped there."""
+    parts: list[JournalPart] = []
+    skipped: list[SkippedEntry] = []
+    for folder in folders:
+        parts_here, skipped_here = parts_in(folder)
+        parts += parts_here
+        skipped += skipped_here
+    runs, homeless = runs_of(parts)
+    return runs, skipped + homeless
+
+
 def _names(system: fs.FileSystem, runs: str) -> list[str]:
     if isinstance(system, fs.LocalFileSystem):
         require_own_folder(runs)
@@ -602,7 +551,7 @@ def _run(parts: Sequence[JournalPart]) -> JournalRun:
         started_at=record.started_at,
         owner=record.owner.model_dump(),
         folders=tuple(folders),
-        sinks=tuple(sink_of(sink, moved) for sink in record.sinks),
+        sinks=tuple(_sink_of(sink, moved) for sink in record.sinks),
         parts=tuple(paths),
         moved=moved,
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.engine.run.runtime.transformations import (
+from penstock.engine.run.lowering.transformations import (
     Call,
     Compaction,
     LoweredTransformation,

@@ -10,15 +10,14 @@ from collections import deque
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.engine.run.lowering.generate_stream_graph import generate_stream_graph
 from penstock.engine.run.lowering.lower_calls import (
     KEY_BY_MAP,
     KEYED_VALUES,
     PARTITION_CUSTOM_MAP,
     LoweredCalls,
 )
-from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.transformations import (
+from penstock.engine.run.lowering.plan_job import generate_stream_graph
+from penstock.engine.run.lowering.transformations import (
     RUNTIME_MODE,
     Call,
     GeneratedGraph,
@@ -30,6 +29,7 @@ from penstock.engine.run.runtime.transformations import (
     UnfusedPair,
     take_ids,
 )
+from penstock.plans.errors import JobCompileError
 from penstock.plans.topology.flink_options import SCHEDULER, parse_boolean
 from penstock.plans.vocabulary import JobType
 

@@ -15,8 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.transformations import (
+from penstock.engine.run.lowering.transformations import (
     GeneratedGraph,
     LoweredTransformation,
     Step,
@@ -28,6 +27,7 @@ from penstock.operators.exchange.blocks import GateSpec, OutputSpec
 from penstock.operators.records.record_batches import PassOperator, TimestampsAndWatermarksOperator
 from penstock.operators.task.build_chain import ChainedEdge, ChainSpec, OperatorSpec, chain_order
 from penstock.operators.task.sink_operators import terminal_operator
+from penstock.plans.errors import JobCompileError
 
 # The nodes of a StreamGraph as they run: one operator, or the functions of a fused one.
 #

@@ -26,19 +26,20 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+from penstock.engine.run.lowering.plan_job import plan_to_run
+from penstock.engine.run.lowering.transformations import Job, Transformation
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
-from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
 from penstock.engine.run.runtime.run_context import RunContext
-from penstock.engine.run.runtime.run_environment import cached_files_on_spark, run_session, ship_python
-from penstock.engine.run.runtime.run_job import required_slots
-from penstock.engine.run.runtime.run_on_spark import (
+from penstock.engine.run.runtime.run_environment import (
+    cached_files_on_spark,
     require_bounded_state,
-    source_dataframes,
+    run_session,
+    ship_python,
+    spark_settings_for_runs,
+    task_settings,
     workers_python,
 )
-from penstock.engine.run.runtime.run_settings import plan_to_run, spark_settings_for_runs, task_settings
-from penstock.engine.run.runtime.transformations import Job, Transformation
 from penstock.engine.spark.describe_spark_error import WorkerFunction, describe_spark_error
 from penstock.engine.spark.session import is_connect
 from penstock.operators.common.pickles import is_pickled
@@ -51,6 +52,7 @@ from penstock.operators.task.sink_operators import (
     result_batches,
     rows_schema,
 )
+from penstock.plans.errors import JobCompileError
 from penstock.plans.frames.spark_schemas import free, unless_ended
 
 # Columns of DataFrames on their way to Python and back, cast if their types cannot be carried directly.
@@ -277,7 +279,7 @@ def _frames(
         edge = terminal.edge if result_schema is None else None
         last = kind(terminal.transformation.inputs[0].output_type, _arrow(schema), edge, reports)
         compiled = _ending_in(compiled, terminal.node, last)
-    spark = run_session(required_slots(tables), context, source_dataframes(job.name, compiled))
+    spark = run_session(context, job.name, compiled, tables)
     dependencies = ship_python(spark, job)
     files = cached_files_on_spark(spark, job.cached_files)
     settings = task_settings(job, uuid.uuid4().hex, None, files)

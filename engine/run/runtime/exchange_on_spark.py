@@ -18,7 +18,6 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 
 from penstock.engine.pyflink_names import install, installed
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
-from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.recover_jobs import SavedVertices
 from penstock.engine.run.runtime.spark_application import has_several_executors, is_remote
 from penstock.engine.spark.describe_spark_error import WorkerFunction, pickle_with_broadcasts
@@ -30,6 +29,7 @@ from penstock.operators.task.build_chain import ChainSpec
 from penstock.operators.task.python_dependencies import PythonDependencies, is_prepared
 from penstock.operators.task.report import TaskSettings, TaskSpec
 from penstock.operators.task.run_task import SUBTASK, reads_dataframe, task_function
+from penstock.plans.errors import JobCompileError
 
 EXCHANGE_ROWS = StructType(
     [
@@ -179,7 +179,7 @@ def made_once(rows: DataFrame, subtasks: int) -> DataFrame:
 
     `persist` would allow two executors to compute the same partition concurrently, and clearing the session's
     cache undoes it. Of a shuffle's map tasks, one attempt counts for all readers; if its files are lost and
-    the next attempt writes other rows, Spark runs all readers again or fails (`run_settings.py`). Readers
+    the next attempt writes other rows, Spark runs all readers again or fails (`run_environment.py`). Readers
     share an RDD, because the optimizer would push their filters below the shuffle. Over Spark Connect only a
     checkpoint gives several plans the same RDD.
     """

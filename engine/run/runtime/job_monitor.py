@@ -1,7 +1,9 @@
-"""Reports of a job's subtasks about every attempt, its states, records and failure, while the job runs.
+"""A run while it lasts, and its result: reports of its subtasks about every attempt, its progress, its state.
 
 Source: org.apache.flink.runtime.executiongraph.{ExecutionGraph.updateState,Execution}.
 """
+
+from __future__ import annotations
 
 import asyncio
 import json
@@ -11,22 +13,32 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from penstock.engine.output.pieces import html_table
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.runtime.compile_job import CompiledJob
+from penstock.engine.run.runtime.spark_application import cancel_group_and_future_jobs
 from penstock.operators.functions.add_up_metrics import add_up_metrics, metrics_by_name
 from penstock.operators.task.report import LONGEST_REPORT, ReportAddress
+from penstock.plans.errors import JobCancelledError
 from penstock.plans.installation import own_version
 from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import ExecutionState
+
+if TYPE_CHECKING:
+    from penstock.engine.run.runtime.recover_jobs import RecoveredJob
 
 # The server of reports: JSON lines from senders that know the job's token, received on one thread.
 
@@ -76,7 +88,7 @@ class ReportServer:
         self._room = asyncio.Event()
         self._change: asyncio.TimerHandle | None = None
 
-    def __enter__(self) -> "ReportServer":
+    def __enter__(self) -> ReportServer:
         """Start listening."""
         self._socket = socket.create_server((self._host, 0), backlog=_BACKLOG)
         self._socket.setblocking(False)
@@ -151,7 +163,7 @@ class ReportServer:
                 oldest.cancel()
                 self._no_stranger(oldest)
 
-    def _no_stranger(self, task: "asyncio.Task[None]") -> None:
+    def _no_stranger(self, task: asyncio.Task[None]) -> None:
         if self._strangers.pop(task, None) is not None:
             self._room.set()
 
@@ -277,7 +289,7 @@ class JobMonitor:
         self,
         parallelism: Mapping[int, int],
         host: str,
-        on_change: Callable[["JobMonitor"], None] = lambda monitor: None,
+        on_change: Callable[[JobMonitor], None] = lambda monitor: None,
         earlier: Sequence[Attempt] = (),
     ) -> None:
         self.parallelism = dict(parallelism)
@@ -299,7 +311,7 @@ class JobMonitor:
                 first = self.first_attempts[vertex][subtask]
                 self._attempt(vertex, subtask, first).enter(ExecutionState.CREATED)
 
-    def __enter__(self) -> "JobMonitor":
+    def __enter__(self) -> JobMonitor:
         """Start listening."""
         self._server.__enter__()
         return self
@@ -432,6 +444,46 @@ def _is_count(value: Any) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < 1 << 63
 
 
+@contextmanager
+def show_run(name: str, compiled: CompiledJob) -> Iterator[Callable[[JobMonitor], None]]:
+    """Show the progress of each JobVertex if standard error is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda monitor: None
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} subtasks"),
+        TextColumn("{task.fields[records]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        tasks: dict[int, TaskID] = {
+            compiled_vertex.chain.vertex: bar.add_task(
+                printable(compiled_vertex.chain.name[:48]),
+                total=compiled_vertex.chain.parallelism,
+                records="",
+                start=False,
+            )
+            for compiled_vertex in compiled.vertices
+        }
+
+        def on_change(monitor: JobMonitor) -> None:
+            for vertex, task in tasks.items():
+                summary = monitor.summary(vertex)
+                if any(
+                    attempt.vertex == vertex and attempt.host for attempt in monitor.attempts.copy().values()
+                ):
+                    bar.start_task(task)
+                records = max(summary["records_in"], summary["records_out"])
+                bar.update(
+                    task, completed=summary["finished"], records=f"{records:,} records" if records else ""
+                )
+
+        yield on_change
+
+
 # The result of a run, with the attempts of its subtasks.
 
 
@@ -507,6 +559,44 @@ def summaries(result: JobResult) -> list[tuple[str, dict[str, int]]]:
         counts = {name: sum(getattr(attempt, name) for attempt in last.values()) for name in _COUNTS}
         vertex_summaries.append((vertex.chain.name, {"subtasks": len(last), "attempts": len(mine), **counts}))
     return vertex_summaries
+
+
+# The state of a run while it lasts, and its cancellation.
+
+
+_FINAL_STATES = ("FINISHED", "CANCELED", "FAILED")
+
+
+@dataclass
+class RunControl:
+    """The id and state of a run while it lasts, and whether its cancellation was requested."""
+
+    job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    cancel_requested: threading.Event = field(default_factory=threading.Event)
+    submitted: threading.Event = field(default_factory=threading.Event)  #: it is with Spark's scheduler
+    state: str = "CREATED"  #: JobStatus
+    monitor: JobMonitor | None = None  #: while Spark runs it
+    recovered: RecoveredJob | None = None  #: its saved data sets
+    on_end: list[Callable[[JobResult], None]] = field(default_factory=list)
+    spark: SparkSession | None = None  #: the session that it runs in, once it has begun
+
+    def cancel(self) -> None:
+        """Stop the run; it ends as CANCELED."""
+        self.cancel_requested.set()
+        if self.spark is not None:
+            # jobs of the run that are not submitted to Spark yet must not start either
+            cancel_group_and_future_jobs(self.spark, self.job_id, lambda: self.state in _FINAL_STATES)
+
+
+def ended(control: RunControl, result: JobResult, error: BaseException | None = None) -> None:
+    """Record the end of a run in its result, in `control`, and in the list of jobs (`on_end`)."""
+    cancelled = isinstance(error, JobCancelledError | KeyboardInterrupt)
+    result.state = "FINISHED" if error is None else "CANCELED" if cancelled else "FAILED"
+    result.failure = None if error is None else redact(str(error))
+    result.milliseconds = now() - result.started_at
+    control.state = result.state
+    for listener in control.on_end:
+        listener(result)
 
 
 # A run as rows of tables: its executions and its summary.

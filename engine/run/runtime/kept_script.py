@@ -37,7 +37,7 @@ from uuid import uuid4
 from pyarrow import fs
 
 from penstock.engine.machine.folders import describe_owner, liveness, state_folder, this_process
-from penstock.engine.run.job_records import JobRecord, find_job, list_jobs
+from penstock.engine.run.runtime.job_records import JobRecord, find_job, list_jobs
 from penstock.operators.files.durable_files import (
     NotOwnError,
     force_folder,

@@ -11,8 +11,9 @@ from pathlib import Path
 from penstock.engine.machine.folders import this_process
 from penstock.engine.output.print_line import print_message
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.commits.commit_run import acknowledge_runs
-from penstock.engine.run.job_records import (
+from penstock.engine.run.lowering.transformations import Job
+from penstock.engine.run.runtime.job_monitor import JobResult, RunControl, tables_of_run
+from penstock.engine.run.runtime.job_records import (
     CANCEL,
     JOB,
     LOG,
@@ -22,15 +23,11 @@ from penstock.engine.run.job_records import (
     remove_old_jobs,
     write_state,
 )
-from penstock.engine.run.runtime.errors import JobCancelledError
-from penstock.engine.run.runtime.job_monitor import JobResult, tables_of_run
 from penstock.engine.run.runtime.receive_results import collects_end_with_script
 from penstock.engine.run.runtime.recover_jobs import finished_vertices, recovery_ends_with_script
 from penstock.engine.run.runtime.run_context import RunContext, use_context
-from penstock.engine.run.runtime.run_control import RunControl
-from penstock.engine.run.runtime.run_job import run_job
-from penstock.engine.run.runtime.transformations import Job
-from penstock.plans.errors import PenstockError
+from penstock.engine.run.runtime.run_job import acknowledge_runs, run_job
+from penstock.plans.errors import JobCancelledError, PenstockError
 
 # A job that runs in the background.
 #
@@ -172,7 +169,7 @@ _LARGEST_SHARE = 0.05
 def list_jobs_of_script(
     context: RunContext, script: SubmittedJob, driver: DetachedDriver | None = None
 ) -> Iterator[None]:
-    """Inside the block, every job has a folder (engine.run.job_records): `script` with the job's id and name.
+    """Inside the block, every job has a folder (`job_records`): `script` with the job's id and name.
 
     `driver`: set if this process is a detached driver; the id of each submitted job is sent to the process
     that started it. A folder that cannot be written is reported once, and does not stop a job.

@@ -16,31 +16,30 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.engine.output.print_line import print_message
-from penstock.engine.run.runtime.errors import (
-    JobCancelledError,
-    JobCompileError,
-    JobExecutionError,
-    LostResultsError,
-)
+from penstock.engine.run.lowering.transformations import Job
+from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.run.runtime.job_monitor import (
     AUTHENTICATION_SECONDS,
     LONGEST_GREETING,
     MOST_STRANGERS,
     JobResult,
+    RunControl,
 )
 from penstock.engine.run.runtime.run_context import RunContext
-from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_job import BegunRun, begin_job, end_job
-from penstock.engine.run.runtime.run_on_spark import ResultsToDriver, Rows, records, results_to_driver
+from penstock.engine.run.runtime.run_on_spark import Rows, records
 from penstock.engine.run.runtime.spark_application import driver_host
-from penstock.engine.run.runtime.transformations import Job
+from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import needs_commit
+from penstock.operators.connectors.sink import CollectSink
 from penstock.operators.task.report import ATTEMPT_EDGE, BLOCK_HEADER, NO_EDGE, ResultsAddress
+from penstock.plans.errors import JobCancelledError, JobCompileError, JobExecutionError, LostResultsError
 
 SILENT_SECONDS = 5.0
 """If the subtask whose turn it is sends nothing for this time, the records of others are taken."""
@@ -327,6 +326,67 @@ class _Subtask:
         return records[known:]
 
 
+# Records of `execute_and_collect` on their way to the driver while the job runs.
+#
+# Flink's collect sink is one subtask that all upstream subtasks write to. On Spark that exchange would be
+# a barrier: the first record would arrive once the last one is made. In STREAMING mode the driver is this
+# subtask instead, and reads from the upstream subtasks directly.
+
+
+@dataclass(frozen=True)
+class ResultsToDriver:
+    """A job whose only CollectSink receives its records over a socket."""
+
+    compiled: CompiledJob
+    types: dict[int, TypeInformation | None]  #: record type of each edge that leads to the driver
+    subtasks: tuple[tuple[int, int], ...]  #: (vertex, subtask) that write to these edges, in reading order
+    here: int | None  #: the vertex that the driver runs; None if the sink is chained to other operators
+
+
+def results_to_driver(compiled: CompiledJob, *, batch: bool) -> ResultsToDriver:
+    """Change `compiled` so that the driver reads its records while it runs.
+
+    In BATCH mode the exchange before the sink is a barrier in Flink too, and stays an exchange.
+    """
+    (terminal,) = (end for end in compiled.terminals if isinstance(end.sink, CollectSink))
+    last = next(
+        vertex
+        for vertex in compiled.vertices
+        if any(operator.node == terminal.node for operator in vertex.chain.operators)
+    )
+    if batch or len(last.chain.operators) > 1:
+        subtasks = tuple((last.chain.vertex, subtask) for subtask in range(last.chain.parallelism))
+        types = {terminal.edge: terminal.transformation.output_type}
+        return ResultsToDriver(compiled, types, subtasks, None)
+    types = {gate.edge: gate.type_info for gate in last.chain.gates}
+    vertices = tuple(
+        _writing_to_driver(vertex_before, types)
+        for vertex_before in compiled.vertices
+        if vertex_before is not last
+    )
+    first_edges = {
+        vertex_before.chain.vertex: min(
+            output.edge for output in vertex_before.chain.outputs if output.to_driver
+        )
+        for vertex_before in vertices
+        if any(output.to_driver for output in vertex_before.chain.outputs)
+    }
+    sizes = {vertex_before.chain.vertex: vertex_before.chain.parallelism for vertex_before in vertices}
+    subtasks = tuple(
+        (vertex, subtask)
+        for vertex in sorted(first_edges, key=lambda vertex: first_edges[vertex])
+        for subtask in range(sizes[vertex])
+    )
+    return ResultsToDriver(CompiledJob(vertices, compiled.terminals), types, subtasks, last.chain.vertex)
+
+
+def _writing_to_driver(vertex: CompiledVertex, types: dict[int, TypeInformation | None]) -> CompiledVertex:
+    outputs = tuple(
+        replace(output, to_driver=True) if output.edge in types else output for output in vertex.chain.outputs
+    )
+    return replace(vertex, chain=replace(vertex.chain, outputs=outputs))
+
+
 # `execute_and_collect` without a limit: a job runs in a thread while its records are read one by one.
 #
 # Source: org.apache.flink.streaming.api.operators.collect.{CollectResultIterator,CollectResultFetcher}.
@@ -464,7 +524,7 @@ class _Run:
             attempts=any(needs_commit(terminal.sink) for terminal in self._begun.compiled.terminals),
         )
         try:
-            end_job(self._begun, results=results, address=address, confirm=self._confirm)
+            end_job(self._begun, sending=results.compiled, address=address, confirm=self._confirm)
             self._receiver.wake(all_sent=True)
         except BaseException as error:
             self._error = error

@@ -17,9 +17,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from penstock.engine.output.print_line import print_message
+from penstock.engine.run.lowering.transformations import Job
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.run.runtime.kept_script import KeptJob, KeptScript
-from penstock.engine.run.runtime.transformations import Job
 from penstock.operators.connectors.recover_sinks import needs_commit
 from penstock.operators.task.keep_rows import KEPT, KeptFile, Rows, keep_rows, read_rows
 from penstock.plans.errors import InputError

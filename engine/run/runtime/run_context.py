@@ -24,10 +24,9 @@ from penstock.plans.layers import PlanOptions
 if TYPE_CHECKING:
     from penstock.engine.run.clusters.session_folder import Session
     from penstock.engine.run.commits.journal import JournalRun
-    from penstock.engine.run.runtime.job_monitor import JobResult
+    from penstock.engine.run.lowering.transformations import Job
+    from penstock.engine.run.runtime.job_monitor import JobResult, RunControl
     from penstock.engine.run.runtime.recover_jobs import ScriptRecovery
-    from penstock.engine.run.runtime.run_control import RunControl
-    from penstock.engine.run.runtime.transformations import Job
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,39 +1,43 @@
-"""Run a compiled job as one Spark job, or vertex by vertex if finished data sets are saved."""
+"""Run a compiled job on Spark: as one Spark job, or vertex by vertex if finished data sets are saved.
 
-import json
-import os
+A limited job runs on growing prefixes of its input, and a job that fails is started again if its restart
+strategy allows it.
+"""
+
+from __future__ import annotations
+
 import pickle
+import random
 import re
-import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import cache
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from penstock.engine.configuration import run_options as options
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
+from penstock.engine.output.print_line import print_message
+from penstock.engine.run.lowering.transformations import Job
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, Terminal
-from penstock.engine.run.runtime.errors import (
-    JobCancelledError,
-    JobCompileError,
-    JobExecutionError,
-    LostResultsError,
-)
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
-from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor
+from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor, RunControl, now
 from penstock.engine.run.runtime.recover_jobs import SavedVertices
-from penstock.engine.run.runtime.run_control import RunControl
-from penstock.engine.run.runtime.run_environment import cached_files_on_spark, ship_python
-from penstock.engine.run.runtime.run_settings import print_once, spark_settings_for_runs, task_settings
+from penstock.engine.run.runtime.run_environment import (
+    cached_files_on_spark,
+    read_option,
+    ship_python,
+    spark_settings_for_runs,
+    task_settings,
+    workers_python,
+)
 from penstock.engine.run.runtime.spark_application import cancel_group, is_remote, job_group
-from penstock.engine.run.runtime.transformations import Job
 from penstock.engine.spark.describe_spark_error import describe_spark_error, disk_error_of_spark
 from penstock.engine.spark.drop_dead_workers import drop_dead_workers
 from penstock.operators.chain.errors import shortened
@@ -41,10 +45,9 @@ from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import needs_commit
 from penstock.operators.connectors.sink import CollectSink, Committable, PrintSink
 from penstock.operators.exchange.blocks import decode, values_of_batch
-from penstock.operators.process.keyed_operator import KeyedOperator
-from penstock.operators.process.keyed_process_operators import BroadcastProcessOperator
+from penstock.operators.exchange.channel_writer import CUT_OFF
 from penstock.operators.task.report import ResultsAddress, StreamSettings
-from penstock.plans.frames.spark_schemas import has_ended
+from penstock.plans.errors import JobCancelledError, JobCompileError, JobExecutionError, LostResultsError
 from penstock.plans.vocabulary import ExecutionState
 
 # Rows that subtasks send to the driver: lines to print, records, and committables of sinks.
@@ -106,67 +109,6 @@ def _rows(table: pa.Table) -> Iterator[tuple[int, int, int, pa.Buffer]]:
         payloads = batch.column("payload")
         for row, (edge, channel, sequence) in enumerate(keys):
             yield edge, channel, sequence, payloads[row].as_buffer()
-
-
-# Records of `execute_and_collect` on their way to the driver while the job runs.
-#
-# Flink's collect sink is one subtask that all upstream subtasks write to. On Spark that exchange would be
-# a barrier: the first record would arrive once the last one is made. In STREAMING mode the driver is this
-# subtask instead, and reads from the upstream subtasks directly.
-
-
-@dataclass(frozen=True)
-class ResultsToDriver:
-    """A job whose only CollectSink receives its records over a socket."""
-
-    compiled: CompiledJob
-    types: dict[int, TypeInformation | None]  #: record type of each edge that leads to the driver
-    subtasks: tuple[tuple[int, int], ...]  #: (vertex, subtask) that write to these edges, in reading order
-    here: int | None  #: the vertex that the driver runs; None if the sink is chained to other operators
-
-
-def results_to_driver(compiled: CompiledJob, *, batch: bool) -> ResultsToDriver:
-    """Change `compiled` so that the driver reads its records while it runs.
-
-    In BATCH mode the exchange before the sink is a barrier in Flink too, and stays an exchange.
-    """
-    (terminal,) = (end for end in compiled.terminals if isinstance(end.sink, CollectSink))
-    last = next(
-        vertex
-        for vertex in compiled.vertices
-        if any(operator.node == terminal.node for operator in vertex.chain.operators)
-    )
-    if batch or len(last.chain.operators) > 1:
-        subtasks = tuple((last.chain.vertex, subtask) for subtask in range(last.chain.parallelism))
-        types = {terminal.edge: terminal.transformation.output_type}
-        return ResultsToDriver(compiled, types, subtasks, None)
-    types = {gate.edge: gate.type_info for gate in last.chain.gates}
-    vertices = tuple(
-        _writing_to_driver(vertex_before, types)
-        for vertex_before in compiled.vertices
-        if vertex_before is not last
-    )
-    first_edges = {
-        vertex_before.chain.vertex: min(
-            output.edge for output in vertex_before.chain.outputs if output.to_driver
-        )
-        for vertex_before in vertices
-        if any(output.to_driver for output in vertex_before.chain.outputs)
-    }
-    sizes = {vertex_before.chain.vertex: vertex_before.chain.parallelism for vertex_before in vertices}
-    subtasks = tuple(
-        (vertex, subtask)
-        for vertex in sorted(first_edges, key=lambda vertex: first_edges[vertex])
-        for subtask in range(sizes[vertex])
-    )
-    return ResultsToDriver(CompiledJob(vertices, compiled.terminals), types, subtasks, last.chain.vertex)
-
-
-def _writing_to_driver(vertex: CompiledVertex, types: dict[int, TypeInformation | None]) -> CompiledVertex:
-    outputs = tuple(
-        replace(output, to_driver=True) if output.edge in types else output for output in vertex.chain.outputs
-    )
-    return replace(vertex, chain=replace(vertex.chain, outputs=outputs))
 
 
 _SIGNS_OF_CANCEL = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
@@ -239,123 +181,6 @@ def run_on_spark(
 def _only_to_driver(compiled: CompiledJob, address: ResultsAddress) -> bool:
     writers = [vertex.chain for vertex in compiled.vertices if vertex.chain.vertex in address.vertices]
     return all(output.to_driver for chain in writers for output in chain.outputs)
-
-
-def source_dataframes(name: str, compiled: CompiledJob) -> list[DataFrame]:
-    """Return the DataFrames that the job `name` reads.
-
-    Raises JobCompileError if some belong to Spark Connect and some to classic Spark, or if the session of one
-    has been stopped.
-    """
-    frames = [
-        operator.operator.dataframe()
-        for vertex in compiled.vertices
-        for operator in vertex.chain.operators
-        if operator.source and getattr(operator.operator, "reads_dataframe", False)
-    ]
-    if any(is_remote(frame.sparkSession) != is_remote(frames[0].sparkSession) for frame in frames):
-        raise JobCompileError(f"job {name!r} reads DataFrames of Spark Connect and of classic Spark")
-    if any(has_ended(frame.sparkSession) for frame in frames):
-        raise JobCompileError(f"job {name!r} reads a DataFrame whose Spark session has been stopped")
-    return frames
-
-
-#: The local property in which Spark has the id of the streaming query whose batch a thread works on.
-QUERY_ID = "sql.streaming.queryId"
-
-
-def require_bounded_state(job: Job, compiled: CompiledJob) -> None:
-    """Raise JobCompileError if `job` has keyed or broadcast state and reads a micro-batch in STREAMING mode.
-
-    Its state would begin empty in every batch of the stream, and its windows would end with each.
-    """
-    stateful = [
-        f"operator {spec.name!r} has {kind} state"
-        for vertex in compiled.vertices
-        for spec in vertex.chain.operators
-        for kind, operator_class in (("keyed", KeyedOperator), ("broadcast", BroadcastProcessOperator))
-        if issubclass(compiled.classes.get(spec.node, object), operator_class)
-    ]
-    frames = source_dataframes(job.name, compiled) if stateful and not job.batch else []
-    if not frames or is_remote(frames[0].sparkSession):
-        return
-    if frames[0].sparkSession.sparkContext.getLocalProperty(QUERY_ID) is not None:
-        raise JobCompileError(
-            f"job {job.name!r} reads a batch of a stream, and its {stateful[0]}, which would begin empty in "
-            "every batch",
-            "penstock.foreach_batch(build, state=PATH) runs it with state that lasts; in BATCH mode (mode="
-            '"BATCH") each batch is computed by itself',
-        )
-
-
-# The Python interpreter on which the workers of one job run.
-#
-# Source: org.apache.flink.python.PythonOptions.PYTHON_EXECUTABLE.
-
-
-_OPTION = "python.executable"
-_PROBE = (
-    "import importlib, json, sys\n"
-    "missing = []\n"
-    "for name in ('penstock.operators', 'pyspark', 'pyarrow'):\n"
-    "    try: importlib.import_module(name)\n"
-    "    except ImportError: missing.append(name)\n"
-    "print(json.dumps([list(sys.version_info[:2]), missing]))"
-)
-
-
-@contextmanager
-def workers_python(spark: SparkSession, job: Job) -> Iterator[None]:
-    """Inside the block, functions handed to Spark run on the interpreter that `job` names, if any.
-
-    Raises JobCompileError if the interpreter does not exist, or if workers cannot run on it.
-    """
-    wanted = job.python_executable
-    if wanted is None:
-        yield
-        return
-    if is_remote(spark):
-        print_once([f"{_OPTION} {wanted}"], "the workers of a session run on the session's own Python")
-        yield
-        return
-    if any(wanted.startswith(f"{folder or os.path.basename(path)}/") for path, folder in job.archives):
-        print_once([f"{_OPTION} {wanted}"], "workers already run when they unpack a job's archives")
-        yield
-        return
-    context = spark.sparkContext
-    executable = _usable(wanted) if str(context.master).startswith("local") else wanted
-    before, context.pythonExec = context.pythonExec, executable
-    try:
-        yield
-    finally:
-        context.pythonExec = before
-
-
-@cache
-def _usable(wanted: str) -> str:
-    """Return the path of an interpreter on this machine; JobCompileError if workers cannot run on it."""
-    executable = shutil.which(wanted)
-    if executable is None:
-        raise JobCompileError(f"{_OPTION} {wanted!r}: this program does not exist")
-    if os.path.samefile(executable, sys.executable):
-        return sys.executable
-    done = subprocess.run([executable, "-c", _PROBE], capture_output=True, text=True, check=False)
-    try:
-        version, missing = json.loads(done.stdout)
-    except ValueError:
-        raise JobCompileError(f"{_OPTION} {wanted!r} is not a Python interpreter") from None
-    here = list(sys.version_info[:2])
-    if version != here:
-        raise JobCompileError(
-            f"{_OPTION} {wanted!r} is Python {'.'.join(map(str, version))}, and this process runs on "
-            f"{'.'.join(map(str, here))}: Spark's workers need the same version"
-        )
-    if missing:
-        raise JobCompileError(
-            f"{_OPTION} {wanted!r} lacks {' and '.join(missing)}: install Penstock for it as for this "
-            "process, because workers run Penstock's operators"
-        )
-    return executable
 
 
 # The message of a failed job: the failure that a subtask reported, else Spark's own error.
@@ -456,3 +281,205 @@ def _place(compiled: CompiledJob, attempt: Attempt) -> str:
         f"{shortened(chain.name, _NAME_CHARACTERS)!r}, subtask {attempt.subtask + 1} of {chain.parallelism}, "
         f"attempt {attempt.attempt_number}"
     )
+
+
+# @@ENOUGH
+
+
+#: Bytes that each subtask may write to each exchange in the first run, and the factor for each further run.
+_FIRST_BUDGET_BYTES, _GROWTH = 16 << 20, 8
+
+
+def run_until_enough(
+    compiled: CompiledJob,
+    batch: bool,
+    run: Callable[[CompiledJob], Rows],
+    count: Callable[[Rows], int],
+) -> Rows:
+    """Return the rows of `run(compiled)`, over its whole input or over a prefix that suffices for its limit.
+
+    `count` returns the number of records in rows. BATCH mode has barriers in Flink too, so nothing is cut
+    off.
+    """
+    limit = None if batch else _limit(compiled)
+    if limit is None:
+        return run(compiled)
+    for budget in _budgets():
+        rows = run(_with_budget(compiled, budget))
+        wanted = [row for row in rows if row[3].size != len(CUT_OFF)]
+        if len(wanted) == len(rows) or count(wanted) >= limit:
+            return wanted
+    raise AssertionError("budgets have no end")
+
+
+def _limit(compiled: CompiledJob) -> int | None:
+    """Return the limit of a job whose only sink is a CollectSink; None for other jobs."""
+    sinks = [terminal.sink for terminal in compiled.terminals]
+    return sinks[0].limit if len(sinks) == 1 and isinstance(sinks[0], CollectSink) else None
+
+
+def _budgets() -> Iterator[int]:
+    budget = _FIRST_BUDGET_BYTES
+    while True:
+        yield budget
+        budget *= _GROWTH
+
+
+def _with_budget(compiled: CompiledJob, budget: int) -> CompiledJob:
+    """Return `compiled` with a budget for every output, except outputs that Spark reads as a pipeline: the
+    only output of a vertex, with one forward reader.
+    """
+    alone = {vertex.chain.vertex for vertex in compiled.vertices if len(vertex.chain.outputs) == 1}
+    pulled = {
+        gate.edge
+        for vertex in compiled.vertices
+        if vertex.forward_only and alone.issuperset(vertex.producers)
+        for gate in vertex.chain.gates
+    }
+
+    def limited(vertex: CompiledVertex) -> CompiledVertex:
+        outputs = tuple(
+            output if output.edge in pulled else replace(output, budget_bytes=budget)
+            for output in vertex.chain.outputs
+        )
+        return replace(vertex, chain=replace(vertex.chain, outputs=outputs))
+
+    return CompiledJob(tuple(map(limited, compiled.vertices)), compiled.terminals)
+
+
+# A job that fails is started again according to its restart strategy.
+#
+# Source: org.apache.flink.runtime.executiongraph.failover.ExecutionFailureHandler.
+
+
+_RESTARTS_AFTER_LOSS = 3
+"""One fewer than the attempts that Spark makes of a stage."""
+
+
+def start_again_after_failures(
+    backoff: Backoff,
+    control: RunControl,
+    name: str,
+    spark: SparkSession,
+    start: Callable[[list[Attempt]], Rows],
+) -> Rows:
+    """Return the result of `start`, called with the attempts so far, as often as `backoff` allows.
+
+    Only failures while the job `name` runs lead to a restart: JobCompileError, and an end of Spark itself, do
+    not. LostResultsError leads to one without a strategy too, because Spark would repeat the lost work itself
+    if it could. Raises the error of the last start, and JobCancelledError if the run is cancelled between
+    two starts.
+    """
+    earlier: list[Attempt] = []
+    restarts = losses = 0
+    while True:
+        try:
+            return start(earlier)
+        except JobExecutionError as error:
+            lost = isinstance(error, LostResultsError)
+            losses += lost
+            delay = 0 if lost and losses <= _RESTARTS_AFTER_LOSS else backoff(now())
+            if delay is None or not _is_running(spark):
+                raise
+            restarts += 1
+            cause = error.message.splitlines()[0]
+            print_message(f"{cause}; it starts again in {delay / 1000:g} s (restart {restarts})")
+        control.state = "RESTARTING"
+        if control.monitor is not None:
+            earlier = control.monitor.snapshot()
+        if control.cancel_requested.wait(delay / 1000):
+            raise JobCancelledError(f"job {name!r} was cancelled; nothing of it is committed")
+
+
+def _is_running(spark: SparkSession) -> bool:
+    try:
+        return not spark.sparkContext._jsc.sc().isStopped()
+    except AttributeError:  # a session of several clients has no context in this process
+        return True
+    except (Py4JError, OSError):
+        return False
+
+
+# The time that a failed job waits until it starts again, and the end of its restarts.
+#
+# Source: org.apache.flink.runtime.executiongraph.failover.{RestartBackoffTimeStrategyFactoryLoader,
+# FixedDelayRestartBackoffTimeStrategy,FailureRateRestartBackoffTimeStrategy,
+# ExponentialDelayRestartBackoffTimeStrategy}.
+
+
+#: Called with the time of each failure (milliseconds); returns milliseconds until the restart, None for none.
+Backoff = Callable[[int], int | None]
+
+_LONGEST = 2**62
+"""Longest backoff in milliseconds. If Flink's arithmetic would overflow, it restarts at the first backoff."""
+
+
+def restart_backoff(config: Mapping[str, str]) -> Backoff:
+    """Return the backoff that a job's options configure; without `restart-strategy.type` there is no restart.
+
+    Flink by default restarts jobs that take checkpoints; jobs here take none. Raises JobCompileError for a
+    wrong value, and for values that contradict each other.
+    """
+    make_backoff = {
+        options.FIXED_DELAY: _fixed_delay,
+        options.FAILURE_RATE: _failure_rate,
+        options.EXPONENTIAL_DELAY: _exponential_delay,
+    }.get(read_option(config, options.STRATEGY), _no_restart)
+    return make_backoff(config)
+
+
+def _no_restart(config: Mapping[str, str]) -> Backoff:
+    return lambda now: None
+
+
+def _fixed_delay(config: Mapping[str, str]) -> Backoff:
+    attempts, delay = read_option(config, options.FIXED_ATTEMPTS), read_option(config, options.FIXED_PAUSE)
+    failures = 0
+
+    def backoff(now: int) -> int | None:
+        nonlocal failures
+        failures += 1
+        return int(delay) if failures <= attempts else None
+
+    return backoff
+
+
+def _failure_rate(config: Mapping[str, str]) -> Backoff:
+    most, interval = read_option(config, options.RATE_FAILURES), read_option(config, options.RATE_INTERVAL)
+    delay = read_option(config, options.RATE_PAUSE)
+    failures: deque[int] = deque(maxlen=most + 1)
+
+    def backoff(now: int) -> int | None:
+        failures.append(now)
+        return int(delay) if len(failures) <= most or now - failures[0] > interval else None
+
+    return backoff
+
+
+def _exponential_delay(config: Mapping[str, str]) -> Backoff:
+    first, longest = read_option(config, options.FIRST_BACKOFF), read_option(config, options.LONGEST_BACKOFF)
+    if not 1 <= first <= longest:
+        raise JobCompileError(
+            f"option {options.FIRST_BACKOFF.key} must be from 1 ms to {longest} ms, the value of "
+            f"{options.LONGEST_BACKOFF.key}; got {first} ms"
+        )
+    multiplier, jitter = read_option(config, options.MULTIPLIER), read_option(config, options.JITTER)
+    reset_after, attempts = (
+        read_option(config, options.RESET_AFTER),
+        read_option(config, options.BACKOFF_ATTEMPTS),
+    )
+    restarts, last_restart = 0, 0
+
+    def backoff(now: int) -> int | None:
+        nonlocal restarts, last_restart
+        if now - last_restart >= reset_after:
+            restarts = 0
+        grown = _LONGEST
+        with suppress(OverflowError):
+            grown = min(_LONGEST, int(first * multiplier**restarts))
+        offset = int(grown * jitter)
+        wait = max(first, min(longest, grown + random.randint(-offset, offset)))
+        restarts, last_restart = restarts + 1, now + wait
+        return int(wait) if restarts <= attempts else None
+
+    return backoff

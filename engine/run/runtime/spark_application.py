@@ -14,8 +14,7 @@ from typing import Any
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
-from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.plans.errors import ConfigurationError, PenstockError
+from penstock.plans.errors import ConfigurationError, JobCompileError, PenstockError
 from penstock.plans.frames.spark_schemas import has_ended
 
 _SECONDS_BETWEEN_INTERRUPTS = 0.2

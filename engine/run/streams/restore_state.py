@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
-from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.dataframe_source import DataFrameSource
 from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of
@@ -25,6 +24,7 @@ from penstock.operators.state.state_segments import SegmentRecord
 from penstock.operators.state.stored_state import OperatorRecord, TableRecord
 from penstock.operators.task.build_chain import OperatorSpec
 from penstock.operators.task.report import StreamSettings
+from penstock.plans.errors import JobCompileError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.restore_savepoint import (
     JOB_COLUMNS,

@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from penstock.engine.machine.machine_error import machine_error, with_exit_code_of_disk
 from penstock.engine.output.print_line import print_message
-from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.planning.remembered_plans import remembered
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import (
@@ -31,27 +30,21 @@ from penstock.engine.run.commits.commit_run import (
     Options,
     begin_run,
     commit_run,
+    decision_of,
+    is_known,
     publish_rest,
     undo,
     undo_run,
 )
+from penstock.engine.run.lowering.plan_job import plan_to_run
+from penstock.engine.run.lowering.transformations import Job, topology_to_run
 from penstock.engine.run.runtime.compile_job import CompiledJob, compile_job
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
-from penstock.engine.run.runtime.job_monitor import JobMonitor
+from penstock.engine.run.runtime.job_monitor import JobMonitor, RunControl
 from penstock.engine.run.runtime.run_context import current_context
-from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_environment import run_session
-from penstock.engine.run.runtime.run_job import required_slots
-from penstock.engine.run.runtime.run_on_spark import (
-    Rows,
-    committables,
-    deliver,
-    run_on_spark,
-    source_dataframes,
-)
-from penstock.engine.run.runtime.run_settings import plan_to_run
+from penstock.engine.run.runtime.run_on_spark import Rows, committables, deliver, run_on_spark
 from penstock.engine.run.runtime.spark_application import driver_host
-from penstock.engine.run.runtime.transformations import Job, topology_to_run
 from penstock.engine.run.streams.restore_state import (
     Manifest,
     job_to_restore,
@@ -179,7 +172,6 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
     Return the manifest of the new version; None if the batch was done before. Raises JobCompileError,
     JobExecutionError, CommitError, and ConfigurationError as `is_done` does.
     """
-    remember_secrets(job.config)
     folder = options.folder
     with batch.timed("queryPlanning"):
         tables = plan_to_run(job)
@@ -187,7 +179,7 @@ def run_batch(job: Job, batch: Batch, options: StateOptions, ending: Ending) -> 
         require_streamable(job.name, compiled, batch=job.batch)
         compiled = ending.compiled(job, compiled)
         new = remembered("savepoints", topology_to_run(job), lambda: job_to_restore(tables))
-    spark = run_session(required_slots(tables), current_context(), source_dataframes(job.name, compiled))
+    spark = run_session(current_context(), job.name, compiled, tables)
     control = RunControl(spark=spark)
     state_sink = StateSink(folder, 0).start()
     sinks = [NamedSink(f"state {folder}", state_sink)]
@@ -299,9 +291,9 @@ def _undone_on_failure(opened: OpenRun) -> Iterator[None]:
 
 def _is_undone(opened: OpenRun) -> bool:
     try:
-        if not journal.is_known(opened.run):
+        if not is_known(opened.run):
             return True
-        decision = journal.decision_of(opened.run)
+        decision = decision_of(opened.run)
     except (OSError, ValueError):
         return False
     return decision is not None and not decision.publish

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.job_records import (
+from penstock.engine.run.runtime.job_records import (
     JobRecord,
     SubmittedJob,
     VertexState,

@@ -25,7 +25,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.job_records import JobRecord
+from penstock.engine.run.runtime.job_records import JobRecord
 from penstock.engine.run.streams.stream_records import StreamRecord, list_streams, look_up_stream
 from penstock.engine.store.plan_tables import plan_in_memory
 from penstock.engine.views.draw.drawn_plan import plan_of_topology

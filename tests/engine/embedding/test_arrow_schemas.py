@@ -31,7 +31,6 @@ from penstock.engine.pyflink.datastream import (
     ProcessFunction,
     StreamExecutionEnvironment,
 )
-from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.adapt_columns import as_arrow_type
 from penstock.operators.common.arrow_columns import codec_of
@@ -49,6 +48,7 @@ from penstock.operators.formats.java_text import java_text
 from penstock.operators.formats.part_formats import stored_batch, stored_schema
 from penstock.operators.state.interfaces import MapStateDescriptor, ValueStateDescriptor
 from penstock.operators.task.sink_operators import as_declared
+from penstock.plans.errors import JobCompileError
 from tests.engine.run.runtime.run_in_process import collected
 
 D = Decimal

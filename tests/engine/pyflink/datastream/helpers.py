@@ -9,7 +9,7 @@ from penstock.engine.pyflink.datastream import (
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
-from penstock.engine.run.runtime.transformations import reachable, topology_to_run
+from penstock.engine.run.lowering.transformations import reachable, topology_to_run
 from penstock.operators.common.configuration import Configuration
 from penstock.operators.common.typeinfo import Types
 

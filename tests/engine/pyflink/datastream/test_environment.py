@@ -15,9 +15,9 @@ from penstock.engine.pyflink.datastream import (
 from penstock.engine.pyflink.datastream.environment_options import (
     JobCaptured,
 )
-from penstock.engine.run.runtime import run_settings as no_effect
+from penstock.engine.run.lowering.transformations import CachedFile, Job, topology_of, topology_to_run
+from penstock.engine.run.runtime import run_environment as no_effect
 from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext, use_context
-from penstock.engine.run.runtime.transformations import CachedFile, Job, topology_of, topology_to_run
 from penstock.operators.common.configuration import Configuration
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.formats.data_types import DataTypes, as_row_type, as_type

@@ -11,14 +11,14 @@ from penstock.engine.pyflink.datastream import (
     ProcessFunction,
     StreamExecutionEnvironment,
 )
-from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.transformations import restart_ids
+from penstock.engine.run.lowering.transformations import restart_ids
 from penstock.operators.common.time import Time, WatermarkStrategy
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.sink import DiscardSink
 from penstock.operators.connectors.source import NumberSequenceSource
 from penstock.operators.state.interfaces import MapStateDescriptor
 from penstock.operators.windows.assigners import TumblingEventTimeWindows
+from penstock.plans.errors import JobCompileError
 from tests.engine.pyflink.datastream.helpers import Plan, environment, first, pairs
 from tests.engine.pyflink.datastream.test_connected_streams import Both, KeyedJoined, Rules
 

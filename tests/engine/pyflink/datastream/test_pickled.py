@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
-from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.operators.common.typeinfo import Types
+from penstock.plans.errors import JobCompileError
 
 
 def sent(stream):

@@ -11,8 +11,8 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.pyflink.datastream.environment_options import (
     JobCaptured,
 )
+from penstock.engine.run.lowering.transformations import Job, topology_of
 from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext, use_context
-from penstock.engine.run.runtime.transformations import Job, topology_of
 
 SHARED = Path(__file__).parents[3] / "pyflink"
 PROLOGUE, EPILOGUE, CASES = (

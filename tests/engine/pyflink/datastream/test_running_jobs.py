@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
+from penstock.engine.run.lowering.transformations import Job, Transformation
 from penstock.engine.run.runtime import dataframe_of_job as lazily
 from penstock.engine.run.runtime import receive_results as collect_records
 from penstock.engine.run.runtime import run_job as runtime
 from penstock.engine.run.runtime.run_context import RunContext
-from penstock.engine.run.runtime.transformations import Job, Transformation
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.sink import CollectSink

@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.engine.commands.main import main
@@ -22,6 +23,7 @@ from penstock.engine.output import redaction
 from penstock.engine.run.clusters import cluster_submission as submit_to_cluster
 from penstock.engine.run.clusters.cluster_submission import ClusterScript, write_submission
 from penstock.engine.run.runtime import run_environment
+from penstock.engine.run.runtime.compile_job import CompiledJob
 from penstock.engine.run.runtime.run_context import RunContext, SessionSettings
 from penstock.engine.spark.class_archive import write_wheel
 from penstock.engine.spark.start_settings import start_settings, submit_arguments
@@ -175,7 +177,8 @@ def test_a_submission_in_client_mode(monkeypatch, master):
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     conf = {"spark.my.password": "hunter2", "spark.executor.cores": "2"}
     context = RunContext(spark=SessionSettings(master, conf))
-    asked: Any = run_environment.run_session(3, context)
+    slots = {"required_slots": pa.table({"slots": [3]})}
+    asked: Any = run_environment.run_session(context, "job", CompiledJob((), ()), slots)
     settings = start_settings(asked["master"], asked["conf"], "penstock")
     with submit_arguments(settings) as text:
         arguments = shlex.split(text)

@@ -123,10 +123,10 @@ def test_the_error_says_what_was_wanted_and_what_there_is():
 
 def test_a_batch_job_wants_one_slot():
     tables = {
+        "job_vertices": pa.table({"vertex": [3, 7], "name": ["Map", "Window"]}),
         "slot_sharing_groups": pa.table({"slot_sharing_group": [0, 1], "name": ["default", "b"]}),
         "required_slots": pa.table({"slot_sharing_group": [0, 1], "slots": [4, 6], "largest_vertex": [3, 7]}),
     }
-    vertices = {3: "Map", 7: "Window"}
-    streaming = slot_request("id", "job", tables, batch=False, vertices=vertices)
+    streaming = slot_request("id", "job", tables, batch=False)
     assert (streaming.slots, streaming.groups[1]) == (10, GroupSlots("b", 6, "Window"))
-    assert slot_request("id", "job", tables, batch=True, vertices=vertices).slots == 1
+    assert slot_request("id", "job", tables, batch=True).slots == 1

@@ -7,16 +7,15 @@ import pytest
 from penstock.engine.machine import folders as run_owner
 from penstock.engine.run.commits import commit_run as commits
 from penstock.engine.run.commits import commit_run as settle_run
-from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import (
     CommitError,
     NextRun,
-    acknowledge_runs,
     commit_run,
     finish_earlier_runs,
     undo_run,
 )
 from penstock.engine.run.runtime.run_context import RunContext
+from penstock.engine.run.runtime.run_job import acknowledge_runs
 from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import recover
 from tests.engine.run.commits.two_sinks import (
@@ -79,7 +78,7 @@ def test_of_two_runs_that_repeat_one_the_other_runs(tmp_path, monkeypatch):
             commit_run(opened, stage(started))
     assert finish_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) == opened.run
     alive = {**run_owner.this_process(), "pid": "1", "started": run_owner._start_of(1) or ""}
-    claim = journal.read(opened.run, "claimed-0")
+    claim = settle_run.read(opened.run, "claimed-0")
     assert claim == run_owner.this_process()
     monkeypatch.setattr(settle_run, "this_process", lambda: alive)
     assert finish_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) is None
@@ -101,7 +100,7 @@ def test_a_run_of_another_machine_is_undone_after_a_day_of_silence(tmp_path, mon
     opened, started = begin(sinks_of(tmp_path))
     with opened:
         staged = stage(started)
-        journal.heartbeat(opened.run, 1)
+        settle_run.heartbeat(opened.run, 1)
     assert recover(tmp_path) == 0
     assert "may be running" in capsys.readouterr().out
     monkeypatch.setattr(settle_run, "LONGEST_SILENCE_SECONDS", 0.0)
@@ -116,7 +115,7 @@ def test_a_driver_that_was_taken_for_dead_does_not_publish(tmp_path):
     opened, started = begin(sinks_of(tmp_path))
     with opened:
         staged = stage(started)
-        assert journal.decide_to_undo(opened.run)
+        assert settle_run.write(opened.run, "decision", {"publish": False})
         with pytest.raises(CommitError, match=r"considered its run .* dead"):
             commit_run(opened, staged)
         undo_run(opened)

@@ -7,7 +7,7 @@ import threading
 import pyarrow.fs as fs
 import pytest
 
-from penstock.engine.run import job_records as job_folder
+from penstock.engine.run.runtime import job_records as job_folder
 from penstock.engine.store import version_notes
 from penstock.operators.files.durable_files import read_once_written, remove_once_written, write_once
 from tests.engine.run.commits.test_killed_drivers import killed_run, recover, steps_of_a_run

@@ -22,9 +22,9 @@ from penstock.engine.run.commits.commit_run import (
     begin_run,
     commit_run,
     finish_earlier_runs,
-    run_is_published,
 )
 from penstock.engine.run.runtime.run_context import RunContext
+from penstock.engine.run.runtime.run_job import run_is_published
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import Types

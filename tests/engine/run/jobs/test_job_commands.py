@@ -12,7 +12,7 @@ import pytest
 
 from penstock.engine.commands.main import main
 from penstock.engine.machine.folders import STATE_DIR
-from penstock.engine.run.job_records import find_job, list_jobs
+from penstock.engine.run.runtime.job_records import find_job, list_jobs
 from tests.as_command import as_command
 
 ROOT = Path(__file__).parents[4]
@@ -194,7 +194,7 @@ def test_commands_that_read_jobs_import_no_pyspark():
     code = (
         "import sys\n"
         "from penstock.engine.commands import jobs, recover\n"
-        "from penstock.engine.run.job_records import list_jobs\n"
+        "from penstock.engine.run.runtime.job_records import list_jobs\n"
         "list_jobs()\n"
         "print({name.split('.')[0] for name in sys.modules} & {'pyspark', 'py4j', 'delta', 'pandas'})"
     )

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.machine.folders import STATE_DIR, this_process
-from penstock.engine.run.job_records import (
+from penstock.engine.run.runtime.job_records import (
     SubmittedJob,
     find_job,
     jobs_folder,

@@ -15,7 +15,7 @@ from penstock.engine.flink.plan_with_flink import _compiled
 from penstock.engine.machine.folders import CACHE_DIR, STATE_DIR, cache_folder, state_folder, state_path
 from penstock.engine.run.clusters.session_folder import find_session, latest_session, list_sessions
 from penstock.engine.run.commits import journal
-from penstock.engine.run.job_records import jobs_folder, list_jobs, look_up_job
+from penstock.engine.run.runtime.job_records import jobs_folder, list_jobs, look_up_job
 from penstock.engine.run.runtime.kept_script import KeptScript, new_script, scripts_in, state_key
 from penstock.engine.spark import class_archive
 from penstock.engine.spark.class_archive import remember_jars, remembered_jars

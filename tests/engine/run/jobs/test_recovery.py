@@ -14,8 +14,8 @@ from penstock.engine.machine.folders import STATE_DIR, this_process
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.pyflink.common import Encoder, Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
+from penstock.engine.run.lowering.plan_job import plan_to_run
 from penstock.engine.run.runtime.compile_job import compile_job
-from penstock.engine.run.runtime.errors import JobExecutionError
 from penstock.engine.run.runtime.job_monitor import JobResult
 from penstock.engine.run.runtime.kept_script import KeptScript, find_kept, new_script, scripts_in
 from penstock.engine.run.runtime.list_jobs_of_script import running_script
@@ -27,11 +27,10 @@ from penstock.engine.run.runtime.recover_jobs import (
     vertices_to_save,
 )
 from penstock.engine.run.runtime.run_context import RunContext
-from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.spark.describe_spark_error import disk_error_of_spark
 from penstock.operators.connectors.file_sink import FileSink
 from penstock.operators.task.keep_rows import KeptFile, keep_rows, read_rows
-from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.errors import ConfigurationError, InputError, JobExecutionError
 
 JOB = "a" * 32
 

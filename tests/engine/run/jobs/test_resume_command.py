@@ -7,7 +7,7 @@ import pytest
 
 from penstock.engine.commands.main import main
 from penstock.engine.machine.folders import STATE_DIR
-from penstock.engine.run.job_records import list_jobs
+from penstock.engine.run.runtime.job_records import list_jobs
 from tests.as_command import as_command
 from tests.engine.run.runtime.run_in_process import run_jobs_in_process
 

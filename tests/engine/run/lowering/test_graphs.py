@@ -21,8 +21,8 @@ import pytest
 
 from penstock.engine.library.what_if_of_script import jobs_of_script
 from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.run.lowering.transformations import topology_of
 from penstock.engine.run.runtime.run_context import EnvironmentSettings
-from penstock.engine.run.runtime.transformations import topology_of
 from penstock.plans.errors import PenstockError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import LAYER_TABLES, PlanOptions

@@ -8,20 +8,19 @@ import pytest
 from pyspark import cloudpickle
 
 from penstock.engine.pyflink.datastream.data_stream import DataStream
+from penstock.engine.run.lowering.plan_job import plan_to_run
+from penstock.engine.run.lowering.transformations import Job
 from penstock.engine.run.runtime import receive_results as collect_records
 from penstock.engine.run.runtime import run_job
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, Terminal, compile_job
-from penstock.engine.run.runtime.errors import JobCancelledError
-from penstock.engine.run.runtime.job_monitor import JobMonitor
-from penstock.engine.run.runtime.run_control import RunControl
-from penstock.engine.run.runtime.run_on_spark import records
-from penstock.engine.run.runtime.run_settings import plan_to_run, task_settings
-from penstock.engine.run.runtime.run_until_enough import Rows, run_until_enough
-from penstock.engine.run.runtime.transformations import Job
+from penstock.engine.run.runtime.job_monitor import JobMonitor, RunControl
+from penstock.engine.run.runtime.run_environment import task_settings
+from penstock.engine.run.runtime.run_on_spark import Rows, records, run_until_enough
 from penstock.operators.common.configuration import Configuration
 from penstock.operators.exchange.channel_writer import EXCHANGE_SCHEMA, FIRST_OF_ALL
 from penstock.operators.task.report import ResultsAddress, TaskSettings, TaskSpec
 from penstock.operators.task.run_task import run_task
+from penstock.plans.errors import JobCancelledError
 
 #: Operators are not fused, and `execute_and_collect` runs other sinks, too.
 NOT_FUSED = Configuration()
@@ -52,7 +51,7 @@ def collected(stream: DataStream, limit: int | None = None) -> list[Any]:
 
 def run_jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all jobs of a test run here: what `execute` does otherwise stays the same."""
-    monkeypatch.setattr(run_job, "run_session", lambda slots, context, dataframes: None)
+    monkeypatch.setattr(run_job, "run_session", lambda context, name, compiled, tables: None)
     monkeypatch.setattr("penstock.engine.spark.session.begin_session", lambda **settings: None)
     monkeypatch.setattr(run_job, "driver_host", lambda spark: "127.0.0.1")
     monkeypatch.setattr(collect_records, "driver_host", lambda spark: "127.0.0.1")

@@ -5,10 +5,10 @@ import time
 import pytest
 
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.run.runtime.errors import JobExecutionError
 from penstock.engine.run.runtime.list_jobs_of_script import running_script
 from penstock.engine.run.runtime.run_context import RunContext
 from penstock.operators.common.typeinfo import Types
+from penstock.plans.errors import JobExecutionError
 
 
 def divides_by_zero():

@@ -9,16 +9,15 @@ import pytest
 
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
 from penstock.engine.pyflink.common import Types
+from penstock.engine.run.lowering.plan_job import plan_to_run
 from penstock.engine.run.runtime.compile_job import compile_job
-from penstock.engine.run.runtime.errors import JobExecutionError
-from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.operators.chain.errors import EnoughResults, UserFunctionError
 from penstock.operators.functions.functions import KeyedProcessFunction, WindowFunction
 from penstock.operators.task.pulled import pulled
 from penstock.operators.task.run_task import run_task
 from penstock.operators.windows.assigners import CountTumblingWindowAssigner
 from penstock.operators.windows.window import GlobalWindow
-from penstock.plans.errors import MachineError
+from penstock.plans.errors import JobExecutionError, MachineError
 from tests.engine.run.runtime.run_in_process import NOT_FUSED, collected, compiled_job, inputs, sent
 
 #: What functions yield for one record in these tests: more than any piece holds.
@@ -74,7 +73,7 @@ def test_a_limit_ends_the_producers_on_the_other_side_of_an_exchange(env, closed
     ],
 )  # fmt: skip
 def test_a_limit_ends_endless_functions_before_an_exchange(env, closed, exchanged, monkeypatch):
-    monkeypatch.setattr("penstock.engine.run.runtime.run_until_enough._FIRST_BUDGET_BYTES", 4096)
+    monkeypatch.setattr("penstock.engine.run.runtime.run_on_spark._FIRST_BUDGET_BYTES", 4096)
     env.set_parallelism(2)
     found = collected(exchanged(env.from_collection([1, 2]).flat_map(Endless(), Types.LONG())), 5)
     assert len(found) == 5
@@ -84,7 +83,7 @@ def test_a_limit_ends_endless_functions_before_an_exchange(env, closed, exchange
 
 @pytest.mark.slow
 def test_a_limit_that_the_beginning_does_not_reach_takes_more_of_it(env, closed, monkeypatch):
-    monkeypatch.setattr("penstock.engine.run.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1)
+    monkeypatch.setattr("penstock.engine.run.runtime.run_on_spark._FIRST_BUDGET_BYTES", 1)
     stream = env.from_collection([1]).flat_map(Endless(), Types.LONG()).key_by(lambda _: 0)
     late = stream.filter(lambda value: value >= 200_000)
     assert collected(late, 3) == [200_000, 200_001, 200_002]
@@ -94,7 +93,7 @@ def test_a_limit_that_the_beginning_does_not_reach_takes_more_of_it(env, closed,
 @pytest.mark.slow
 def test_what_is_cut_off_is_not_the_end_of_the_input(env, monkeypatch):
     """Windows and timers at the end of the input are of the whole of it."""
-    monkeypatch.setattr("penstock.engine.run.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1)
+    monkeypatch.setattr("penstock.engine.run.runtime.run_on_spark._FIRST_BUDGET_BYTES", 1)
     keyed = env.from_collection([1]).flat_map(lambda _: range(50_000), Types.LONG()).key_by(lambda _: 0)
 
     class Last(KeyedProcessFunction):

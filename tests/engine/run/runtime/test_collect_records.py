@@ -10,7 +10,6 @@ import pytest
 
 from penstock.engine.pyflink.common import Types
 from penstock.engine.pyflink.datastream import OutputTag, RuntimeExecutionMode
-from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.engine.run.runtime.job_monitor import JobResult
 from penstock.engine.run.runtime.receive_results import (
     ResultReceiver,
@@ -21,6 +20,7 @@ from penstock.engine.run.runtime.run_context import current_context
 from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.row import Row
 from penstock.operators.functions.functions import ProcessFunction
+from penstock.plans.errors import JobCancelledError
 from tests.engine.run.commits.two_sinks import ALL, BOTH, NOTHING, hidden, sinks_of, visible
 from tests.engine.run.runtime.run_in_process import NOT_FUSED, run_jobs_in_process
 

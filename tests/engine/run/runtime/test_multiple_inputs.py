@@ -7,10 +7,10 @@ import pytest
 
 from penstock.engine.pyflink.common import Types
 from penstock.engine.run.lowering.lower_job import lower_job
+from penstock.engine.run.lowering.transformations import Job, Transformation, reachable
 from penstock.engine.run.runtime.job_monitor import JobResult, tables_of_run
 from penstock.engine.run.runtime.run_context import RunContext
 from penstock.engine.run.runtime.run_job import run_job
-from penstock.engine.run.runtime.transformations import Job, Transformation, reachable
 from penstock.operators.chain.operator import MAX_WATERMARK, Operator
 from penstock.operators.connectors.sink import CollectSink
 from penstock.operators.connectors.source import NumberSequenceSource

@@ -12,9 +12,9 @@ import pytest
 
 from penstock.engine.pyflink.common import Encoder, Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.run.runtime.errors import JobCompileError, JobExecutionError
 from penstock.engine.run.runtime.run_environment import _is_remote
 from penstock.operators.connectors.file_sink import FileSink
+from penstock.plans.errors import JobCompileError, JobExecutionError
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from contextlib import closing, suppress
 import pytest
 
 from penstock.engine.run.runtime import receive_results
-from penstock.engine.run.runtime.errors import JobExecutionError
 from penstock.engine.run.runtime.job_monitor import LONGEST_GREETING, MOST_STRANGERS
 from penstock.engine.run.runtime.receive_results import ResultReceiver
 from penstock.operators.chain.operator import PieceSize
 from penstock.operators.exchange.channel_writer import ChannelRow as BlockRow
 from penstock.operators.task.report import ResultsAddress, ResultSender
+from penstock.plans.errors import JobExecutionError
 
 
 def test_results_that_come_slowly_leave_at_once(monkeypatch):

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.run.runtime.errors import JobExecutionError
 from penstock.engine.run.runtime.job_monitor import JobResult
 from penstock.engine.run.runtime.list_jobs_of_script import running_script
 from penstock.engine.run.runtime.run_context import (
@@ -16,6 +15,7 @@ from penstock.engine.run.runtime.run_context import (
     use_context,
 )
 from penstock.operators.common.typeinfo import Types
+from penstock.plans.errors import JobExecutionError
 
 
 def context(name, parallelism, ended):

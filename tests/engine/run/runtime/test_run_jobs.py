@@ -47,7 +47,7 @@ def test_a_branching_chain_is_what_python_computes(env, parallelism, chaining):
 
 
 def test_a_limit_stops_an_endless_function_before_an_exchange(env, monkeypatch):
-    monkeypatch.setattr("penstock.engine.run.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1 << 16)
+    monkeypatch.setattr("penstock.engine.run.runtime.run_on_spark._FIRST_BUDGET_BYTES", 1 << 16)
     both(env, 2, True)
     endless = env.from_collection([1, 2]).flat_map(lambda _: itertools.count(), Types.LONG())
     found = endless.key_by(lambda v: v % 3).map(lambda v: -v, Types.LONG()).execute_and_collect(limit=5)

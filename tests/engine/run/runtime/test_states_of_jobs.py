@@ -6,9 +6,9 @@ import pytest
 
 from penstock.engine.pyflink.common import Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.run.runtime.errors import JobExecutionError
 from penstock.engine.run.runtime.job_monitor import JobResult, summaries
 from penstock.engine.run.runtime.run_context import current_context
+from penstock.plans.errors import JobExecutionError
 from tests.engine.run.runtime.small_jobs import both, collected, numbers
 
 

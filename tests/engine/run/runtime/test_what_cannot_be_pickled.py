@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from pyspark import cloudpickle
 
-from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.pickles import describe_unpicklable
 from penstock.operators.functions.functions import MapFunction
 from penstock.operators.task.report import TaskSpec
 from penstock.operators.task.run_task import task_function
+from penstock.plans.errors import JobCompileError
 from tests.engine.run.runtime.run_in_process import compiled_job
 
 

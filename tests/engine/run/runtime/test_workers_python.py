@@ -9,7 +9,7 @@ import pytest
 
 from penstock.engine.pyflink.common import Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.run.runtime.errors import JobCompileError
+from penstock.plans.errors import JobCompileError
 
 
 @pytest.fixture

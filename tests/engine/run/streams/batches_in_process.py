@@ -15,12 +15,13 @@ from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.stream_settings import schema_of_type
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import NamedSink, begin_run, commit_run
+from penstock.engine.run.lowering.plan_job import plan_to_run
+from penstock.engine.run.lowering.transformations import Call, Job
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
+from penstock.engine.run.runtime.job_monitor import RunControl
 from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext, use_context
-from penstock.engine.run.runtime.run_control import RunControl
+from penstock.engine.run.runtime.run_environment import task_settings
 from penstock.engine.run.runtime.run_on_spark import Rows, committables
-from penstock.engine.run.runtime.run_settings import plan_to_run, task_settings
-from penstock.engine.run.runtime.transformations import Call, Job
 from penstock.engine.run.streams import run_batch as runner
 from penstock.engine.run.streams.restore_state import Manifest
 from penstock.engine.run.streams.run_batch import Batch, StateOptions
@@ -35,8 +36,7 @@ CLICK = Types.ROW_NAMED(["user", "amount", "at"], [Types.STRING(), Types.LONG(),
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have batches run here."""
-    monkeypatch.setattr(runner, "run_session", lambda slots, context, dataframes: None)
-    monkeypatch.setattr(runner, "source_dataframes", lambda name, compiled: [])
+    monkeypatch.setattr(runner, "run_session", lambda context, name, compiled, tables: None)
     monkeypatch.setattr(runner, "driver_host", lambda spark: "127.0.0.1")
     monkeypatch.setattr(runner, "run_on_spark", _run)
 

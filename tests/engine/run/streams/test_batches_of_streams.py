@@ -42,8 +42,7 @@ from penstock.datastream.window import (
 )
 from penstock.engine.commands.main import app
 from penstock.engine.planning.remembered_plans import Plans
-from penstock.engine.run.commits import journal
-from penstock.engine.run.runtime.errors import JobCompileError
+from penstock.engine.run.commits import commit_run
 from penstock.engine.run.streams import run_batch
 from penstock.engine.run.streams.run_batch import last_manifest
 from penstock.operators.chain.errors import UserFunctionError
@@ -52,7 +51,7 @@ from penstock.operators.common.time import TimestampAssigner
 from penstock.operators.connectors.sink import Sink
 from penstock.operators.connectors.state_sink import segments_of, versions_in
 from penstock.operators.windows.interval_join import ProcessJoinFunction
-from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.errors import ConfigurationError, JobCompileError, StoreError
 from tests.engine.run.streams.batches_in_process import CLICK, Stream, bounded_rows, in_process, lines
 
 __all__ = ["in_process"]
@@ -220,14 +219,14 @@ class Killed(BaseException):
 
 def _killed_at(monkeypatch: pytest.MonkeyPatch, record: str) -> None:
     """Kill the driver before it writes a record of the journal."""
-    write = journal.write
+    write = commit_run.write
 
     def write_or_die(run, name, value=True):
         if name == record:
             raise Killed
         return write(run, name, value)
 
-    monkeypatch.setattr(journal, "write", write_or_die)
+    monkeypatch.setattr(commit_run, "write", write_or_die)
     monkeypatch.setattr(run_batch, "undo_run", lambda opened: None)
 
 

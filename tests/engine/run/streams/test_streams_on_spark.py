@@ -16,9 +16,9 @@ from penstock.connectors import DeltaSink, JsonLinesSink
 from penstock.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from penstock.engine.commands.main import app
 from penstock.engine.machine.folders import STATE_DIR
-from penstock.engine.run.commits import journal
-from penstock.engine.run.runtime.errors import JobCompileError
+from penstock.engine.run.commits import commit_run
 from penstock.engine.run.streams import run_batch
+from penstock.plans.errors import JobCompileError
 from tests.engine.run.streams.batches_in_process import lines
 from tests.engine.run.streams.test_batches_of_streams import (
     CLICKS,
@@ -67,7 +67,7 @@ def test_a_query_that_fails_within_a_commit_goes_on(spark, tmp_path, monkeypatch
 
     build = counts_and_windows(folder)
     commits: list[str] = []
-    write = journal.write
+    write = commit_run.write
 
     def fail_once(run_: Any, name: str, value: Any = True) -> bool:
         if name == "attempt-0":
@@ -77,7 +77,7 @@ def test_a_query_that_fails_within_a_commit_goes_on(spark, tmp_path, monkeypatch
         return write(run_, name, value)
 
     with monkeypatch.context() as patched:
-        patched.setattr(journal, "write", fail_once)
+        patched.setattr(commit_run, "write", fail_once)
         patched.setattr(run_batch, "undo_run", lambda opened: None)
         with pytest.raises(StreamingQueryException, match="FailedCommit"):
             run(build)

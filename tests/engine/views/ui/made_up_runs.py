@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.engine.machine.folders import this_process
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.run.job_records import SubmittedJob, make_job_folder
+from penstock.engine.run.runtime.job_records import SubmittedJob, make_job_folder
 from penstock.plans.tables import TABLES
 
 EXAMPLES = Path("engine/examples/examples.jsonl")

@@ -15,7 +15,7 @@ import pytest
 
 from penstock.engine.commands.main import app
 from penstock.engine.machine.folders import STATE_DIR
-from penstock.engine.run.job_records import write_state
+from penstock.engine.run.runtime.job_records import write_state
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.write_plan import write_version

@@ -1,4 +1,4 @@
-"""The job as its author wrote it: transformations made by calls of the DataStream API.
+"""A job as its author wrote it, as PyFlink submits it, and as it is planned and run.
 
 Source: org.apache.flink.api.dag.Transformation and its subclasses in
 org.apache.flink.streaming.api.transformations.

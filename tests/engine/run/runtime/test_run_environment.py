@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.engine.run.runtime.run_settings import spark_settings_for_runs
+from penstock.engine.run.runtime.run_environment import spark_settings_for_runs
 
 
 class Settings(dict[str, str]):

@@ -1,4 +1,4 @@
-"""Write transformations as a topology, and read the StreamGraph that PyFlink submits from its plan.
+"""Write transformations as a topology, read the StreamGraph that PyFlink submits from its plan; plan jobs.
 
 Source: org.apache.flink.streaming.api.graph.StreamGraphGenerator,
 org.apache.flink.connector.file.sink.FileSink.addPreCommitTopology.
@@ -11,26 +11,31 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import polars as pl
+import pyarrow as pa
 
 from penstock.engine.planning.plan_in_process import plan_in_process, read_in_process
+from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.planning.remembered_plans import remembered
-from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.transformations import (
+from penstock.engine.run.lowering.transformations import (
     Call,
     Compaction,
     GeneratedGraph,
     InputEdge,
+    Job,
     LoweredTransformation,
     PythonOperator,
+    topology_of,
+    topology_to_run,
 )
 from penstock.operators.connectors.file_sink import StreamingFileSink
 from penstock.operators.kinds import OPERATOR_KINDS
-from penstock.plans.errors import ILLEGAL_ARGUMENT
+from penstock.plans.errors import ILLEGAL_ARGUMENT, JobCompileError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import PlanOptions
 from penstock.plans.plan_json.to_topology_lines import stream_graph_of_tables
 from penstock.plans.stream_graph.expand_sinks import CACHE_READ, CACHE_WRITE, ids_of_translation
 from penstock.plans.stream_graph.refuse_stream_graphs import TWO_RESOURCES
+from penstock.plans.topology.job_defaults import NO_DEFAULTS
 from penstock.plans.vocabulary import SOURCE_KINDS, Kind, Layer, Partitioner, StreamExchangeMode
 
 # The Java classes that run a transformation, if PyFlink's API alone decides them.
@@ -109,7 +114,7 @@ def _java_classes(operator: LoweredTransformation, *, batch: bool) -> JavaClasse
 _COMPACTOR = "org.apache.flink.connector.file.sink.compactor.operator."
 
 
-def refused(job: str, error: str, message: str) -> JobCompileError:
+def _refused(job: str, error: str, message: str) -> JobCompileError:
     """Return the exception for Flink's `error` with `message`."""
     return JobCompileError(f"job {job!r} cannot be planned ({error}): {message}")
 
@@ -214,7 +219,7 @@ class _Writer:
         group = operator.slot_sharing_group
         of_environment = self._slot_resources.get(group or "", ())
         if of_environment and operator.slot_resources and of_environment != operator.slot_resources:
-            raise refused(
+            raise _refused(
                 self._job, ILLEGAL_ARGUMENT, "".join((TWO_RESOURCES[0], str(group), TWO_RESOURCES[1]))
             )
         resources = operator.slot_resources or of_environment
@@ -388,7 +393,7 @@ def _translated(
 
 def _require_planned(job: str, rejected: Sequence[Mapping[str, Any]]) -> None:
     for rejection in rejected:
-        raise refused(job, rejection["error"], rejection["message"])
+        raise _refused(job, rejection["error"], rejection["message"])
 
 
 def _physical(transformation: LoweredTransformation, node: Mapping[str, Any]) -> LoweredTransformation:
@@ -457,3 +462,36 @@ def _sources_of(side_output: LoweredTransformation) -> list[int]:
         else:
             found.append(read.id)
     return found
+
+
+# All layers of a job that is planned or run.
+
+
+def plan_job(job: Job) -> dict[str, pa.Table]:
+    """Return the tables of all layers, as PyFlink submits the job.
+
+    Raises JobCompileError with Flink's message if Flink refuses the job.
+    """
+    return _plan(job, topology_of(job))
+
+
+def plan_to_run(job: Job) -> dict[str, pa.Table]:
+    """Return the tables of all layers of the job as it runs here, with the script's parallelism even in
+    BATCH mode.
+
+    Raises JobCompileError with Flink's message if Flink refuses the job.
+    """
+    return _plan(job, topology_to_run(job))
+
+
+def _plan(job: Job, topology: dict[str, Any]) -> dict[str, pa.Table]:
+    # The script's calls have filled in the defaults of its configuration.
+    options = replace(job.plan_options, until=Layer.SLOTS, job_defaults=NO_DEFAULTS)
+
+    def plan() -> PlanResult:
+        return plan_in_process([topology], options)
+
+    # a custom planner may decide otherwise the next time
+    planned = plan() if options.decided else remembered(f"all layers, {options}", topology, plan)
+    _require_planned(job.name, planned.tables["rejected"].to_pylist())
+    return planned.tables
