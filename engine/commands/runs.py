@@ -14,8 +14,8 @@ from penstock.engine.output.redaction import redact
 from penstock.engine.run.job_records import (
     measured_texts,
 )
-from penstock.engine.store.open_plan import open_plan
-from penstock.engine.store.plan_versions import read_listed, tables_of, versions_with
+from penstock.engine.store.open_plan import open_plan, tables_of
+from penstock.engine.store.plan_versions import read_listed, versions_with
 
 
 @reads_store

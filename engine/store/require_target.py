@@ -9,13 +9,17 @@ from deltalake.exceptions import DeltaError
 
 from penstock.engine.machine.machine_error import machine_error, machine_error_in_text, takes_no_files
 from penstock.engine.machine.replace_file import NO_HARD_LINKS, sync_descriptor, sync_folder
-from penstock.engine.store.damage import repair_if_damaged
-from penstock.engine.store.delta_rs_table import delta_rs_schema, open_log_tail, open_table
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.is_local import is_local, local_folder, table_path
-from penstock.engine.store.plan_versions import is_store, read_listed, require_not_lost
+from penstock.engine.store.delta_table import delta_rs_schema, open_log_tail, open_table
+from penstock.engine.store.plan_versions import (
+    alone,
+    is_store,
+    read_listed,
+    repair_if_damaged,
+    require_not_lost,
+)
+from penstock.engine.store.store_location import MANIFEST, Location, locate
 from penstock.engine.store.store_tables import WRITE_ID
-from penstock.engine.store.version_notes import MANIFEST
 from penstock.operators.connectors.delta_columns import WRITABLE_FEATURES, reasons_against
 from penstock.plans.errors import MachineError, StoreError
 from penstock.plans.tables import TABLES
@@ -23,14 +27,14 @@ from penstock.plans.tables import TABLES
 # Check that the tables of a store have the columns that this version of Penstock writes and reads.
 
 
-def _require_columns_to_write(store: str, tables: Iterable[str]) -> None:
+def _require_columns_to_write(store: Location, tables: Iterable[str]) -> None:
     """Raise StoreError if an existing table has other columns, or other types, than those declared.
 
     Tables that cannot be opened are skipped; see set_aside_unreadable.
     """
     differing = []
     for table in tables:
-        stored, declared = _stored(store, table), _declared(table)
+        stored, declared = _stored(store.of_table(table), store), _declared(table)
         if stored is not None and stored != declared:
             differing.append(f"table {table}: {_difference(stored, declared)}")
     if differing:
@@ -49,19 +53,19 @@ def features_against_writes(table: DeltaTable) -> list[str]:
     return reasons_against(table, "overwrite", _WRITABLE_FEATURES)
 
 
-def _require_features_to_write(store: str, tables: Iterable[str]) -> None:
+def _require_features_to_write(store: Location, tables: Iterable[str]) -> None:
     """Raise StoreError if a table has a feature, constraint or property that a write would violate.
 
     Tables that cannot be opened are skipped; see set_aside_unreadable.
     """
     refused = []
     for table in tables:
-        path = table_path(store, table)
-        tail = open_log_tail(path)
+        at = store.of_table(table)
+        tail = open_log_tail(at)
         if tail is not None and tail.takes_appends:
             continue
         try:
-            opened = open_table(path)
+            opened = open_table(at)
         except (DeltaError, OSError):
             continue
         reasons = [] if opened is None else features_against_writes(opened)
@@ -75,11 +79,11 @@ def _require_features_to_write(store: str, tables: Iterable[str]) -> None:
         )
 
 
-def require_columns_to_read(store: str, tables: Iterable[str]) -> None:
+def require_columns_to_read(store: Location, tables: Iterable[str]) -> None:
     """Raise StoreError if a table lacks declared columns, or has them with other types."""
     lacking = []
     for table in tables:
-        stored, declared = _stored(store, table), _declared(table)
+        stored, declared = _stored(store.of_table(table), store), _declared(table)
         if stored is not None and not declared.items() <= stored.items():
             lacking.append(f"table {table}: {_difference(stored, declared)}")
     if lacking:
@@ -89,12 +93,12 @@ def require_columns_to_read(store: str, tables: Iterable[str]) -> None:
         )
 
 
-def _stored(store: str, table: str) -> dict[str, str] | None:
-    tail = open_log_tail(table_path(store, table))
+def _stored(at: Location, store: Location) -> dict[str, str] | None:
+    tail = open_log_tail(at)
     if tail is not None:
         return tail.columns
     try:
-        opened = open_table(table_path(store, table))
+        opened = open_table(at)
     except (DeltaError, OSError) as error:
         if refused := machine_error_in_text(error, f"reading {store}"):
             raise refused from error
@@ -122,7 +126,7 @@ _LEFT_BY_FILE_SYSTEMS = ("lost+found",)
 _MOST_NAMES = 5
 
 
-def require_target(store: str) -> list[str]:
+def require_target(store: str | Location) -> list[str]:
     """Raise StoreError unless `store` is a path that Delta can have, and new, an empty folder, or a store.
 
     The store must have tables with the columns of this version of Penstock, without Delta features that a
@@ -130,27 +134,27 @@ def require_target(store: str) -> list[str]:
     users. Raises MachineError if the folder cannot be created or written to. Only local file systems are
     checked.
     """
-    table_path(store, MANIFEST)
-    if not is_local(store):
+    at = locate(store)
+    folder = at.folder
+    if folder is None:
         return []
-    folder = local_folder(store)
     try:
         existing = _existing(folder)
         if not os.path.isdir(existing):
             obstacle = "a link to nothing" if os.path.islink(existing) else "a file"
             where = "" if existing == folder else f"{existing} is "
-            raise StoreError(f"cannot write a store to {store}: {where or 'it is '}{obstacle}, not a folder")
-        repaired = repair_if_damaged(store)
+            raise StoreError(f"cannot write a store to {at}: {where or 'it is '}{obstacle}, not a folder")
+        repaired = repair_if_damaged(at)
         if existing == folder:
-            _require_empty_or_store(store, folder)
-        _require_new_files(existing, store)
-        _require_links_and_sync(existing, store)
+            _require_empty_or_store(at, folder)
+        _require_new_files(existing, at)
+        _require_links_and_sync(existing, at)
         return repaired
     except OSError as error:
-        raise machine_error(error, f"writing {store}") or MachineError(f"writing {store}: {error}") from error
+        raise machine_error(error, f"writing {at}") or MachineError(f"writing {at}: {error}") from error
 
 
-def _require_new_files(folder: str, store: str) -> None:
+def _require_new_files(folder: str, store: Location) -> None:
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
@@ -158,7 +162,7 @@ def _require_new_files(folder: str, store: str) -> None:
         raise takes_no_files(folder, f"writing {store}") from error
 
 
-def _require_links_and_sync(folder: str, store: str) -> None:
+def _require_links_and_sync(folder: str, store: Location) -> None:
     """Raise MachineError unless `folder` supports hard links, which commits need, and fsync."""
     with tempfile.NamedTemporaryFile(prefix=_PROBE, dir=folder) as file:
         second = f"{file.name}.link"
@@ -188,7 +192,7 @@ def _existing(path: str) -> str:
     return path
 
 
-def _require_empty_or_store(store: str, folder: str) -> None:
+def _require_empty_or_store(store: Location, folder: str) -> None:
     names = sorted(set(os.listdir(folder)) - set(_LEFT_BY_FILE_SYSTEMS))
     names = [name for name in names if not name.startswith(_PROBE)]
     if MANIFEST in names:
@@ -218,3 +222,42 @@ def _is_table_of_store(folder: str, name: str) -> bool:
     except DeltaError:
         return os.path.isdir(path) and set(os.listdir(path)) <= {"_delta_log"}
     return any(field.name == WRITE_ID for field in fields)
+
+
+def set_aside_unreadable(store: Location, tables: Iterable[str]) -> list[str]:
+    """Rename tables of a local store that no longer open, and return their new folders.
+
+    New tables can then be created in their place. The renamed ones contain only versions that can no longer
+    be read. A table that the machine refuses to open stays.
+    """
+    if store.folder is None or not os.path.isdir(store.folder):
+        return []
+    unreadable = [at for at in map(store.of_table, tables) if _is_unreadable(at)]
+    if not unreadable:
+        return []
+    moved = []
+    with alone(store.folder):
+        for at in unreadable:
+            folder = at.local()
+            if _is_unreadable(at):
+                free = next(n for n in range(1, 10_000) if not os.path.lexists(f"{folder}.damaged-{n}"))
+                os.rename(folder, f"{folder}.damaged-{free}")
+                moved.append(f"{folder}.damaged-{free}")
+    return moved
+
+
+def _is_unreadable(at: Location) -> bool:
+    if open_log_tail(at) is not None:
+        return False
+    try:
+        with os.scandir(at.local("_delta_log")) as scan:
+            entries = list(scan)
+        open_table(at)
+    except NotADirectoryError:
+        return True
+    except FileNotFoundError:
+        return False
+    except (DeltaError, OSError) as error:  # delta-rs raises both
+        return machine_error_in_text(error, "") is None
+    # For example, a folder with a commit's name would block that version of the table forever.
+    return any(entry.name.endswith(".json") and not entry.is_file() for entry in entries)

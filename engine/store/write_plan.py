@@ -1,8 +1,10 @@
 """Write the tables of one plan as a new version, or find that nothing has changed."""
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -11,40 +13,48 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.store.damage import find_damage, repair_if_damaged
-from penstock.engine.store.data_files import Damage, DataFile, OpenFile, compare_files, make_log_durable
-from penstock.engine.store.delta_rs_table import shared_tables
+from penstock.engine.store.data_files import (
+    Damage,
+    OpenFile,
+    checksum,
+    compare_files,
+    find_damage,
+    make_log_durable,
+)
 from penstock.engine.store.delta_rs_tables import DeltaRsTables, as_stored
-from penstock.engine.store.is_local import local_folder
+from penstock.engine.store.delta_table import shared_tables
 from penstock.engine.store.plan_versions import (
+    VersionNotes,
     complete,
+    has_lost_newest,
     is_store,
-    publish,
+    not_a_store,
     read_listed,
-    recorded_files,
-    start_manifest,
+    read_to_insert,
+    read_versions,
+    repair_if_damaged,
+    require_not_lost,
     version_of,
 )
-from penstock.engine.store.require_target import require_target
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.require_target import require_target, set_aside_unreadable
+from penstock.engine.store.store_location import MANIFEST, Location, store_errors
 from penstock.engine.store.store_tables import (
     PARALLEL_WRITES,
     WRITE_ID,
+    DataFile,
     ManifestRead,
+    PlanVersion,
     Rows,
     StoreTables,
-    in_files,
-    require_rows,
-)
-from penstock.engine.store.vacuum_store import discard, set_aside_unreadable
-from penstock.engine.store.version_notes import (
-    PlanVersion,
     VersionNumber,
     VersionState,
-    has_lost_newest,
-    noted_numbers,
+    in_files,
+    is_write_id,
+    manifest_row,
+    require_rows,
+    retry_conflicts,
 )
-from penstock.plans.errors import StoreError
+from penstock.plans.errors import PenstockError, StoreError
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 
@@ -90,9 +100,7 @@ def write_plan(
             if begun is not None:
                 discard(delta, begun.tables, begun.write_id)
             return version
-    return write_version(
-        delta, tables, planner_version=planner_version, options=options, rows=rows, begun=begun
-    )
+    return _write(delta, tables, rows or {}, begun, planner_version=planner_version, options=options)
 
 
 @shared_tables()
@@ -103,23 +111,44 @@ def write_version(
     planner_version: str,
     options: Mapping[str, str],
     rows: Mapping[str, int] | None = None,
-    begun: WriteInProgress | None = None,
 ) -> VersionNumber:
     """Write a new version like write_plan, even if nothing has changed: every run is a version of its own."""
     _require_plan(tables)
     require_target(delta.store)
+    return _write(delta, tables, rows or {}, None, planner_version=planner_version, options=options)
+
+
+def _write(
+    delta: StoreTables[Rows],
+    tables: Mapping[str, Rows],
+    rows: Mapping[str, int],
+    begun: WriteInProgress | None,
+    *,
+    planner_version: str,
+    options: Mapping[str, str],
+) -> VersionNumber:
     write_id, written, files = begun or WriteInProgress(new_write_id())
     unwritten = {table: table_rows for table, table_rows in tables.items() if table not in written}
     with store_errors(delta.store, "writing"):
         try:
             start_manifest(delta)
             set_aside_unreadable(delta.store, unwritten)
-            delta.append_all(unwritten, write_id, rows or {})
+            delta.append_all(unwritten, write_id, rows)
             _require_unchanged(delta, WriteInProgress(write_id, written, files))
             return _publish_write(delta, tables, write_id, planner_version=planner_version, options=options)
         except BaseException:
             discard(delta, tables, write_id)
             raise
+
+
+def start_manifest(delta: StoreTables[Rows]) -> None:
+    """Create the manifest, if there is none, before anything else is written.
+
+    So plans without a manifest must have lost it. They are not touched: a new manifest would hide their
+    versions and reuse their numbers. Raises StoreError for such a store.
+    """
+    require_not_lost(delta)
+    delta.create(MANIFEST)
 
 
 def _require_unchanged(delta: StoreTables[Rows], begun: WriteInProgress) -> None:
@@ -159,10 +188,79 @@ def _publish_write(
         tables=tuple(name for name in TABLES if name in tables),
         topologies=0,
         rejected=0,
-        files=recorded_files(delta, tables, write_id),
+        files=_recorded_files(delta, tables, write_id),
     )
     topologies, rejected = (_rows_of(delta, written, name) for name in ("topologies", "rejected"))
     return VersionNumber(publish(delta, replace(written, topologies=topologies, rejected=rejected)))
+
+
+_PARALLEL_READS = 4
+
+
+def _recorded_files(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> tuple[DataFile, ...]:
+    """Return the files of a write in these tables, with checksums if the store is local."""
+    logs = delta.logs
+
+    def list_files(table: str) -> list[DataFile]:
+        files, at = logs.listed_files(table, write_id) or [], delta.store.of_table(table)
+        if at.folder is None:
+            return files
+        return [file._replace(checksum=checksum(at.local(file.path))) for file in files]
+
+    with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="penstock-checksum") as pool:
+        return tuple(file for files_of_table in pool.map(list_files, tables) for file in files_of_table)
+
+
+def publish(delta: StoreTables[Rows], candidate: PlanVersion) -> int:
+    """Make a finished write readable under the next free version number, and return the number.
+
+    The row is inserted only if neither its number nor its write_id entered the manifest after it was
+    read, and the number is returned only once the row is seen there. Raises StoreError if `remove_unfinished`
+    has abandoned the write.
+    """
+    delta.create(MANIFEST)
+    notes = VersionNotes(delta.store)
+
+    def insert_under_next_number(seen: ManifestRead) -> None:
+        number = max([0, *notes.numbers(), *(listed.version or 0 for listed in seen.listed)]) + 1
+        numbered = replace(candidate, version=number, published_at=datetime.now(UTC))
+        notes.stage(numbered)
+        delta.insert_version(manifest_row(numbered), seen)
+
+    own = insert_unless_there(
+        delta, candidate.write_id, insert_under_next_number, f"publishing in {delta.store}"
+    )
+    if own.version is None or own.state == VersionState.ABANDONED:
+        raise StoreError(
+            f"write {candidate.write_id} to {delta.store} was removed as unfinished while it ran; "
+            "nothing was published",
+            "plan again; `older_than` of remove_unfinished is the age from which a write counts as dead",
+        )
+    notes.note(own)
+    return own.version
+
+
+def insert_unless_there(
+    delta: StoreTables[Rows],
+    write_id: str,
+    insert: Callable[[ManifestRead], None],
+    doing: str,
+) -> PlanVersion:
+    """Return the row of a write in the manifest; `insert` adds it unless it is already there."""
+
+    def inserted_now() -> PlanVersion | None:
+        seen = read_to_insert(delta)
+        if seen is None:
+            raise not_a_store(delta.store)
+        if not any(listed.write_id == write_id for listed in seen.listed):
+            insert(seen)
+            return None
+        return read_versions(delta, seen, [write_id])[-1]
+
+    inserted = None
+    while inserted is None:  # ends, because another writer has published a version in every lost round
+        inserted = retry_conflicts(delta, inserted_now, doing)
+    return inserted
 
 
 def new_write_id() -> str:
@@ -190,6 +288,53 @@ def _rows_of(delta: StoreTables[Rows], written: PlanVersion, table: str) -> int:
     return delta.count(delta.read(table, written.write_id)) if rows is None else rows
 
 
+# Remove a failed write.
+
+
+_TIMES_TO_REMOVE = 5
+
+
+def discard(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> None:
+    """Delete the data of a write, unless it was published before the error.
+
+    Files go first, which makes room on a full disk for the entries in the logs. A local store is cleaned up
+    without Spark, because Spark may have caused the failure.
+    """
+    logs = delta.logs
+    with suppress(PenstockError, *logs.errors):
+        if not _is_published(logs, write_id):
+            VersionNotes(delta.store).drop_staged(write_id)
+            remove_files(delta.store, tables, write_id)
+            for table in tables:
+                with suppress(PenstockError, *logs.errors):
+                    logs.delete(table, [write_id])
+
+
+def remove_files(store: Location, tables: Iterable[str], write_id: str) -> None:
+    """Remove the files of a write without readers from a local store, committed or not.
+
+    Cancelled tasks run on for a moment: one may add a file to a folder while it is removed, but
+    cannot create one in a folder that is gone. Ids that are not write_ids, and links, are skipped.
+    """
+    if store.folder is not None and is_write_id(write_id):
+        for table in tables:
+            if os.path.islink(store.local(table)):
+                continue
+            folder = store.local(table, f"{WRITE_ID}={write_id}")
+            for _ in range(_TIMES_TO_REMOVE):
+                shutil.rmtree(folder, ignore_errors=True)
+                if not os.path.lexists(folder) or os.path.islink(folder):
+                    break
+
+
+def _is_published(delta: StoreTables[Rows], write_id: str) -> bool:
+    """Return whether the manifest has a version of this write. Raises StoreError if it cannot be read."""
+    manifest = read_to_insert(delta)
+    return manifest is not None and any(
+        v.write_id == write_id and v.version is not None for v in manifest.listed
+    )
+
+
 # Find topologies that the newest version of a store already contains, unchanged.
 
 
@@ -207,7 +352,7 @@ def _nothing_changed(
     Also None if that version is damaged, or the manifest has lost it. Raises StoreError if the manifest
     cannot be read.
     """
-    noted = noted_numbers(delta.store)
+    noted = VersionNotes(delta.store).numbers()
     seen = read_listed(delta)
     if has_lost_newest(noted, seen.listed):
         return None
@@ -269,15 +414,15 @@ class WriteWhilePlanning:
     def __init__(self, store: str) -> None:
         """Raises StoreError and MachineError if there can be no store."""
         require_target(store)
-        self._store = store
         self._delta = DeltaRsTables(store)
+        self._store = self._delta.store
         self._write_id = new_write_id()
         self._append = StagedAppend(self._delta, self._write_id)
         self._ids: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
         self._rejected = 0
-        with store_errors(store, "writing"):
+        with store_errors(self._store, "writing"):
             start_manifest(self._delta)
-            set_aside_unreadable(store, TABLES)
+            set_aside_unreadable(self._store, TABLES)
 
     def add_part(self, tables: Mapping[str, pa.Table]) -> None:
         """Add all tables of one part of a fleet. Raises StoreError, MachineError and SchemaError."""
@@ -378,7 +523,7 @@ class StagedAppend:
         table_write = self.begin(table)
         for stored in as_stored(rows, table):
             if table_write.file is None:
-                folder, inside = local_folder(self.delta.store, table), f"{WRITE_ID}={self.write_id}"
+                folder, inside = self.delta.store.local(table), f"{WRITE_ID}={self.write_id}"
                 os.makedirs(os.path.join(folder, inside), exist_ok=True)
                 table_write.file = OpenFile(folder, inside, in_files(table))
             table_write.file.write(stored)
@@ -405,4 +550,4 @@ class StagedAppend:
             path = table_write.file.close()
             table_write.file = None  # `discard` checks whether it belongs to a version
             self.delta.commit_files(table, {path: table_write.rows}, self.write_id)
-        make_log_durable(local_folder(self.delta.store, table), since)
+        make_log_durable(self.delta.store.local(table), since)

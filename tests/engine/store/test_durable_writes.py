@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from penstock.engine.store import plan_versions
 from penstock.engine.store import write_plan as writing
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.spark_tables import SparkTables
+from penstock.engine.store.store_location import MANIFEST
 from penstock.engine.store.vacuum_store import drop_version
-from penstock.engine.store.version_notes import MANIFEST
 from tests.engine.store.arrow_plans import plan_of, spark_write, write
 from tests.engine.store.damage import logs
 from tests.processes import path_of
@@ -30,7 +29,7 @@ def test_what_a_version_holds_is_on_disk_before_it_is_published(
         fsync(descriptor)
 
     at_publication: set[str] = set()
-    publish = plan_versions.publish
+    publish = writing.publish
 
     def record_and_publish(*arguments):
         at_publication.update(synced)

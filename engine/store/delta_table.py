@@ -1,34 +1,191 @@
-"""Read the end of a local table's Delta log, and commit to it, at a cost that hardly grows with the log.
+"""Open one Delta table by delta-rs, or read and extend only the end of its log.
 
 delta-rs reads the entry of every file when it opens a table, which takes 0.2 s at 10,000 versions; a write
-needs only the columns and the commits since the last checkpoint. Functions return None, or False, if a log
-has anything else: then delta-rs has to read it. Source: Delta's protocol, "Delta Log Entries", "Last
-Checkpoint File".
+needs only the columns and the commits since the last checkpoint. The functions for the end of a log return
+None, or False, if it has anything else: then delta-rs has to read it. Source: Delta's protocol, "Delta Log
+Entries", "Last Checkpoint File".
 """
 
 import json
 import os
 import time
 import zlib
-from collections.abc import Mapping
-from contextlib import suppress
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache, lru_cache
 from itertools import count
-from typing import Any, NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, Schema
-from deltalake.exceptions import DeltaError
+from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from penstock.engine.machine.replace_file import sync_descriptor
-from penstock.engine.store.data_files import DataFile
-from penstock.engine.store.store_tables import ATTEMPTS, TRANSACTION_VERSION, WRITE_ID, application_id
-from penstock.engine.store.version_notes import began_at
+from penstock.engine.store.store_location import Location
+from penstock.engine.store.store_tables import (
+    ATTEMPTS,
+    TRANSACTION_VERSION,
+    WRITE_ID,
+    DataFile,
+    application_id,
+    began_at,
+    delta_schema,
+    partition_of,
+    properties_of,
+    stored_columns,
+)
 from penstock.operators.connectors.delta_columns import has_rules
+
+Read = TypeVar("Read")
+
+STRICT = CommitProperties(max_commit_retries=0)
+"""Commit as the version right after the one that was read, or raise CommitFailedError."""
+
+
+_shared: dict[tuple[str, str], tuple[object, Any]] = {}
+"""Inside `shared_tables`: objects read, by kind and path of their table, with the state of the log."""
+
+_scopes: list[object] = []
+_lock = Lock()
+
+
+@contextmanager
+def shared_tables() -> Iterator[None]:
+    """Inside the block, `open_table` does not read a local table again if its log has not changed.
+
+    A write opens each table about five times, and reading a log takes longer the more versions there
+    are.
+    """
+    with _lock:
+        _scopes.append(None)
+    try:
+        yield
+    finally:
+        with _lock:
+            _scopes.pop()
+            if not _scopes:
+                _shared.clear()
+
+
+def open_table(at: Location) -> DeltaTable | None:
+    """Return the newest state of the table; None if there is none.
+
+    Inside `shared_tables` the object may be shared, so no other thread may commit to the table: its state
+    must not change during its use. The manifest is opened by `open_newest`.
+    """
+    return read_shared("table", at, lambda: open_newest(at), lambda table: table.version())
+
+
+def open_log_tail(at: Location) -> "LogTail | None":
+    """Return the end of the table's log; None if there is none, or only delta-rs can read it."""
+    folder = at.folder
+    if folder is None:
+        return None
+    return read_shared("tail", at, lambda: read_log_tail(folder), lambda tail: tail.version)
+
+
+def share_log_tail(at: Location, tail: "LogTail") -> None:
+    """Store the result of `open_log_tail` for as long as the log does not change."""
+    with _lock:
+        if _scopes:
+            _shared["tail", at.path] = (_log_state(at, tail.version), tail)
+
+
+def read_shared(
+    kind: str, at: Location, read: Callable[[], Read | None], version_of: Callable[[Read], int | None]
+) -> Read | None:
+    """Return `read()` for the table, reused inside `shared_tables` until its log changes."""
+    if not _scopes:
+        return read()
+    with _lock:
+        state, shared = _shared.get((kind, at.path), (None, None))
+    version = None if shared is None else version_of(shared)
+    if version is not None and state is not None and state == _log_state(at, version):
+        known: Read = shared
+        return known
+    new = read()
+    version = None if new is None else version_of(new)
+    if version is not None:
+        with _lock:
+            if _scopes:
+                _shared[kind, at.path] = (_log_state(at, version), new)
+    return new
+
+
+def open_newest(at: Location) -> DeltaTable | None:
+    """Return the newest state of the table like `open_table`, but never shared."""
+    if at.folder is not None:
+        try:
+            os.stat(at.local("_delta_log"))
+        except (FileNotFoundError, NotADirectoryError):  # delta-rs would search for some milliseconds
+            return None
+        except OSError:
+            pass
+    try:
+        return DeltaTable(at.path)
+    except TableNotFoundError:
+        return None
+
+
+def _log_state(at: Location, version: int) -> object:
+    """Return a value that changes whenever the log of a local table does; None if it cannot be determined."""
+    if at.folder is None:
+        return None
+    log = at.local("_delta_log")
+    try:
+        folder, newest = os.stat(log), os.stat(os.path.join(log, f"{version:020}.json"))
+    except OSError:
+        return None
+    if os.path.lexists(os.path.join(log, f"{version + 1:020}.json")):
+        return None
+    return (
+        version,
+        *(
+            (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            for status in (folder, newest)
+        ),
+    )
+
+
+def create_table(at: Location, table: str) -> DeltaTable:
+    """Return the table, created empty if it does not exist; another writer may be creating it."""
+    delta_table = open_table(at)
+    if delta_table is not None:
+        return delta_table
+    try:
+        return DeltaTable.create(
+            at.path,
+            delta_rs_schema(table),
+            mode="error",
+            partition_by=partition_of(table),
+            configuration=properties_of(table),
+            commit_properties=STRICT,
+        )
+    except DeltaError:
+        delta_table = open_table(at)
+        if delta_table is None:
+            raise
+        return delta_table
+
+
+def to_table(stream: Any) -> pa.Table:
+    """Convert a stream of delta-rs to a table. (pa.table would do, but it imports pandas.)"""
+    return pa.RecordBatchReader.from_stream(stream).read_all()
+
+
+@cache
+def delta_rs_schema(table: str) -> Schema:
+    """Return the schema of a new table."""
+    return Schema.from_json(json.dumps(delta_schema(stored_columns(table))))
+
+
+# The end of a log.
+
 
 COMMITS_OF_A_CHECKPOINT = 100
 
