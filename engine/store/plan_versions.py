@@ -4,11 +4,12 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Any
 from uuid import uuid4
 
 from xxhash import xxh3_128_hexdigest
@@ -19,20 +20,18 @@ from penstock.engine.store.data_files import find_damage
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.store_location import MANIFEST, Location, first_line, locate
 from penstock.engine.store.store_tables import (
+    DataFile,
     ManifestRead,
     ManifestRow,
     PlanVersion,
     Rows,
-    StoreFormatError,
     StoreTables,
     VersionState,
     is_write_id,
-    manifest_row,
     retry_conflicts,
-    row_checksum,
-    versions_of,
 )
 from penstock.plans.errors import PenstockError, StoreError
+from penstock.plans.installation import own_version
 from penstock.plans.tables import TABLES
 
 # Find versions.
@@ -71,6 +70,14 @@ def find_version(delta: StoreTables[Rows], version: int | None) -> PlanVersion:
         f"{delta.store} does not have {wanted}; its versions are {numbers}",
         "versions are listed oldest first",
     )
+
+
+def newest_version(delta: StoreTables[Rows]) -> PlanVersion | None:
+    """Return the newest readable version; None without one, or if the manifest has lost a newer one."""
+    noted = VersionNotes(delta.store).numbers()
+    seen = read_listed(delta)
+    known = complete(seen)
+    return version_of(delta, seen, known[-1]) if known and not _has_lost_newest(noted, seen.listed) else None
 
 
 def require_not_dropped(delta: StoreTables[Rows], version: PlanVersion) -> None:
@@ -154,7 +161,7 @@ def read_versions(
     with _manifest_errors(delta):
         rows = seen.rows(write_ids)
     try:
-        return versions_of(delta.store, rows)
+        return _versions_of(delta.store, rows)
     except StoreFormatError:
         raise
     except StoreError as error:
@@ -225,6 +232,93 @@ def _repair_hint(store: Location) -> str:
     if not VersionNotes(store).versions():
         return _RESTORE_BY_HAND
     return f"penstock verify {store} --repair restores the table; so does penstock plan --out {store}"
+
+
+# Turn rows of the manifest into versions, and back.
+
+
+STORE_FORMAT = 1
+"""Raised whenever an older Penstock would misread tables, manifest or notes."""
+
+
+class StoreFormatError(StoreError):
+    """A store has versions of another format than this Penstock's; nothing of it is damaged."""
+
+
+def _row_checksum(version: PlanVersion) -> str:
+    """Return the XXH3-128 of a manifest row in hex digits, without its state, which changes."""
+    values = [
+        version.version,
+        version.write_id,
+        round(version.published_at.astimezone(UTC).timestamp() * 1_000_000),
+        version.planner_version,
+        sorted(version.options.items()),
+        version.tables,
+        version.topologies,
+        version.rejected,
+        version.files,
+    ]
+    return xxh3_128_hexdigest(json.dumps(values).encode())
+
+
+def manifest_row(version: PlanVersion) -> dict[str, Any]:
+    """Return the version as a row of PLAN_VERSIONS; the map is a dict, each file a dict."""
+    return {
+        "version": version.version,
+        "write_id": version.write_id,
+        "state": str(version.state),
+        "format": STORE_FORMAT,
+        "published_at": version.published_at,
+        "planner_version": version.planner_version,
+        "options": dict(version.options),
+        "tables": list(version.tables),
+        "topologies": version.topologies,
+        "rejected": version.rejected,
+        "files": None if version.files is None else [file._asdict() for file in version.files],
+        "checksum": _row_checksum(version),
+    }
+
+
+def _versions_of(store: Location, rows: Sequence[Mapping[str, Any]]) -> list[PlanVersion]:
+    """Convert rows of the manifest, oldest version first.
+
+    Raises StoreError if a row was altered, and StoreFormatError if one has another format.
+    """
+    for row in rows:
+        if row.get("format") != STORE_FORMAT:
+            raise StoreFormatError(
+                f"{store}: version {row['version']} has format {row.get('format') or 'unknown'}; "
+                f"Penstock {own_version()} reads format {STORE_FORMAT}",
+                "use the Penstock that wrote it, or plan again into another store",
+            )
+    versions = [
+        PlanVersion(
+            version=r["version"],
+            write_id=r["write_id"],
+            state=r["state"],
+            published_at=r["published_at"],
+            planner_version=r["planner_version"],
+            options=dict(r["options"] or {}),
+            tables=tuple(r["tables"] or ()),
+            topologies=r["topologies"] or 0,
+            rejected=r["rejected"] or 0,
+            files=_files(r.get("files")),
+        )
+        for r in rows
+    ]
+    for row, version in zip(rows, versions, strict=True):
+        if row.get("checksum") not in (None, _row_checksum(version)):
+            raise StoreError(
+                f"{store} is damaged: the row of version {version.version} in table {MANIFEST} has changed "
+                "since it was written"
+            )
+    return sorted(versions, key=lambda v: (v.version or 0, v.write_id))
+
+
+def _files(rows: Iterable[Mapping[str, Any]] | None) -> tuple[DataFile, ...] | None:
+    return (
+        None if rows is None else tuple(DataFile(*(row[name] for name in DataFile._fields)) for row in rows)
+    )
 
 
 # Note the rows of a local store's manifest in files next to it. A manifest whose log has lost its last
@@ -349,7 +443,7 @@ class VersionNotes:
             return None
         row = json.loads(text)
         published_at = _EPOCH + timedelta(microseconds=row["published_at"])
-        return versions_of(self._store, [{**row, "published_at": published_at}])[0]
+        return _versions_of(self._store, [{**row, "published_at": published_at}])[0]
 
     def _write(self, name: str, version: PlanVersion, *, replacing: bool = True) -> None:
         if self._folder is None:
@@ -420,7 +514,7 @@ def _is_as_noted(row: PlanVersion, noted: PlanVersion) -> bool:
 
 
 def _same(version: PlanVersion, other: PlanVersion) -> bool:
-    return version.state == other.state and row_checksum(version) == row_checksum(other)
+    return version.state == other.state and _row_checksum(version) == _row_checksum(other)
 
 
 # Compare the manifest with the notes.
@@ -435,14 +529,14 @@ def lost_versions(noted: Set[int], versions: Iterable[Row]) -> list[int]:
     return sorted(noted - {v.version for v in versions})
 
 
-def has_lost_newest(noted: Set[int], versions: Iterable[Row]) -> bool:
+def _has_lost_newest(noted: Set[int], versions: Iterable[Row]) -> bool:
     """Return whether the newest published version is among `lost_versions`."""
     return max(noted, default=0) > max((v.version or 0 for v in versions), default=0)
 
 
 def _require_whole(store: Location, noted: Set[int], versions: Iterable[Row]) -> None:
     """Raise StoreError if the manifest, all of whose rows these are, has lost the newest version."""
-    if has_lost_newest(noted, versions):
+    if _has_lost_newest(noted, versions):
         raise lost(store, max(noted))
 
 

@@ -1,10 +1,9 @@
 """The tables of a store: their columns, the manifest's rows, and the operations that a library must have."""
 
-import json
 import random
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,11 +12,9 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import pyarrow as pa
-from xxhash import xxh3_128_hexdigest
 
 from penstock.engine.store.store_location import MANIFEST, Location
 from penstock.plans.errors import SchemaError, StoreError
-from penstock.plans.installation import own_version
 from penstock.plans.tables import TABLES, require_schema
 from penstock.plans.tables.column_types import (
     BOOL,
@@ -106,13 +103,6 @@ PLAN_VERSIONS = table(
 )
 """The columns of the manifest. A manifest written by an older Penstock may lack the last ones."""
 
-STORE_FORMAT = 1
-"""Raised whenever an older Penstock would misread tables, manifest or notes."""
-
-
-class StoreFormatError(StoreError):
-    """A store has versions of another format than this Penstock's; nothing of it is damaged."""
-
 
 class VersionState(StrEnum):
     """States of a write."""
@@ -171,82 +161,6 @@ class PlanVersion:
         if files is None:
             return {"topologies": self.topologies, "rejected": self.rejected}.get(table)
         return None if any(f.rows is None for f in files) else sum(f.rows or 0 for f in files)
-
-
-def row_checksum(version: PlanVersion) -> str:
-    """Return the XXH3-128 of a manifest row in hex digits, without its state, which changes."""
-    values = [
-        version.version,
-        version.write_id,
-        round(version.published_at.astimezone(UTC).timestamp() * 1_000_000),
-        version.planner_version,
-        sorted(version.options.items()),
-        version.tables,
-        version.topologies,
-        version.rejected,
-        version.files,
-    ]
-    return xxh3_128_hexdigest(json.dumps(values).encode())
-
-
-def manifest_row(version: PlanVersion) -> dict[str, Any]:
-    """Return the version as a row of PLAN_VERSIONS; the map is a dict, each file a dict."""
-    return {
-        "version": version.version,
-        "write_id": version.write_id,
-        "state": str(version.state),
-        "format": STORE_FORMAT,
-        "published_at": version.published_at,
-        "planner_version": version.planner_version,
-        "options": dict(version.options),
-        "tables": list(version.tables),
-        "topologies": version.topologies,
-        "rejected": version.rejected,
-        "files": None if version.files is None else [file._asdict() for file in version.files],
-        "checksum": row_checksum(version),
-    }
-
-
-def versions_of(store: Location, rows: Sequence[Mapping[str, Any]]) -> list[PlanVersion]:
-    """Convert rows of the manifest, oldest version first.
-
-    Raises StoreError if a row was altered, and StoreFormatError if one has another format.
-    """
-    for row in rows:
-        if row.get("format") != STORE_FORMAT:
-            raise StoreFormatError(
-                f"{store}: version {row['version']} has format {row.get('format') or 'unknown'}; "
-                f"Penstock {own_version()} reads format {STORE_FORMAT}",
-                "use the Penstock that wrote it, or plan again into another store",
-            )
-    versions = [
-        PlanVersion(
-            version=r["version"],
-            write_id=r["write_id"],
-            state=r["state"],
-            published_at=r["published_at"],
-            planner_version=r["planner_version"],
-            options=dict(r["options"] or {}),
-            tables=tuple(r["tables"] or ()),
-            topologies=r["topologies"] or 0,
-            rejected=r["rejected"] or 0,
-            files=_files(r.get("files")),
-        )
-        for r in rows
-    ]
-    for row, version in zip(rows, versions, strict=True):
-        if row.get("checksum") not in (None, row_checksum(version)):
-            raise StoreError(
-                f"{store} is damaged: the row of version {version.version} in table {MANIFEST} has changed "
-                "since it was written"
-            )
-    return sorted(versions, key=lambda v: (v.version or 0, v.write_id))
-
-
-def _files(rows: Iterable[Mapping[str, Any]] | None) -> tuple[DataFile, ...] | None:
-    return (
-        None if rows is None else tuple(DataFile(*(row[name] for name in DataFile._fields)) for row in rows)
-    )
 
 
 # The tables of a store in Delta: columns, partitioning and table properties.

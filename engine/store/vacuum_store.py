@@ -14,6 +14,7 @@ from penstock.engine.store.plan_versions import (
     find_version,
     lost,
     lost_versions,
+    manifest_row,
     read_listed,
 )
 from penstock.engine.store.store_location import MANIFEST, Location, store_errors
@@ -26,7 +27,6 @@ from penstock.engine.store.store_tables import (
     VersionState,
     began_at,
     is_write_id,
-    manifest_row,
     retry_conflicts,
 )
 from penstock.engine.store.write_plan import insert_unless_there, remove_files

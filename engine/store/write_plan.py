@@ -25,16 +25,14 @@ from penstock.engine.store.delta_rs_tables import DeltaRsTables, as_stored
 from penstock.engine.store.delta_table import shared_tables
 from penstock.engine.store.plan_versions import (
     VersionNotes,
-    complete,
-    has_lost_newest,
     is_store,
+    manifest_row,
+    newest_version,
     not_a_store,
-    read_listed,
     read_to_insert,
     read_versions,
     repair_if_damaged,
     require_not_lost,
-    version_of,
 )
 from penstock.engine.store.require_target import require_target, set_aside_unreadable
 from penstock.engine.store.store_location import MANIFEST, Location, store_errors
@@ -50,7 +48,6 @@ from penstock.engine.store.store_tables import (
     VersionState,
     in_files,
     is_write_id,
-    manifest_row,
     require_rows,
     retry_conflicts,
 )
@@ -352,48 +349,29 @@ def _nothing_changed(
     Also None if that version is damaged, or the manifest has lost it. Raises StoreError if the manifest
     cannot be read.
     """
-    noted = VersionNotes(delta.store).numbers()
-    seen = read_listed(delta)
-    if has_lost_newest(noted, seen.listed):
+    newest = newest_version(delta)
+    if (
+        newest is None
+        or newest.files is None
+        or newest.planner_version != planner_version
+        or dict(newest.options) != dict(options)
+        or set(newest.tables) != set(tables)
+    ):
         return None
-    newest = _comparable(delta, seen, planner_version, options)
-    if newest is None or set(newest.tables) != set(tables) or _sound(delta, newest) is None:
-        return None
+    with store_errors(delta.store, "reading"):
+        if find_damage(delta, newest, newest.tables):
+            return None
     topologies = tables["topologies"]
     if delta.count(topologies) != newest.topologies:
         return None
-    if delta.count(_same(delta, newest, topologies)) != newest.topologies:
+    stored = delta.read("topologies", newest.write_id, _TOPOLOGY_KEY)
+    if delta.count(delta.among(topologies, stored, _TOPOLOGY_KEY)) != newest.topologies:
         return None
     if "rejected" in tables:
         refused = delta.read("rejected", newest.write_id, _REFUSAL)
         if not delta.same(tables["rejected"], refused, _REFUSAL):
             return None
     return None if newest.version is None else VersionNumber(newest.version, unchanged=True)
-
-
-def _comparable(
-    delta: StoreTables[Rows], seen: ManifestRead, planner_version: str, options: Mapping[str, str]
-) -> PlanVersion | None:
-    """Return the newest version, if the same planner with the same options wrote it."""
-    versions = complete(seen)
-    if not versions:
-        return None
-    newest = version_of(delta, seen, versions[-1])
-    same = newest.planner_version == planner_version and dict(newest.options) == dict(options)
-    return newest if same else None
-
-
-def _sound(delta: StoreTables[Rows], version: PlanVersion | None) -> PlanVersion | None:
-    """Return the version if all its tables are recorded and undamaged."""
-    if version is None or version.files is None:
-        return None
-    with store_errors(delta.store, "reading"):
-        return None if find_damage(delta, version, version.tables) else version
-
-
-def _same(delta: StoreTables[Rows], newest: PlanVersion, topologies: Rows) -> Rows:
-    stored = delta.read("topologies", newest.write_id, _TOPOLOGY_KEY)
-    return delta.among(topologies, stored, _TOPOLOGY_KEY)
 
 
 # Write a plan to a local store while it is made, so that the whole plan is never in memory.
