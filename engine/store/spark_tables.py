@@ -74,7 +74,7 @@ class SparkRows:
         return chosen.exceptAll(other).isEmpty() and other.exceptAll(chosen).isEmpty()
 
 
-def files_for(spark: SparkSession, rows: int) -> int:
+def _files_for(spark: SparkSession, rows: int) -> int:
     """Return the number of files for that many rows, a multiple of the cores if it exceeds them."""
     files, cores = -(-rows // _ROWS_PER_FILE) or 1, spark.sparkContext.defaultParallelism
     return files if files <= cores else -(-files // cores) * cores
@@ -132,7 +132,7 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         `about_rows` limits the number of files.
         """
         since, is_written = self.before_write(table, write_id)
-        few = rows if about_rows is None else rows.coalesce(files_for(self.spark, about_rows))
+        few = rows if about_rows is None else rows.coalesce(_files_for(self.spark, about_rows))
         if is_written:
             return
         folder, inside = self.store.local(table), folder_of_write(write_id)
@@ -288,12 +288,12 @@ class SparkTables(SparkRows):
         `about_rows` limits the number of files.
         """
         at, checked = self.store.of_table(table), conform(rows, table)
-        with durable_commits(at):
+        with _durable_commits(at):
             self.create(table)
             tagged = checked.select(
                 "*", F.lit(write_id).alias(WRITE_ID, metadata={"comment": WRITE_ID_COMMENT})
             )
-            few = tagged if about_rows is None else tagged.coalesce(files_for(self.spark, about_rows))
+            few = tagged if about_rows is None else tagged.coalesce(_files_for(self.spark, about_rows))
             writer = (
                 few.write.format("delta")
                 .mode("append")
@@ -311,7 +311,7 @@ class SparkTables(SparkRows):
         """Delete the rows of these writes in `table`."""
         if write_ids and self.has(table):
             target, at = self._table(table), self.store.of_table(table)
-            with durable_commits(at):
+            with _durable_commits(at):
                 retry_conflicts(
                     self,
                     lambda: target.delete(F.col(WRITE_ID).isin(*write_ids)),
@@ -361,12 +361,12 @@ class SparkTables(SparkRows):
         source = self.spark.createDataFrame(version_row, _schema(MANIFEST))
         target = self._table(MANIFEST)
         taken = "m.write_id = s.write_id or m.version = s.version"
-        with durable_commits(self.store.of_table(MANIFEST)):
+        with _durable_commits(self.store.of_table(MANIFEST)):
             target.alias("m").merge(source.alias("s"), taken).whenNotMatchedInsertAll().execute()
 
     def set_state(self, write_id: str, state: str) -> None:
         """Update the state of one write in the manifest."""
-        with durable_commits(self.store.of_table(MANIFEST)):
+        with _durable_commits(self.store.of_table(MANIFEST)):
             self._table(MANIFEST).update(F.col("write_id") == write_id, {"state": F.lit(state)})
 
     def _table(self, table: str) -> DeltaTable:
@@ -407,7 +407,7 @@ def _schema(table: str) -> StructType:
 
 
 @contextmanager
-def durable_commits(at: Location) -> Iterator[None]:
+def _durable_commits(at: Location) -> Iterator[None]:
     """Sync files added to a local table inside the block, and then the log that names them."""
     folder = at.folder
     if folder is None:
