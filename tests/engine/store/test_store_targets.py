@@ -22,7 +22,7 @@ from penstock.engine.store.data_files import write_file
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.plan_versions import VersionNotes, is_store, list_versions
 from penstock.engine.store.require_target import require_target
-from penstock.engine.store.store_location import MANIFEST
+from penstock.engine.store.store_location import MANIFEST, Location, locate
 from penstock.plans.errors import MachineError, StoreError
 from tests.engine.store.arrow_plans import names, plan_of, rows_in, write
 from tests.plans.topology.builders import simple
@@ -59,6 +59,22 @@ def test_a_target_that_is_no_place_for_a_store_is_refused_before_the_input_is_re
 def test_generate_writes_to_no_folder_that_is_there(tmp_path: Path):
     result = CliRunner().invoke(app, ["generate", "chain", "--out", str(tmp_path)])
     assert (result.exit_code, "exists already" in result.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("store", "path", "folder"),
+    [
+        ("/data/../plans/", "/data/../plans", "/plans"),
+        ("file:///data/my%20plans/", "file:///data/my%20plans", "/data/my plans"),
+        ("s3a://bucket/plans/", "s3a://bucket/plans", None),
+    ],
+)
+def test_a_store_and_its_tables_have_one_place(store: str, path: str, folder: str | None):
+    at = locate(store)
+    assert at == Location(store, path, folder)
+    assert (locate(at), f"{at}") == (at, store)
+    of_table = None if folder is None else f"{folder}/runs"
+    assert at.of_table("runs") == Location(f"{path}/runs", f"{path}/runs", of_table)
 
 
 @pytest.mark.spark  # where a name is of no local folder, Spark is asked
