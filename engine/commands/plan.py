@@ -162,7 +162,7 @@ def _topologies_of_store(store: str, version: int | None, place: Path) -> str:
         if not plan.planned:
             raise InputError(f"{store}: version {plan.version} has no planned topologies")
         # Messages about the topologies quote the file's name.
-        called = os.path.basename(locate(store).local())[:_MAX_NAME_LENGTH]
+        called = os.path.basename(locate(store).join())[:_MAX_NAME_LENGTH]
         file = place / f"{called}@{plan.version}.jsonl"
         file.parent.mkdir()
         write_texts(lines_of_plan(plan, ExportFormat.TOPOLOGIES), file)

@@ -93,8 +93,8 @@ def reads_store(command: Callable[Parameters, Result]) -> Callable[Parameters, R
 
 
 def require_store(store: str) -> None:
-    """Call engine.store.require_target, and print its repairs."""
-    from penstock.engine.store.require_target import require_target
+    """Call engine.store.write_plan.require_target, and print its repairs."""
+    from penstock.engine.store.write_plan import require_target
 
     for repaired in require_target(store):
         print_beside_output(repaired)

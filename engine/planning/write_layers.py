@@ -12,11 +12,12 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.spark.describe_spark_error import describe_spark_error
-from penstock.engine.store.require_target import require_target, set_aside_unreadable
+from penstock.engine.store.delta_table import set_aside_unreadable
+from penstock.engine.store.plan_versions import start_manifest
 from penstock.engine.store.spark_tables import LocalSparkTables, folder_of_write, tables_of_spark
 from penstock.engine.store.store_location import locate, store_errors
 from penstock.engine.store.store_tables import PARALLEL_WRITES, DataFile, VersionNumber
-from penstock.engine.store.write_plan import WriteInProgress, discard, new_write_id, start_manifest
+from penstock.engine.store.write_plan import WriteInProgress, discard, new_write_id, require_target
 from penstock.engine.store.write_rows_in_workers import write_part
 from penstock.plans.blocks.giant import Write
 from penstock.plans.errors import ConfigurationError
@@ -51,7 +52,7 @@ class WriteLayers:
             set_aside_unreadable(self._store, TABLES)
             self._write_id, self._started_tables = new_write_id(), set(tables)
             self._before = {table: delta.before_write(table, self._write_id)[0] for table in tables}
-            folders = {table: self._store.local(table) for table in tables}
+            folders = {table: self._store.join(table) for table in tables}
             for folder in folders.values():
                 os.makedirs(os.path.join(folder, folder_of_write(self._write_id)), exist_ok=True)
         return partial(write_part, folders, folder_of_write(self._write_id))

@@ -172,7 +172,7 @@ def find_damage(delta: StoreTables[Rows], version: PlanVersion, tables: Sequence
 def _damage_of_table(delta: StoreTables[Rows], version: PlanVersion, table: str) -> list[Damage]:
     from deltalake.exceptions import DeltaError
 
-    folder = delta.store.of_table(table).folder
+    folder = delta.store.table(table).folder
     if folder is not None:
         with suppress(FileNotFoundError, NotADirectoryError):
             os.listdir(folder)  # delta-rs reports an unreadable folder as missing
@@ -184,9 +184,9 @@ def _damage_of_table(delta: StoreTables[Rows], version: PlanVersion, table: str)
         return [Damage(table, None, f"its Delta log cannot be read: {str(error).splitlines()[0]}")]
     if listed is None:
         return [Damage(table, None, "the table is missing")]
-    recorded = version.files_of(table)
+    recorded, rows = version.files_of(table), version.rows_of(table)
     if recorded is None:
-        wrong = _miscounted(table, version.rows_of(table), listed)
+        wrong = _miscounted(table, rows, listed)
     else:
         wrong = compare_files(table, recorded, listed)
     files = listed if recorded is None else recorded

@@ -1,4 +1,4 @@
-"""Open one Delta table by delta-rs, or read and extend only the end of its log.
+"""Open one Delta table by delta-rs, check it, or read and extend only the end of its log.
 
 delta-rs reads the entry of every file when it opens a table, which takes 0.2 s at 10,000 versions; a write
 needs only the columns and the commits since the last checkpoint. The functions for the end of a log return
@@ -10,7 +10,7 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from itertools import count
@@ -25,8 +25,9 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from penstock.engine.machine.machine_error import machine_error_in_text
 from penstock.engine.machine.replace_file import sync_descriptor
-from penstock.engine.store.store_location import Location
+from penstock.engine.store.store_location import Location, alone
 from penstock.engine.store.store_tables import (
     ATTEMPTS,
     TRANSACTION_VERSION,
@@ -39,7 +40,8 @@ from penstock.engine.store.store_tables import (
     properties_of,
     stored_columns,
 )
-from penstock.operators.connectors.delta_columns import has_rules
+from penstock.operators.connectors.delta_columns import WRITABLE_FEATURES, has_rules, reasons_against
+from penstock.plans.errors import StoreError
 
 Read = TypeVar("Read")
 
@@ -121,7 +123,7 @@ def open_newest(at: Location) -> DeltaTable | None:
     """Return the newest state of the table like `open_table`, but never shared."""
     if at.folder is not None:
         try:
-            os.stat(at.local("_delta_log"))
+            os.stat(at.join("_delta_log"))
         except (FileNotFoundError, NotADirectoryError):  # delta-rs would search for some milliseconds
             return None
         except OSError:
@@ -136,7 +138,7 @@ def _log_state(at: Location, version: int) -> object:
     """Return a value that changes whenever the log of a local table does; None if it cannot be determined."""
     if at.folder is None:
         return None
-    log = at.local("_delta_log")
+    log = at.join("_delta_log")
     try:
         folder, newest = os.stat(log), os.stat(os.path.join(log, f"{version:020}.json"))
     except OSError:
@@ -182,6 +184,152 @@ def to_table(stream: Any) -> pa.Table:
 def delta_rs_schema(table: str) -> Schema:
     """Return the schema of a new table."""
     return Schema.from_json(json.dumps(delta_schema(stored_columns(table))))
+
+
+# Check that the tables of a store have the columns that this version of Penstock writes and reads.
+
+
+def require_columns_to_write(store: Location, tables: Iterable[str]) -> None:
+    """Raise StoreError if an existing table has other columns, or other types, than those declared.
+
+    Tables that cannot be opened are skipped; see set_aside_unreadable.
+    """
+    differing = []
+    for table in tables:
+        stored, declared = _stored(store.table(table), store), _declared(table)
+        if stored is not None and stored != declared:
+            differing.append(f"table {table}: {_difference(stored, declared)}")
+    if differing:
+        raise StoreError(
+            f"cannot write to {store}: another version of Penstock has written it; {'; '.join(differing)}",
+            "plan into a new folder; penstock show and penstock export still read this store",
+        )
+
+
+_WRITABLE_FEATURES = WRITABLE_FEATURES - {"columnMapping", "deletionVectors"}
+"""Delta's writer features that tables of a store may have: its files have the columns' own names."""
+
+
+def features_against_writes(table: DeltaTable) -> list[str]:
+    """Return features, constraints and properties, added by others, that a write would violate."""
+    return reasons_against(table, "overwrite", _WRITABLE_FEATURES)
+
+
+def require_features_to_write(store: Location, tables: Iterable[str]) -> None:
+    """Raise StoreError if a table has a feature, constraint or property that a write would violate.
+
+    Tables that cannot be opened are skipped; see set_aside_unreadable.
+    """
+    refused = []
+    for table in tables:
+        at = store.table(table)
+        tail = open_log_tail(at)
+        if tail is not None and tail.takes_appends:
+            continue
+        try:
+            opened = open_table(at)
+        except (DeltaError, OSError):
+            continue
+        reasons = [] if opened is None else features_against_writes(opened)
+        if reasons:
+            refused.append(f"table {table} has {', '.join(reasons)}")
+    if refused:
+        raise StoreError(
+            f"cannot write to {store}: {'; '.join(refused)}",
+            "undo these changes (in Spark, ALTER TABLE … DROP FEATURE or UNSET TBLPROPERTIES), or plan into "
+            "a new folder; penstock show and penstock export still read this store",
+        )
+
+
+def require_columns_to_read(store: Location, tables: Iterable[str]) -> None:
+    """Raise StoreError if a table lacks declared columns, or has them with other types."""
+    lacking = []
+    for table in tables:
+        stored, declared = _stored(store.table(table), store), _declared(table)
+        if stored is not None and not declared.items() <= stored.items():
+            lacking.append(f"table {table}: {_difference(stored, declared)}")
+    if lacking:
+        raise StoreError(
+            f"cannot read {store}: another version of Penstock has written it; {'; '.join(lacking)}",
+            "read other tables only, or plan the input again into a new folder",
+        )
+
+
+def _stored(at: Location, store: Location) -> dict[str, str] | None:
+    tail = open_log_tail(at)
+    if tail is not None:
+        return tail.columns
+    try:
+        opened = open_table(at)
+    except (DeltaError, OSError) as error:
+        if refused := machine_error_in_text(error, f"reading {store}"):
+            raise refused from error
+        return None
+    return None if opened is None else _columns(opened.schema())
+
+
+def _declared(table: str) -> dict[str, str]:
+    return _columns(delta_rs_schema(table))
+
+
+def _columns(schema: Schema) -> dict[str, str]:
+    return {field.name: str(field.type) for field in schema.fields}
+
+
+def _difference(stored: dict[str, str], declared: dict[str, str]) -> str:
+    lacks = sorted(set(declared) - set(stored))
+    has = sorted(set(stored) - set(declared))
+    differ = sorted(name for name in set(stored) & set(declared) if stored[name] != declared[name])
+    parts = (("it lacks", lacks), ("it also has", has), ("of another type", differ))
+    return ", ".join(f"{relation} {', '.join(names)}" for relation, names in parts if names)
+
+
+def is_table_of_store(at: Location) -> bool:
+    """Return whether this is a table of a local store, perhaps an unfinished one."""
+    try:
+        fields = DeltaTable(at.path).schema().fields
+    except DeltaError:
+        return os.path.isdir(at.join()) and set(os.listdir(at.join())) <= {"_delta_log"}
+    return any(field.name == WRITE_ID for field in fields)
+
+
+def set_aside_unreadable(store: Location, tables: Iterable[str]) -> list[str]:
+    """Rename tables of a local store that no longer open, and return their new folders.
+
+    New tables can then be created in their place. The renamed ones contain only versions that can no longer
+    be read. A table that the machine refuses to open stays.
+    """
+    if store.folder is None or not os.path.isdir(store.folder):
+        return []
+    unreadable = [at for at in map(store.table, tables) if _is_unreadable(at)]
+    if not unreadable:
+        return []
+    moved = []
+    with alone(store):
+        for at in unreadable:
+            folder = at.join()
+            if _is_unreadable(at):
+                free = next(n for n in range(1, 10_000) if not os.path.lexists(f"{folder}.damaged-{n}"))
+                os.rename(folder, f"{folder}.damaged-{free}")
+                moved.append(f"{folder}.damaged-{free}")
+    return moved
+
+
+def _is_unreadable(at: Location) -> bool:
+    if open_log_tail(at) is not None:
+        return False
+    try:
+        with os.scandir(at.join("_delta_log")) as scan:
+            entries = list(scan)
+        open_table(at)
+    except NotADirectoryError:
+        return True
+    except FileNotFoundError:
+        return False
+    except (DeltaError, OSError) as error:  # delta-rs raises both
+        return machine_error_in_text(error, "") is None
+    # For example, a folder with a commit's name would block that version of the table forever.
+    return any(entry.name.endswith(".json") and not entry.is_file() for entry in entries)
 
 
 # The end of a log.

@@ -9,9 +9,9 @@ import polars as pl
 
 from penstock.engine.store.data_files import damaged, find_damage
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.delta_table import require_columns_to_read
 from penstock.engine.store.plan_tables import PlanTables, StoredVersion, scan_spark_rows, scan_stored_table
 from penstock.engine.store.plan_versions import find_version, require_not_dropped
-from penstock.engine.store.require_target import require_columns_to_read
 from penstock.engine.store.store_location import Location, locate, store_errors
 from penstock.engine.store.store_tables import PlanVersion, Rows, StoreTables
 from penstock.plans.errors import StoreError
@@ -54,7 +54,7 @@ def open_plan_of(delta: StoreTables[Any], version: int | None, topology: str | N
             with store_errors(delta.store, "reading"):
                 recorded = plan_version.files_of(name)
                 files = delta.listed_files(name, plan_version.write_id) if recorded is None else recorded
-            return scan_stored_table(delta.store.local(name), name, files or [], chosen)
+            return scan_stored_table(delta.store.join(name), name, files or [], chosen)
         return scan_spark_rows(delta.read(name, plan_version.write_id), name, chosen)
 
     return PlanTables(

@@ -1,6 +1,5 @@
 """The versions of a store: find them in the manifest, note them beside it, restore it from the notes."""
 
-import fcntl
 import json
 import os
 import time
@@ -18,7 +17,7 @@ from penstock.engine.machine.machine_error import machine_error_in_text
 from penstock.engine.machine.replace_file import sync_descriptor, sync_folder
 from penstock.engine.store.data_files import find_damage
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.store_location import MANIFEST, Location, first_line, locate
+from penstock.engine.store.store_location import MANIFEST, Location, alone, first_line, locate
 from penstock.engine.store.store_tables import (
     DataFile,
     ManifestRead,
@@ -73,7 +72,12 @@ def find_version(delta: StoreTables[Rows], version: int | None) -> PlanVersion:
 
 
 def newest_version(delta: StoreTables[Rows]) -> PlanVersion | None:
-    """Return the newest readable version; None without one, or if the manifest has lost a newer one."""
+    """Return the newest readable version; None without one, or if the manifest has lost a newer one.
+
+    Raises StoreError if the manifest cannot be read.
+    """
+    if not is_store(delta):
+        return None
     noted = VersionNotes(delta.store).numbers()
     seen = read_listed(delta)
     known = complete(seen)
@@ -176,6 +180,16 @@ def is_store(delta: StoreTables[Rows]) -> bool:
         raise _unreadable(delta.store, error) from error
 
 
+def start_manifest(delta: StoreTables[Rows]) -> None:
+    """Create the manifest, if there is none, before anything else is written.
+
+    So plans without a manifest must have lost it. They are not touched: a new manifest would hide their
+    versions and reuse their numbers. Raises StoreError for such a store.
+    """
+    require_not_lost(delta)
+    delta.create(MANIFEST)
+
+
 def require_not_lost(delta: StoreTables[Rows]) -> None:
     """Raise StoreError if there are plans, but no manifest."""
     if is_store(delta) or not any(delta.write_ids(table) for table in TABLES):
@@ -185,7 +199,7 @@ def require_not_lost(delta: StoreTables[Rows]) -> None:
 
 
 def _has_tables(store: Location) -> bool:
-    return store.folder is not None and any(os.path.isdir(store.local(table)) for table in TABLES)
+    return store.folder is not None and any(os.path.isdir(store.join(table)) for table in TABLES)
 
 
 @contextmanager
@@ -344,7 +358,7 @@ class VersionNotes:
 
     def __init__(self, store: Location) -> None:
         self._store = store
-        self._folder = None if store.folder is None else store.local(MANIFEST, _NOTES)
+        self._folder = None if store.folder is None else store.join(MANIFEST, _NOTES)
 
     def numbers(self) -> Set[int]:
         """Return the versions that have a note, readable or not."""
@@ -622,7 +636,7 @@ def repair_manifest(store: str | Location) -> list[str]:
     gone = lost_versions(noted, known)
     restored = [version for version in notes.versions() if version.version in gone]
     if restored:
-        with alone(at.folder):
+        with alone(at):
             _insert(delta, restored)
         done.append(f"{at}: table {MANIFEST} has {_named(restored)} again")
         known = all_writes(delta)
@@ -634,13 +648,13 @@ def _make_again_if_unreadable(notes: VersionNotes, delta: DeltaRsTables) -> list
     """Restore only a manifest that cannot be read, the first half of repair_manifest."""
     if not notes.versions():
         return []
-    with alone(delta.store.local()):
+    with alone(delta.store):
         try:
             all_writes(delta)
         except StoreFormatError:
             raise
         except StoreError:
-            _set_aside(delta.store.local(MANIFEST))
+            _set_aside(delta.store.join(MANIFEST))
         else:
             return []
         delta.create(MANIFEST)
@@ -691,14 +705,3 @@ def _insert(delta: DeltaRsTables, versions: list[PlanVersion]) -> None:
 def _named(versions: list[PlanVersion]) -> str:
     numbers = ", ".join(str(v.version) for v in versions)
     return f"version{'s' if len(versions) > 1 else ''} {numbers}"
-
-
-@contextmanager
-def alone(folder: str) -> Iterator[None]:
-    """Lock `folder` for one writer at a time; the kernel releases the lock of a killed writer."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

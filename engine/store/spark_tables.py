@@ -135,20 +135,20 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         few = rows if about_rows is None else rows.coalesce(_files_for(self.spark, about_rows))
         if is_written:
             return
-        folder, inside = self.store.local(table), folder_of_write(write_id)
+        folder, inside = self.store.join(table), folder_of_write(write_id)
         os.makedirs(os.path.join(folder, inside), exist_ok=True)
         written = with_settings(write_rows(few, table, folder, inside), _ROWS_TO_WORKERS)
         self.commit_written(since, table, {row.path: row.rows for row in written.collect()}, write_id)
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
         """Return the rows of one write, with the declared columns or some of them."""
-        rows = self.spark.read.format("delta").load(self.store.local(table))
+        rows = self.spark.read.format("delta").load(self.store.join(table))
         return _declared(rows.where(F.col(WRITE_ID) == write_id), table, columns)
 
     def _append_packed(self, packed: PackedTables, write_id: str) -> None:
         before = {table: self.before_write(table, write_id) for table in packed.tables}
         unwritten = [table for table, (_, is_written) in before.items() if not is_written]
-        folders = {table: self.store.local(table) for table in unwritten}
+        folders = {table: self.store.join(table) for table in unwritten}
         for folder in folders.values():
             os.makedirs(os.path.join(folder, folder_of_write(write_id)), exist_ok=True)
         written = write_packed(packed, folders, folder_of_write(write_id)).collect()
@@ -165,7 +165,7 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
 
         `packed`: what workers make some of the tables of, as in this class. The folders of the write exist.
         """
-        folders = {table: self.store.local(table) for table in tables}
+        folders = {table: self.store.join(table) for table in tables}
         inside = folder_of_write(write_id)
         written: list[Row] = []
         for part in packed:
@@ -181,7 +181,7 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
 
         `files`: as of commit_files. Others that are there are removed.
         """
-        folder = self.store.local(table)
+        folder = self.store.join(table)
         _remove_others(folder, folder_of_write(write_id), files)
         if files:
             self.commit_files(table, files, write_id)
@@ -250,11 +250,11 @@ class SparkTables(SparkRows):
 
     def has(self, table: str) -> bool:
         """Return whether the table exists."""
-        return DeltaTable.isDeltaTable(self.spark, self.store.of_table(table).path)
+        return DeltaTable.isDeltaTable(self.spark, self.store.table(table).path)
 
     def create(self, table: str) -> None:
         """Create the table, empty, if it does not exist, and add missing columns to the manifest."""
-        at = self.store.of_table(table)
+        at = self.store.table(table)
         if at.folder is not None:
             # Spark cannot create a table where an earlier creation was cut off, such as by a full disk.
             create_table(at, table)
@@ -287,7 +287,7 @@ class SparkTables(SparkRows):
 
         `about_rows` limits the number of files.
         """
-        at, checked = self.store.of_table(table), conform(rows, table)
+        at, checked = self.store.table(table), conform(rows, table)
         with _durable_commits(at):
             self.create(table)
             tagged = checked.select(
@@ -310,7 +310,7 @@ class SparkTables(SparkRows):
     def delete(self, table: str, write_ids: Collection[str]) -> None:
         """Delete the rows of these writes in `table`."""
         if write_ids and self.has(table):
-            target, at = self._table(table), self.store.of_table(table)
+            target, at = self._table(table), self.store.table(table)
             with _durable_commits(at):
                 retry_conflicts(
                     self,
@@ -361,26 +361,26 @@ class SparkTables(SparkRows):
         source = self.spark.createDataFrame(version_row, _schema(MANIFEST))
         target = self._table(MANIFEST)
         taken = "m.write_id = s.write_id or m.version = s.version"
-        with _durable_commits(self.store.of_table(MANIFEST)):
+        with _durable_commits(self.store.table(MANIFEST)):
             target.alias("m").merge(source.alias("s"), taken).whenNotMatchedInsertAll().execute()
 
     def set_state(self, write_id: str, state: str) -> None:
         """Update the state of one write in the manifest."""
-        with _durable_commits(self.store.of_table(MANIFEST)):
+        with _durable_commits(self.store.table(MANIFEST)):
             self._table(MANIFEST).update(F.col("write_id") == write_id, {"state": F.lit(state)})
 
     def _table(self, table: str) -> DeltaTable:
-        return DeltaTable.forPath(self.spark, self.store.of_table(table).path)
+        return DeltaTable.forPath(self.spark, self.store.table(table).path)
 
     def _log(self, table: str) -> DataFrame:
         """Return the current files of a table, one row each, with the columns of Delta's AddFile."""
         jvm: Any = self.spark._jvm
         log = jvm.org.apache.spark.sql.delta.DeltaLog
-        snapshot = log.forTableWithSnapshot(self.spark._jsparkSession, self.store.of_table(table).path)
+        snapshot = log.forTableWithSnapshot(self.spark._jsparkSession, self.store.table(table).path)
         return DataFrame(snapshot._2().allFiles().toDF(), self.spark)
 
     def _add_missing_columns(self, table: str) -> None:
-        path = self.store.of_table(table).path
+        path = self.store.table(table).path
         known = self._table(table).toDF().columns
         for column in _schema(table).fields:
             if column.name not in known:

@@ -1,6 +1,7 @@
 """Understand once where a store is, and turn errors of the libraries that read and write it into messages."""
 
 import errno
+import fcntl
 import os
 import re
 import sys
@@ -32,15 +33,29 @@ class Location(NamedTuple):
     def __str__(self) -> str:
         return self.name
 
-    def of_table(self, table: str) -> "Location":
+    def table(self, table: str) -> "Location":
         """Return the location of a table of this store."""
         path = f"{self.path}/{table}"
         return Location(path, path, None if self.folder is None else os.path.join(self.folder, table))
 
-    def local(self, *parts: str) -> str:
+    def join(self, *parts: str) -> str:
         """Return a path in the folder of a local store."""
         assert self.folder is not None
         return os.path.join(self.folder, *parts)
+
+
+@contextmanager
+def alone(store: Location) -> Iterator[None]:
+    """Lock a local store for one writer at a time; the kernel releases the lock of a killed writer."""
+    descriptor = os.open(store.join(), os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+# Understand the path or URI that a user wrote.
 
 
 _NOT_IN_PATHS = re.compile(r"[\x00-\x1f\x7f\[\]\\]|%[0-9A-Fa-f]{2}|[\ud800-\udfff]")
@@ -59,17 +74,13 @@ def locate(store: str | Location) -> Location:
     """
     if isinstance(store, Location):
         return store
-    if not store.strip():
-        raise StoreError("the path of a store is required", "name a folder, e.g. --out plans")
-    if "://" in store:
-        if store.startswith("file:") and not _OF_THIS_MACHINE.match(store):
-            raise _not_a_file_uri(store)
-        root = store.rstrip("/")
-        local = os.path.abspath(unquote(root.removeprefix("file://")))
-    else:
-        root = _path_of_this_machine(store)
-        local = os.path.abspath(root)
-    return Location(store, root, local if is_local(store) else None)
+    path = _delta_path(store)
+    return Location(store, path, _folder(path) if is_local(store) else None)
+
+
+def local_folder(path: str) -> str | None:
+    """Return the folder of a local store; None for other paths. Raises StoreError like `locate`."""
+    return _folder(_delta_path(path)) if is_local(path) else None
 
 
 def is_local(path: str) -> bool:
@@ -81,12 +92,17 @@ def is_local(path: str) -> bool:
     return True
 
 
-def local_folder(path: str) -> str | None:
-    """Return the folder of a local store; None for other paths. Raises StoreError like `locate`."""
-    return locate(path).folder if is_local(path) else None
+def _folder(path: str) -> str:
+    return os.path.abspath(unquote(path.removeprefix("file://")) if "://" in path else path)
 
 
-def _path_of_this_machine(store: str) -> str:
+def _delta_path(store: str) -> str:
+    if not store.strip():
+        raise StoreError("the path of a store is required", "name a folder, e.g. --out plans")
+    if "://" in store:
+        if store.startswith("file:") and not _OF_THIS_MACHINE.match(store):
+            raise _not_a_file_uri(store)
+        return store.rstrip("/")
     if store.startswith("file:"):
         raise _not_a_file_uri(store)
     if scheme := _SCHEME.match(store):  # such a URI does not mean a folder of that name here

@@ -80,13 +80,13 @@ def _since(store: Location, write: PlanVersion) -> float:
     if write.version is None:
         return write.published_at.timestamp()
     noted = VersionNotes(store).time_of(write.version)
-    return os.stat(store.local(MANIFEST, "_delta_log")).st_mtime if noted is None else noted
+    return os.stat(store.join(MANIFEST, "_delta_log")).st_mtime if noted is None else noted
 
 
 def _size(store: Location, write_id: str) -> tuple[int, int]:
     files = size = 0
     for table in TABLES:
-        for place, _, names in os.walk(store.local(table, f"{WRITE_ID}={write_id}")):
+        for place, _, names in os.walk(store.join(table, f"{WRITE_ID}={write_id}")):
             for name in names:
                 files += 1
                 size += os.lstat(os.path.join(place, name)).st_size
@@ -98,7 +98,7 @@ def writes_in_folders(store: Location) -> set[str]:
     write_ids: set[str] = set()
     for table in () if store.folder is None else TABLES:
         with suppress(FileNotFoundError, NotADirectoryError):
-            names = os.listdir(store.local(table))
+            names = os.listdir(store.join(table))
             writes = (name.removeprefix(f"{WRITE_ID}=") for name in names if name.startswith(f"{WRITE_ID}="))
             write_ids.update(filter(is_write_id, writes))
     return write_ids

@@ -1,7 +1,8 @@
-"""Write the tables of one plan as a new version, or find that nothing has changed."""
+"""Write the tables of one plan as a new version of a store, or find that nothing has changed."""
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -13,6 +14,8 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.machine.machine_error import machine_error, takes_no_files
+from penstock.engine.machine.replace_file import NO_HARD_LINKS, sync_descriptor, sync_folder
 from penstock.engine.store.data_files import (
     Damage,
     OpenFile,
@@ -22,20 +25,27 @@ from penstock.engine.store.data_files import (
     make_log_durable,
 )
 from penstock.engine.store.delta_rs_tables import DeltaRsTables, as_stored
-from penstock.engine.store.delta_table import shared_tables
+from penstock.engine.store.delta_table import (
+    is_table_of_store,
+    require_columns_to_write,
+    require_features_to_write,
+    set_aside_unreadable,
+    shared_tables,
+)
 from penstock.engine.store.plan_versions import (
     VersionNotes,
     is_store,
     manifest_row,
     newest_version,
     not_a_store,
+    read_listed,
     read_to_insert,
     read_versions,
     repair_if_damaged,
     require_not_lost,
+    start_manifest,
 )
-from penstock.engine.store.require_target import require_target, set_aside_unreadable
-from penstock.engine.store.store_location import MANIFEST, Location, store_errors
+from penstock.engine.store.store_location import MANIFEST, Location, locate, store_errors
 from penstock.engine.store.store_tables import (
     PARALLEL_WRITES,
     WRITE_ID,
@@ -51,7 +61,7 @@ from penstock.engine.store.store_tables import (
     require_rows,
     retry_conflicts,
 )
-from penstock.plans.errors import PenstockError, StoreError
+from penstock.plans.errors import MachineError, PenstockError, StoreError
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 
@@ -91,12 +101,11 @@ def write_plan(
     """
     _require_plan(tables)
     require_target(delta.store)
-    if is_store(delta):
-        version = _nothing_changed(delta, tables, planner_version=planner_version, options=options)
-        if version is not None:
-            if begun is not None:
-                discard(delta, begun.tables, begun.write_id)
-            return version
+    version = _nothing_changed(delta, tables, planner_version=planner_version, options=options)
+    if version is not None:
+        if begun is not None:
+            discard(delta, begun.tables, begun.write_id)
+        return version
     return _write(delta, tables, rows or {}, begun, planner_version=planner_version, options=options)
 
 
@@ -136,16 +145,6 @@ def _write(
         except BaseException:
             discard(delta, tables, write_id)
             raise
-
-
-def start_manifest(delta: StoreTables[Rows]) -> None:
-    """Create the manifest, if there is none, before anything else is written.
-
-    So plans without a manifest must have lost it. They are not touched: a new manifest would hide their
-    versions and reuse their numbers. Raises StoreError for such a store.
-    """
-    require_not_lost(delta)
-    delta.create(MANIFEST)
 
 
 def _require_unchanged(delta: StoreTables[Rows], begun: WriteInProgress) -> None:
@@ -199,10 +198,10 @@ def _recorded_files(delta: StoreTables[Rows], tables: Iterable[str], write_id: s
     logs = delta.logs
 
     def list_files(table: str) -> list[DataFile]:
-        files, at = logs.listed_files(table, write_id) or [], delta.store.of_table(table)
+        files, at = logs.listed_files(table, write_id) or [], delta.store.table(table)
         if at.folder is None:
             return files
-        return [file._replace(checksum=checksum(at.local(file.path))) for file in files]
+        return [file._replace(checksum=checksum(at.join(file.path))) for file in files]
 
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="penstock-checksum") as pool:
         return tuple(file for files_of_table in pool.map(list_files, tables) for file in files_of_table)
@@ -315,9 +314,9 @@ def remove_files(store: Location, tables: Iterable[str], write_id: str) -> None:
     """
     if store.folder is not None and is_write_id(write_id):
         for table in tables:
-            if os.path.islink(store.local(table)):
+            if os.path.islink(store.join(table)):
                 continue
-            folder = store.local(table, f"{WRITE_ID}={write_id}")
+            folder = store.join(table, f"{WRITE_ID}={write_id}")
             for _ in range(_TIMES_TO_REMOVE):
                 shutil.rmtree(folder, ignore_errors=True)
                 if not os.path.lexists(folder) or os.path.islink(folder):
@@ -330,6 +329,101 @@ def _is_published(delta: StoreTables[Rows], write_id: str) -> bool:
     return manifest is not None and any(
         v.write_id == write_id and v.version is not None for v in manifest.listed
     )
+
+
+# Check before the work starts that a store can be written to a path.
+
+
+_LEFT_BY_FILE_SYSTEMS = ("lost+found",)
+_MOST_NAMES = 5
+
+
+def require_target(store: str | Location) -> list[str]:
+    """Raise StoreError unless `store` is a path that Delta can have, and new, an empty folder, or a store.
+
+    The store must have tables with the columns of this version of Penstock, without Delta features that a
+    write would violate, and a manifest that can be read or restored. Returns sentences about repairs, for
+    users. Raises MachineError if the folder cannot be created or written to. Only local file systems are
+    checked.
+    """
+    at = locate(store)
+    folder = at.folder
+    if folder is None:
+        return []
+    try:
+        existing = _existing(folder)
+        if not os.path.isdir(existing):
+            obstacle = "a link to nothing" if os.path.islink(existing) else "a file"
+            where = "" if existing == folder else f"{existing} is "
+            raise StoreError(f"cannot write a store to {at}: {where or 'it is '}{obstacle}, not a folder")
+        repaired = repair_if_damaged(at)
+        if existing == folder:
+            _require_empty_or_store(at, folder)
+        _require_new_files(existing, at)
+        _require_links_and_sync(existing, at)
+        return repaired
+    except OSError as error:
+        raise machine_error(error, f"writing {at}") or MachineError(f"writing {at}: {error}") from error
+
+
+def _require_new_files(folder: str, store: Location) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except FileNotFoundError as error:
+        raise takes_no_files(folder, f"writing {store}") from error
+
+
+def _require_links_and_sync(folder: str, store: Location) -> None:
+    """Raise MachineError unless `folder` supports hard links, which commits need, and fsync."""
+    with tempfile.NamedTemporaryFile(prefix=_PROBE, dir=folder) as file:
+        second = f"{file.name}.link"
+        try:
+            os.link(file.name, second)
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
+            raise MachineError(
+                f"writing {store}: the file system of {folder} has no hard links "
+                f"({os.strerror(error.errno)}), which commits of Delta tables need",
+                "choose a folder of a local disk",
+            ) from error
+        os.unlink(second)
+        sync_descriptor(file.fileno(), folder)
+    sync_folder(folder)
+
+
+_PROBE = ".penstock-"
+"""Prefix of temporary files that test the abilities of a folder."""
+
+
+def _existing(path: str) -> str:
+    """Return the path itself, or its nearest parent that exists."""
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _require_empty_or_store(store: Location, folder: str) -> None:
+    names = sorted(set(os.listdir(folder)) - set(_LEFT_BY_FILE_SYSTEMS))
+    names = [name for name in names if not name.startswith(_PROBE)]
+    if MANIFEST in names:
+        delta = DeltaRsTables(store)
+        require_not_lost(delta)
+        if is_store(delta):
+            read_listed(delta)
+        require_columns_to_write(store, TABLES)
+        require_features_to_write(store, (*TABLES, MANIFEST))
+        return
+    others = [name for name in names if name not in TABLES or not is_table_of_store(store.table(name))]
+    if others:
+        more = f" and {len(others) - _MOST_NAMES:,} more" if len(others) > _MOST_NAMES else ""
+        raise StoreError(
+            f"cannot write a store to {store}: the folder is neither empty nor a store; "
+            f"it contains {', '.join(map(repr, others[:_MOST_NAMES]))}{more}",
+            "name a new folder, an empty one, or a store that penstock has written",
+        )
+    require_not_lost(DeltaRsTables(store))
 
 
 # Find topologies that the newest version of a store already contains, unchanged.
@@ -434,13 +528,12 @@ class WriteWhilePlanning:
         with store_errors(self._store, "writing"):
             rows = self._append.commit(PARALLEL_WRITES)
             _require_plan(rows)
-            if is_store(self._delta):
-                tables = {table: TABLES[table].empty_table() for table in rows}
-                tables |= {table: self._delta.read(table, self._write_id) for table in _COMPARED}
-                same = _nothing_changed(self._delta, tables, planner_version=planner_version, options=options)
-                if same is not None:
-                    self.discard()
-                    return same
+            tables = {table: TABLES[table].empty_table() for table in rows}
+            tables |= {table: self._delta.read(table, self._write_id) for table in _COMPARED}
+            same = _nothing_changed(self._delta, tables, planner_version=planner_version, options=options)
+            if same is not None:
+                self.discard()
+                return same
             return _publish_write(
                 self._delta, rows, self._write_id, planner_version=planner_version, options=options
             )
@@ -501,7 +594,7 @@ class StagedAppend:
         table_write = self.begin(table)
         for stored in as_stored(rows, table):
             if table_write.file is None:
-                folder, inside = self.delta.store.local(table), f"{WRITE_ID}={self.write_id}"
+                folder, inside = self.delta.store.join(table), f"{WRITE_ID}={self.write_id}"
                 os.makedirs(os.path.join(folder, inside), exist_ok=True)
                 table_write.file = OpenFile(folder, inside, in_files(table))
             table_write.file.write(stored)
@@ -528,4 +621,4 @@ class StagedAppend:
             path = table_write.file.close()
             table_write.file = None  # `discard` checks whether it belongs to a version
             self.delta.commit_files(table, {path: table_write.rows}, self.write_id)
-        make_log_durable(self.delta.store.local(table), since)
+        make_log_durable(self.delta.store.join(table), since)

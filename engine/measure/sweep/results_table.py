@@ -13,8 +13,7 @@ from deltalake import DeltaTable, Schema
 from penstock.engine.measure.sweep.grid import Cell
 from penstock.engine.measure.sweep.sweep_spec import PARAMETERS
 from penstock.engine.store.data_files import add_action, make_log_durable, write_file
-from penstock.engine.store.delta_table import STRICT, open_table, to_table
-from penstock.engine.store.require_target import features_against_writes
+from penstock.engine.store.delta_table import STRICT, features_against_writes, open_table, to_table
 from penstock.engine.store.store_location import locate, store_errors
 from penstock.engine.store.store_tables import delta_schema
 from penstock.operators.common.without_pandas import without_pandas

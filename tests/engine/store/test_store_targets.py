@@ -21,8 +21,8 @@ from penstock.engine.store import delta_rs_tables
 from penstock.engine.store.data_files import write_file
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.plan_versions import VersionNotes, is_store, list_versions
-from penstock.engine.store.require_target import require_target
 from penstock.engine.store.store_location import MANIFEST, Location, locate
+from penstock.engine.store.write_plan import require_target
 from penstock.plans.errors import MachineError, StoreError
 from tests.engine.store.arrow_plans import names, plan_of, rows_in, write
 from tests.plans.topology.builders import simple
@@ -74,7 +74,7 @@ def test_a_store_and_its_tables_have_one_place(store: str, path: str, folder: st
     assert at == Location(store, path, folder)
     assert (locate(at), f"{at}") == (at, store)
     of_table = None if folder is None else f"{folder}/runs"
-    assert at.of_table("runs") == Location(f"{path}/runs", f"{path}/runs", of_table)
+    assert at.table("runs") == Location(f"{path}/runs", f"{path}/runs", of_table)
 
 
 @pytest.mark.spark  # where a name is of no local folder, Spark is asked
