@@ -185,11 +185,8 @@ def _damage_of_table(delta: StoreTables[Rows], version: PlanVersion, table: str)
     if listed is None:
         return [Damage(table, None, "the table is missing")]
     recorded, rows = version.files_of(table), version.rows_of(table)
-    if recorded is None:
-        wrong = _miscounted(table, rows, listed)
-    else:
-        wrong = compare_files(table, recorded, listed)
     files = listed if recorded is None else recorded
+    wrong = _miscounted(table, rows, listed) if recorded is None else compare_files(table, recorded, listed)
     return wrong if wrong or folder is None else [d for file in files for d in _damage_of_file(folder, file)]
 
 

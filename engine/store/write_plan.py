@@ -485,9 +485,9 @@ class WriteWhilePlanning:
     @shared_tables()
     def __init__(self, store: str) -> None:
         """Raises StoreError and MachineError if there can be no store."""
-        require_target(store)
         self._delta = DeltaRsTables(store)
         self._store = self._delta.store
+        require_target(self._store)
         self._write_id = new_write_id()
         self._append = StagedAppend(self._delta, self._write_id)
         self._ids: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
