@@ -172,7 +172,7 @@ def find_damage(delta: StoreTables[Rows], version: PlanVersion, tables: Sequence
 def _damage_of_table(delta: StoreTables[Rows], version: PlanVersion, table: str) -> list[Damage]:
     from deltalake.exceptions import DeltaError
 
-    folder = delta.store.table(table).folder
+    folder = None if delta.store.folder is None else os.path.join(delta.store.folder, table)
     if folder is not None:
         with suppress(FileNotFoundError, NotADirectoryError):
             os.listdir(folder)  # delta-rs reports an unreadable folder as missing
@@ -257,7 +257,7 @@ def _miscounted(table: str, rows: int | None, listed: Sequence[DataFile]) -> lis
     return [Damage(table, None, f"must have {rows} rows, got {listed_rows}")]
 
 
-def damaged(store: Location, version: int | None, damage: Sequence[Damage]) -> StoreError:
+def damaged(store: str | Location, version: int | None, damage: Sequence[Damage]) -> StoreError:
     """Return the error for a version with `damage`."""
     first, more = damage[0], len(damage) - 1
     where = f"table {first.table}" if first.file is None else f"table {first.table}: {first.file}"

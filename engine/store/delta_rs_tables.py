@@ -178,12 +178,12 @@ class DeltaRsLogs:
 
     def has(self, table: str) -> bool:
         """Return whether the table exists."""
-        at = self.store.table(table)
+        at = self.store.of_table(table)
         return open_log_tail(at) is not None or open_table(at) is not None
 
     def create(self, table: str) -> None:
         """Create the table, empty, if it does not exist, and add missing columns to the manifest."""
-        at = self.store.table(table)
+        at = self.store.of_table(table)
         tail = open_log_tail(at)
         if tail is None:
             create_table(at, table)
@@ -192,7 +192,7 @@ class DeltaRsLogs:
 
     def before_write(self, table: str, write_id: str) -> tuple[int, bool]:
         """Return the version of the table, created if necessary, and whether it has its part of the write."""
-        at = self.store.table(table)
+        at = self.store.of_table(table)
         tail = open_log_tail(at)
         if tail is not None and not tail.columns.keys() >= set(stored_columns(table).names):
             self.add_missing_columns(table)
@@ -207,7 +207,7 @@ class DeltaRsLogs:
 
         `files`: their paths in the table's folder, and the rows of each.
         """
-        at = self.store.table(table)
+        at = self.store.of_table(table)
         folder = at.join()
         tail = commit_files(folder, files, write_id, open_log_tail(at))
         if tail is not None:
@@ -230,7 +230,7 @@ class DeltaRsLogs:
         """Delete the rows of these writes in `table`."""
         if not write_ids:
             return
-        at = self.store.table(table)
+        at = self.store.of_table(table)
         before = open_table(at)
         if before is None:
             return
@@ -243,7 +243,7 @@ class DeltaRsLogs:
 
     def write_ids(self, table: str) -> set[str]:
         """Return the writes that have files in `table`, according to its log."""
-        delta_table = open_table(self.store.table(table))
+        delta_table = open_table(self.store.of_table(table))
         if delta_table is None:
             return set()
         actions = to_table(delta_table.get_add_actions(flatten=True))
@@ -251,7 +251,7 @@ class DeltaRsLogs:
 
     def listed_files(self, table: str, write_id: str) -> list[DataFile] | None:
         """Return a write's files in the table's log; None without a table. Raises DeltaError."""
-        at = self.store.table(table)
+        at = self.store.of_table(table)
         tail = open_log_tail(at)
         recent = None if tail is None else tail.files(table, write_id)
         if recent is not None:
@@ -268,7 +268,7 @@ class DeltaRsLogs:
 
     def read_manifest(self) -> ManifestRead | None:
         """Return the current manifest, to which a row may be added; None if there is none."""
-        manifest = self.store.table(MANIFEST)
+        manifest = self.store.of_table(MANIFEST)
         table = open_newest(manifest)
         if table is None:
             return None
@@ -278,7 +278,7 @@ class DeltaRsLogs:
         """Return the current manifest; inside `shared_tables`, the object may be shared."""
         return read_shared(
             MANIFEST,
-            self.store.table(MANIFEST),
+            self.store.of_table(MANIFEST),
             self.read_manifest,
             lambda seen: int(seen.state.version()),
         )
@@ -291,7 +291,7 @@ class DeltaRsLogs:
         """
         options = list(row["options"].items())
         rows = pa.Table.from_pylist([{**row, "options": options}], in_files(MANIFEST))
-        manifest = self.store.table(MANIFEST)
+        manifest = self.store.of_table(MANIFEST)
         merged = [] if manifest.folder is None else files_to_merge(_rows_of_files(seen.state))
         if merged:
             tables = [pq.ParquetFile(manifest.join(unquote(file))).read() for file in merged]
@@ -301,7 +301,7 @@ class DeltaRsLogs:
     @without_pandas()
     def set_state(self, write_id: str, state: str) -> None:
         """Rewrite the manifest with another state of one write."""
-        manifest = self.store.table(MANIFEST)
+        manifest = self.store.of_table(MANIFEST)
         table = DeltaTable(manifest.path)
         rows = _manifest_rows(manifest, table)
         states = [
@@ -320,7 +320,7 @@ class DeltaRsLogs:
         merged: Sequence[str] = (),
     ) -> None:
         """Commit a durable file right after the state of `table`, and remove the `merged` files."""
-        folder = self.store.table(MANIFEST).folder
+        folder = self.store.of_table(MANIFEST).folder
         if folder is None:
             write_deltalake(table, rows, mode=mode, commit_properties=STRICT)
             return
@@ -348,7 +348,7 @@ class DeltaRsLogs:
     def add_missing_columns(self, table: str) -> None:
         """Add the declared columns that an earlier release did not have."""
 
-        at = self.store.table(table)
+        at = self.store.of_table(table)
 
         def add() -> None:
             delta_table = DeltaTable(at.path)
@@ -403,7 +403,7 @@ class DeltaRsTables(DeltaRsLogs):
     def append(self, table: str, rows: pa.Table, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows` under `write_id` in one transaction. Raises SchemaError."""
         require_rows(rows, table)
-        at = self.store.table(table)
+        at = self.store.of_table(table)
         if at.folder is not None:
             self._append_file(at.folder, table, rows, write_id)
             return
@@ -430,7 +430,7 @@ class DeltaRsTables(DeltaRsLogs):
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of one write, with the declared columns or some of them."""
         names = list(columns or TABLES[table].names)
-        schema, at = in_files(table, names), self.store.table(table)
+        schema, at = in_files(table, names), self.store.of_table(table)
         files = self.listed_files(table, write_id) if at.folder is not None else None
         if files is None:
             delta_table = DeltaTable(at.path)

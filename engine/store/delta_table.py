@@ -123,7 +123,7 @@ def open_newest(at: Location) -> DeltaTable | None:
     """Return the newest state of the table like `open_table`, but never shared."""
     if at.folder is not None:
         try:
-            os.stat(at.join("_delta_log"))
+            os.stat(os.path.join(at.folder, "_delta_log"))
         except (FileNotFoundError, NotADirectoryError):  # delta-rs would search for some milliseconds
             return None
         except OSError:
@@ -138,7 +138,7 @@ def _log_state(at: Location, version: int) -> object:
     """Return a value that changes whenever the log of a local table does; None if it cannot be determined."""
     if at.folder is None:
         return None
-    log = at.join("_delta_log")
+    log = os.path.join(at.folder, "_delta_log")
     try:
         folder, newest = os.stat(log), os.stat(os.path.join(log, f"{version:020}.json"))
     except OSError:
@@ -196,7 +196,7 @@ def require_columns_to_write(store: Location, tables: Iterable[str]) -> None:
     """
     differing = []
     for table in tables:
-        stored, declared = _stored(store.table(table), store), _declared(table)
+        stored, declared = _stored(store.of_table(table), store), _declared(table)
         if stored is not None and stored != declared:
             differing.append(f"table {table}: {_difference(stored, declared)}")
     if differing:
@@ -222,7 +222,7 @@ def require_features_to_write(store: Location, tables: Iterable[str]) -> None:
     """
     refused = []
     for table in tables:
-        at = store.table(table)
+        at = store.of_table(table)
         tail = open_log_tail(at)
         if tail is not None and tail.takes_appends:
             continue
@@ -245,7 +245,7 @@ def require_columns_to_read(store: Location, tables: Iterable[str]) -> None:
     """Raise StoreError if a table lacks declared columns, or has them with other types."""
     lacking = []
     for table in tables:
-        stored, declared = _stored(store.table(table), store), _declared(table)
+        stored, declared = _stored(store.of_table(table), store), _declared(table)
         if stored is not None and not declared.items() <= stored.items():
             lacking.append(f"table {table}: {_difference(stored, declared)}")
     if lacking:
@@ -301,7 +301,7 @@ def set_aside_unreadable(store: Location, tables: Iterable[str]) -> list[str]:
     """
     if store.folder is None or not os.path.isdir(store.folder):
         return []
-    unreadable = [at for at in map(store.table, tables) if _is_unreadable(at)]
+    unreadable = [at for at in map(store.of_table, tables) if _is_unreadable(at)]
     if not unreadable:
         return []
     moved = []

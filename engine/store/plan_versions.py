@@ -17,7 +17,7 @@ from penstock.engine.machine.machine_error import machine_error_in_text
 from penstock.engine.machine.replace_file import sync_descriptor, sync_folder
 from penstock.engine.store.data_files import find_damage
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.store_location import MANIFEST, Location, alone, first_line, locate
+from penstock.engine.store.store_location import MANIFEST, Location, alone, first_line
 from penstock.engine.store.store_tables import (
     DataFile,
     ManifestRead,
@@ -199,7 +199,8 @@ def require_not_lost(delta: StoreTables[Rows]) -> None:
 
 
 def _has_tables(store: Location) -> bool:
-    return store.folder is not None and any(os.path.isdir(store.join(table)) for table in TABLES)
+    folder = store.folder
+    return folder is not None and any(os.path.isdir(os.path.join(folder, table)) for table in TABLES)
 
 
 @contextmanager
@@ -358,7 +359,7 @@ class VersionNotes:
 
     def __init__(self, store: Location) -> None:
         self._store = store
-        self._folder = None if store.folder is None else store.join(MANIFEST, _NOTES)
+        self._folder = None if store.folder is None else os.path.join(store.folder, MANIFEST, _NOTES)
 
     def numbers(self) -> Set[int]:
         """Return the versions that have a note, readable or not."""
@@ -584,35 +585,35 @@ _ASIDE = "_damaged"
 """Prefix of folders in the manifest's that Delta ignores, because their names start with `_`."""
 
 
-def repair_if_damaged(store: Location) -> list[str]:
+def repair_if_damaged(delta: StoreTables[Rows]) -> list[str]:
     """Call repair_manifest if a check shows damage; the check takes no longer for many versions.
 
     Damage means that the manifest lacks noted versions, or differs from the note of the newest. Versions that
     only the manifest has, because their writers were killed while they published, are noted, and are not a
     reason to check all others.
     """
-    if store.folder is None:
+    if delta.store.folder is None:
         return []
-    notes, delta = VersionNotes(store), DeltaRsTables(store)
+    notes, logs = VersionNotes(delta.store), delta.logs
     noted = notes.numbers()
     try:
-        if not noted and not is_store(delta):
+        if not noted and not is_store(logs):
             return []
-        seen = read_listed(delta)
+        seen = read_listed(logs)
         numbered = {listed.version: listed for listed in seen.listed if listed.version is not None}
-        unknown = [version_of(delta, seen, numbered[number]) for number in sorted(numbered.keys() - noted)]
+        unknown = [version_of(logs, seen, numbered[number]) for number in sorted(numbered.keys() - noted)]
         newest = max(numbered.values(), default=None)
         is_whole = noted <= numbered.keys() and (
             newest is None
             or newest.version not in noted
-            or notes.version(version_of(delta, seen, newest).version) is not None
+            or notes.version(version_of(logs, seen, newest).version) is not None
         )
     except StoreFormatError:
         raise
     except StoreError:
         is_whole = False
     if not is_whole:
-        return repair_manifest(store)
+        return repair_manifest(delta.store)
     notes.renew(unknown)
     return []
 
@@ -624,10 +625,10 @@ def repair_manifest(store: str | Location) -> list[str]:
     point, it can be called again. Raises StoreError if the manifest cannot be read and nothing is noted, and
     MachineError if the machine refuses.
     """
-    at = locate(store)
-    if at.folder is None:
+    delta = DeltaRsTables(store)
+    if delta.store.folder is None:
         return []
-    notes, delta = VersionNotes(at), DeltaRsTables(at)
+    notes = VersionNotes(delta.store)
     done = _make_again_if_unreadable(notes, delta)
     noted = notes.numbers()
     if not noted:
@@ -636,9 +637,9 @@ def repair_manifest(store: str | Location) -> list[str]:
     gone = lost_versions(noted, known)
     restored = [version for version in notes.versions() if version.version in gone]
     if restored:
-        with alone(at):
+        with alone(delta.store):
             _insert(delta, restored)
-        done.append(f"{at}: table {MANIFEST} has {_named(restored)} again")
+        done.append(f"{delta.store}: table {MANIFEST} has {_named(restored)} again")
         known = all_writes(delta)
     notes.renew(known)
     return done

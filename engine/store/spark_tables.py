@@ -250,11 +250,11 @@ class SparkTables(SparkRows):
 
     def has(self, table: str) -> bool:
         """Return whether the table exists."""
-        return DeltaTable.isDeltaTable(self.spark, self.store.table(table).path)
+        return DeltaTable.isDeltaTable(self.spark, self.store.of_table(table).path)
 
     def create(self, table: str) -> None:
         """Create the table, empty, if it does not exist, and add missing columns to the manifest."""
-        at = self.store.table(table)
+        at = self.store.of_table(table)
         if at.folder is not None:
             # Spark cannot create a table where an earlier creation was cut off, such as by a full disk.
             create_table(at, table)
@@ -287,7 +287,7 @@ class SparkTables(SparkRows):
 
         `about_rows` limits the number of files.
         """
-        at, checked = self.store.table(table), conform(rows, table)
+        at, checked = self.store.of_table(table), conform(rows, table)
         with _durable_commits(at):
             self.create(table)
             tagged = checked.select(
@@ -310,7 +310,7 @@ class SparkTables(SparkRows):
     def delete(self, table: str, write_ids: Collection[str]) -> None:
         """Delete the rows of these writes in `table`."""
         if write_ids and self.has(table):
-            target, at = self._table(table), self.store.table(table)
+            target, at = self._table(table), self.store.of_table(table)
             with _durable_commits(at):
                 retry_conflicts(
                     self,
@@ -361,26 +361,26 @@ class SparkTables(SparkRows):
         source = self.spark.createDataFrame(version_row, _schema(MANIFEST))
         target = self._table(MANIFEST)
         taken = "m.write_id = s.write_id or m.version = s.version"
-        with _durable_commits(self.store.table(MANIFEST)):
+        with _durable_commits(self.store.of_table(MANIFEST)):
             target.alias("m").merge(source.alias("s"), taken).whenNotMatchedInsertAll().execute()
 
     def set_state(self, write_id: str, state: str) -> None:
         """Update the state of one write in the manifest."""
-        with _durable_commits(self.store.table(MANIFEST)):
+        with _durable_commits(self.store.of_table(MANIFEST)):
             self._table(MANIFEST).update(F.col("write_id") == write_id, {"state": F.lit(state)})
 
     def _table(self, table: str) -> DeltaTable:
-        return DeltaTable.forPath(self.spark, self.store.table(table).path)
+        return DeltaTable.forPath(self.spark, self.store.of_table(table).path)
 
     def _log(self, table: str) -> DataFrame:
         """Return the current files of a table, one row each, with the columns of Delta's AddFile."""
         jvm: Any = self.spark._jvm
         log = jvm.org.apache.spark.sql.delta.DeltaLog
-        snapshot = log.forTableWithSnapshot(self.spark._jsparkSession, self.store.table(table).path)
+        snapshot = log.forTableWithSnapshot(self.spark._jsparkSession, self.store.of_table(table).path)
         return DataFrame(snapshot._2().allFiles().toDF(), self.spark)
 
     def _add_missing_columns(self, table: str) -> None:
-        path = self.store.table(table).path
+        path = self.store.of_table(table).path
         known = self._table(table).toDF().columns
         for column in _schema(table).fields:
             if column.name not in known:

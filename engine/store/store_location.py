@@ -33,7 +33,7 @@ class Location(NamedTuple):
     def __str__(self) -> str:
         return self.name
 
-    def table(self, table: str) -> "Location":
+    def of_table(self, table: str) -> "Location":
         """Return the location of a table of this store."""
         path = f"{self.path}/{table}"
         return Location(path, path, None if self.folder is None else os.path.join(self.folder, table))

@@ -45,7 +45,7 @@ from penstock.engine.store.plan_versions import (
     require_not_lost,
     start_manifest,
 )
-from penstock.engine.store.store_location import MANIFEST, Location, locate, store_errors
+from penstock.engine.store.store_location import MANIFEST, Location, store_errors
 from penstock.engine.store.store_tables import (
     PARALLEL_WRITES,
     WRITE_ID,
@@ -173,7 +173,7 @@ def _publish_write(
     options: Mapping[str, str],
 ) -> VersionNumber:
     """Publish a write whose `tables` all have their rows; return the number of its version."""
-    repair_if_damaged(delta.store)
+    repair_if_damaged(delta)
     written = PlanVersion(
         version=None,
         write_id=write_id,
@@ -198,7 +198,7 @@ def _recorded_files(delta: StoreTables[Rows], tables: Iterable[str], write_id: s
     logs = delta.logs
 
     def list_files(table: str) -> list[DataFile]:
-        files, at = logs.listed_files(table, write_id) or [], delta.store.table(table)
+        files, at = logs.listed_files(table, write_id) or [], delta.store.of_table(table)
         if at.folder is None:
             return files
         return [file._replace(checksum=checksum(at.join(file.path))) for file in files]
@@ -314,9 +314,9 @@ def remove_files(store: Location, tables: Iterable[str], write_id: str) -> None:
     """
     if store.folder is not None and is_write_id(write_id):
         for table in tables:
-            if os.path.islink(store.join(table)):
+            if os.path.islink(os.path.join(store.folder, table)):
                 continue
-            folder = store.join(table, f"{WRITE_ID}={write_id}")
+            folder = os.path.join(store.folder, table, f"{WRITE_ID}={write_id}")
             for _ in range(_TIMES_TO_REMOVE):
                 shutil.rmtree(folder, ignore_errors=True)
                 if not os.path.lexists(folder) or os.path.islink(folder):
@@ -346,8 +346,8 @@ def require_target(store: str | Location) -> list[str]:
     users. Raises MachineError if the folder cannot be created or written to. Only local file systems are
     checked.
     """
-    at = locate(store)
-    folder = at.folder
+    delta = DeltaRsTables(store)
+    at, folder = delta.store, delta.store.folder
     if folder is None:
         return []
     try:
@@ -356,9 +356,9 @@ def require_target(store: str | Location) -> list[str]:
             obstacle = "a link to nothing" if os.path.islink(existing) else "a file"
             where = "" if existing == folder else f"{existing} is "
             raise StoreError(f"cannot write a store to {at}: {where or 'it is '}{obstacle}, not a folder")
-        repaired = repair_if_damaged(at)
+        repaired = repair_if_damaged(delta)
         if existing == folder:
-            _require_empty_or_store(at, folder)
+            _require_empty_or_store(delta, folder)
         _require_new_files(existing, at)
         _require_links_and_sync(existing, at)
         return repaired
@@ -404,18 +404,18 @@ def _existing(path: str) -> str:
     return path
 
 
-def _require_empty_or_store(store: Location, folder: str) -> None:
+def _require_empty_or_store(delta: DeltaRsTables, folder: str) -> None:
+    store = delta.store
     names = sorted(set(os.listdir(folder)) - set(_LEFT_BY_FILE_SYSTEMS))
     names = [name for name in names if not name.startswith(_PROBE)]
     if MANIFEST in names:
-        delta = DeltaRsTables(store)
         require_not_lost(delta)
         if is_store(delta):
             read_listed(delta)
         require_columns_to_write(store, TABLES)
         require_features_to_write(store, (*TABLES, MANIFEST))
         return
-    others = [name for name in names if name not in TABLES or not is_table_of_store(store.table(name))]
+    others = [name for name in names if name not in TABLES or not is_table_of_store(store.of_table(name))]
     if others:
         more = f" and {len(others) - _MOST_NAMES:,} more" if len(others) > _MOST_NAMES else ""
         raise StoreError(
@@ -423,7 +423,7 @@ def _require_empty_or_store(store: Location, folder: str) -> None:
             f"it contains {', '.join(map(repr, others[:_MOST_NAMES]))}{more}",
             "name a new folder, an empty one, or a store that penstock has written",
         )
-    require_not_lost(DeltaRsTables(store))
+    require_not_lost(delta)
 
 
 # Find topologies that the newest version of a store already contains, unchanged.

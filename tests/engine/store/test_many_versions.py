@@ -17,7 +17,7 @@ from penstock.engine.store.plan_versions import (
     repair_if_damaged,
     repair_manifest,
 )
-from penstock.engine.store.store_location import MANIFEST, locate
+from penstock.engine.store.store_location import MANIFEST
 from penstock.engine.store.vacuum_store import drop_version
 from tests.engine.store.arrow_plans import names, plan_of, write
 
@@ -100,7 +100,7 @@ def test_a_writer_killed_before_its_note_costs_the_next_one_no_look_at_all_versi
     note = Path(f"{store}/{MANIFEST}/_versions/{MANY:020}")
     before = note.read_bytes()
     note.unlink()
-    assert repair_if_damaged(locate(store)) == []
+    assert repair_if_damaged(DeltaRsTables(store)) == []
     assert note.read_bytes() == before
     assert done["notes"] <= 4
 

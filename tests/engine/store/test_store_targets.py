@@ -74,7 +74,7 @@ def test_a_store_and_its_tables_have_one_place(store: str, path: str, folder: st
     assert at == Location(store, path, folder)
     assert (locate(at), f"{at}") == (at, store)
     of_table = None if folder is None else f"{folder}/runs"
-    assert at.table("runs") == Location(f"{path}/runs", f"{path}/runs", of_table)
+    assert at.of_table("runs") == Location(f"{path}/runs", f"{path}/runs", of_table)
 
 
 @pytest.mark.spark  # where a name is of no local folder, Spark is asked

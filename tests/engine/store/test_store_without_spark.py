@@ -14,7 +14,13 @@ from penstock.engine.store import write_plan as writing
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.delta_table import create_table, delta_rs_schema
 from penstock.engine.store.open_plan import open_plan, read_plan
-from penstock.engine.store.plan_versions import VersionNotes, all_writes, find_version, list_versions
+from penstock.engine.store.plan_versions import (
+    VersionNotes,
+    all_writes,
+    find_version,
+    list_versions,
+    start_manifest,
+)
 from penstock.engine.store.store_location import MANIFEST
 from penstock.engine.store.vacuum_store import drop_version, remove_unfinished
 from penstock.engine.store.write_plan import WriteInProgress, new_write_id, write_plan
@@ -223,19 +229,19 @@ def test_a_running_write_that_was_given_up_is_not_published(store: str, monkeypa
 
 def test_a_write_goes_on_with_the_tables_that_it_has(tmp_path):
     delta, write_id, plan = DeltaRsTables(str(tmp_path / "store")), new_write_id(), plan_of(a="1")
-    writing.start_manifest(delta)
+    start_manifest(delta)
     delta.append("topologies", plan["topologies"], write_id)
     begun = WriteInProgress(write_id, ["topologies"], delta.listed_files("topologies", write_id) or [])
     again = plan | {"topologies": topologies(b="2")}  # is in no need of being written
     assert write_plan(delta, again, planner_version="1", options={}, begun=begun) == 1
-    assert names(delta.store) == {"a"}
+    assert names(str(delta.store)) == {"a"}
     assert list_versions(delta)[0].write_id == write_id
 
 
 @pytest.mark.parametrize("files", [True, False], ids=["with rows", "without rows"])
 def test_tables_that_were_written_and_are_gone_are_named(tmp_path, files):
     delta, write_id, plan = DeltaRsTables(str(tmp_path / "store")), new_write_id(), plan_of(a="1")
-    writing.start_manifest(delta)
+    start_manifest(delta)
     delta.append("topologies", plan["topologies"], write_id)
     listed = delta.listed_files("topologies", write_id) or []
     shutil.rmtree(tmp_path / "store" / "topologies")
