@@ -265,14 +265,14 @@ def _stored(at: Location, store: Location) -> dict[str, str] | None:
         if refused := machine_error_in_text(error, f"reading {store}"):
             raise refused from error
         return None
-    return None if opened is None else _columns(opened.schema())
+    return None if opened is None else _types_of(opened.schema())
 
 
 def _declared(table: str) -> dict[str, str]:
-    return _columns(delta_rs_schema(table))
+    return _types_of(delta_rs_schema(table))
 
 
-def _columns(schema: Schema) -> dict[str, str]:
+def _types_of(schema: Schema) -> dict[str, str]:
     return {field.name: str(field.type) for field in schema.fields}
 
 
@@ -492,7 +492,7 @@ def _require_sound(action: Action) -> None:
 
 @lru_cache(maxsize=128)
 def _columns(schema: str) -> dict[str, str]:
-    return {field.name: str(field.type) for field in Schema.from_json(schema).fields}
+    return _types_of(Schema.from_json(schema))
 
 
 def _takes_appends(protocol: Action, metaData: Action) -> bool:

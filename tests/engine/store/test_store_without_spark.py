@@ -21,7 +21,7 @@ from penstock.engine.store.plan_versions import (
     list_versions,
     start_manifest,
 )
-from penstock.engine.store.store_location import MANIFEST
+from penstock.engine.store.store_location import MANIFEST, locate
 from penstock.engine.store.vacuum_store import drop_version, remove_unfinished
 from penstock.engine.store.write_plan import WriteInProgress, new_write_id, write_plan
 from penstock.plans.errors import SchemaError, StoreError
@@ -136,7 +136,7 @@ def test_tables_that_are_made_at_the_same_time_are_made_once(tmp_path: Path):
 
         def make(together=together, path=path):
             together.wait(60)
-            return create_table(path, MANIFEST)
+            return create_table(locate(path), MANIFEST)
 
         with ThreadPoolExecutor(writers) as pool:
             made = [f.result() for f in [pool.submit(make) for _ in range(writers)]]
