@@ -6,6 +6,7 @@ None, or False, if it has anything else: then delta-rs has to read it. Source: D
 Entries", "Last Checkpoint File".
 """
 
+import fcntl
 import json
 import os
 import time
@@ -27,7 +28,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from penstock.engine.machine.machine_error import machine_error_in_text
 from penstock.engine.machine.replace_file import sync_descriptor
-from penstock.engine.store.store_location import Location, alone
+from penstock.engine.store.store_location import Location
 from penstock.engine.store.store_tables import (
     ATTEMPTS,
     TRANSACTION_VERSION,
@@ -305,7 +306,7 @@ def set_aside_unreadable(store: Location, tables: Iterable[str]) -> list[str]:
     if not unreadable:
         return []
     moved = []
-    with alone(store):
+    with alone(store.folder):
         for at in unreadable:
             folder = at.join()
             if _is_unreadable(at):
@@ -330,6 +331,17 @@ def _is_unreadable(at: Location) -> bool:
         return machine_error_in_text(error, "") is None
     # For example, a folder with a commit's name would block that version of the table forever.
     return any(entry.name.endswith(".json") and not entry.is_file() for entry in entries)
+
+
+@contextmanager
+def alone(folder: str) -> Iterator[None]:
+    """Lock `folder` for one writer at a time; the kernel releases the lock of a killed writer."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 # The end of a log.

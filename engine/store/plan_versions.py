@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,8 @@ from penstock.engine.machine.machine_error import machine_error_in_text
 from penstock.engine.machine.replace_file import sync_descriptor, sync_folder
 from penstock.engine.store.data_files import find_damage
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.store_location import MANIFEST, Location, alone, first_line
+from penstock.engine.store.delta_table import alone
+from penstock.engine.store.store_location import MANIFEST, Location, first_line
 from penstock.engine.store.store_tables import (
     DataFile,
     ManifestRead,
@@ -129,12 +130,12 @@ def all_writes(delta: StoreTables[Rows]) -> list[PlanVersion]:
     The time grows with the number of versions; see read_listed. Raises StoreError if there is no
     store, or its manifest cannot be read.
     """
-    return _require_as_noted(delta.store, read_versions(delta, read_listed(delta), None))
+    return _require_as_noted(delta.store, _read_versions(delta, read_listed(delta), None))
 
 
 def version_of(delta: StoreTables[Rows], seen: ManifestRead, listed: ManifestRow) -> PlanVersion:
     """Return the whole row of a listed write. Raises StoreError if it differs from its note."""
-    return _require_as_noted(delta.store, read_versions(delta, seen, [listed.write_id]))[-1]
+    return _require_as_noted(delta.store, _read_versions(delta, seen, [listed.write_id]))[-1]
 
 
 def read_listed(delta: StoreTables[Rows]) -> ManifestRead:
@@ -148,17 +149,11 @@ def read_listed(delta: StoreTables[Rows]) -> ManifestRead:
     if manifest is None:
         if noted:
             raise _damaged(delta.store, "which lists its versions, has lost its Delta log")
-        raise not_a_store(delta.store, has_tables=_has_tables(delta.store))
+        raise _not_a_store(delta.store, has_tables=_has_tables(delta.store))
     return manifest
 
 
-def read_to_insert(delta: StoreTables[Rows]) -> ManifestRead | None:
-    """Return the current manifest, to which a row may be added; None if there is none. Raises StoreError."""
-    with _manifest_errors(delta):
-        return delta.read_manifest()
-
-
-def read_versions(
+def _read_versions(
     delta: StoreTables[Rows], seen: ManifestRead, write_ids: Collection[str] | None
 ) -> list[PlanVersion]:
     """Return the whole rows of these writes, or of all. Raises StoreError."""
@@ -195,7 +190,7 @@ def require_not_lost(delta: StoreTables[Rows]) -> None:
     if is_store(delta) or not any(delta.write_ids(table) for table in TABLES):
         return
     if not is_store(delta):  # another first writer may have made it meanwhile
-        raise not_a_store(delta.store, has_tables=True)
+        raise _not_a_store(delta.store, has_tables=True)
 
 
 def _has_tables(store: Location) -> bool:
@@ -215,7 +210,7 @@ def _manifest_errors(delta: StoreTables[Rows]) -> Iterator[None]:
         raise _unreadable(delta.store, error) from error
 
 
-def not_a_store(store: Location, *, has_tables: bool = False) -> StoreError:
+def _not_a_store(store: Location, *, has_tables: bool = False) -> StoreError:
     """Return the error for a path without a plan, or with tables of plans whose manifest is lost."""
     if has_tables:
         return StoreError(
@@ -247,6 +242,75 @@ def _repair_hint(store: Location) -> str:
     if not VersionNotes(store).versions():
         return _RESTORE_BY_HAND
     return f"penstock verify {store} --repair restores the table; so does penstock plan --out {store}"
+
+
+# Add a row to the manifest.
+
+
+def publish(delta: StoreTables[Rows], candidate: PlanVersion) -> int:
+    """Make a finished write readable under the next free version number, and return the number.
+
+    The row is inserted only if neither its number nor its write_id entered the manifest after it was
+    read, and the number is returned only once the row is seen there. Raises StoreError if `remove_unfinished`
+    has abandoned the write.
+    """
+    delta.create(MANIFEST)
+    notes = VersionNotes(delta.store)
+
+    def insert_under_next_number(seen: ManifestRead) -> None:
+        number = max([0, *notes.numbers(), *(listed.version or 0 for listed in seen.listed)]) + 1
+        numbered = replace(candidate, version=number, published_at=datetime.now(UTC))
+        notes.stage(numbered)
+        delta.insert_version(manifest_row(numbered), seen)
+
+    own = insert_unless_there(
+        delta, candidate.write_id, insert_under_next_number, f"publishing in {delta.store}"
+    )
+    if own.version is None or own.state == VersionState.ABANDONED:
+        raise StoreError(
+            f"write {candidate.write_id} to {delta.store} was removed as unfinished while it ran; "
+            "nothing was published",
+            "plan again; `older_than` of remove_unfinished is the age from which a write counts as dead",
+        )
+    notes.note(own)
+    return own.version
+
+
+def insert_unless_there(
+    delta: StoreTables[Rows],
+    write_id: str,
+    insert: Callable[[ManifestRead], None],
+    doing: str,
+) -> PlanVersion:
+    """Return the row of a write in the manifest; `insert` adds it unless it is already there."""
+
+    def inserted_now() -> PlanVersion | None:
+        seen = _read_to_insert(delta)
+        if seen is None:
+            raise _not_a_store(delta.store)
+        if not any(listed.write_id == write_id for listed in seen.listed):
+            insert(seen)
+            return None
+        return _read_versions(delta, seen, [write_id])[-1]
+
+    inserted = None
+    while inserted is None:  # ends, because another writer has published a version in every lost round
+        inserted = retry_conflicts(delta, inserted_now, doing)
+    return inserted
+
+
+def _read_to_insert(delta: StoreTables[Rows]) -> ManifestRead | None:
+    """Return the current manifest, to which a row may be added; None if there is none. Raises StoreError."""
+    with _manifest_errors(delta):
+        return delta.read_manifest()
+
+
+def is_published(delta: StoreTables[Rows], write_id: str) -> bool:
+    """Return whether the manifest has a version of this write. Raises StoreError if it cannot be read."""
+    manifest = _read_to_insert(delta)
+    return manifest is not None and any(
+        v.write_id == write_id and v.version is not None for v in manifest.listed
+    )
 
 
 # Turn rows of the manifest into versions, and back.
@@ -637,7 +701,7 @@ def repair_manifest(store: str | Location) -> list[str]:
     gone = lost_versions(noted, known)
     restored = [version for version in notes.versions() if version.version in gone]
     if restored:
-        with alone(delta.store):
+        with alone(delta.store.join()):
             _insert(delta, restored)
         done.append(f"{delta.store}: table {MANIFEST} has {_named(restored)} again")
         known = all_writes(delta)
@@ -649,7 +713,7 @@ def _make_again_if_unreadable(notes: VersionNotes, delta: DeltaRsTables) -> list
     """Restore only a manifest that cannot be read, the first half of repair_manifest."""
     if not notes.versions():
         return []
-    with alone(delta.store):
+    with alone(delta.store.join()):
         try:
             all_writes(delta)
         except StoreFormatError:

@@ -1,7 +1,6 @@
 """Understand once where a store is, and turn errors of the libraries that read and write it into messages."""
 
 import errno
-import fcntl
 import os
 import re
 import sys
@@ -42,17 +41,6 @@ class Location(NamedTuple):
         """Return a path in the folder of a local store."""
         assert self.folder is not None
         return os.path.join(self.folder, *parts)
-
-
-@contextmanager
-def alone(store: Location) -> Iterator[None]:
-    """Lock a local store for one writer at a time; the kernel releases the lock of a killed writer."""
-    descriptor = os.open(store.join(), os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 # Understand the path or URI that a user wrote.

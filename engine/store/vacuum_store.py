@@ -12,6 +12,7 @@ from penstock.engine.store.plan_versions import (
     VersionNotes,
     all_writes,
     find_version,
+    insert_unless_there,
     lost,
     lost_versions,
     manifest_row,
@@ -29,7 +30,7 @@ from penstock.engine.store.store_tables import (
     is_write_id,
     retry_conflicts,
 )
-from penstock.engine.store.write_plan import insert_unless_there, remove_files
+from penstock.engine.store.write_plan import remove_files
 from penstock.plans.tables import TABLES
 
 

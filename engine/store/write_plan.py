@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -34,13 +34,11 @@ from penstock.engine.store.delta_table import (
 )
 from penstock.engine.store.plan_versions import (
     VersionNotes,
+    is_published,
     is_store,
-    manifest_row,
     newest_version,
-    not_a_store,
+    publish,
     read_listed,
-    read_to_insert,
-    read_versions,
     repair_if_damaged,
     require_not_lost,
     start_manifest,
@@ -50,7 +48,6 @@ from penstock.engine.store.store_tables import (
     PARALLEL_WRITES,
     WRITE_ID,
     DataFile,
-    ManifestRead,
     PlanVersion,
     Rows,
     StoreTables,
@@ -59,7 +56,6 @@ from penstock.engine.store.store_tables import (
     in_files,
     is_write_id,
     require_rows,
-    retry_conflicts,
 )
 from penstock.plans.errors import MachineError, PenstockError, StoreError
 from penstock.plans.tables import TABLES
@@ -198,65 +194,13 @@ def _recorded_files(delta: StoreTables[Rows], tables: Iterable[str], write_id: s
     logs = delta.logs
 
     def list_files(table: str) -> list[DataFile]:
-        files, at = logs.listed_files(table, write_id) or [], delta.store.of_table(table)
-        if at.folder is None:
+        files, folder = logs.listed_files(table, write_id) or [], delta.store.folder
+        if folder is None:
             return files
-        return [file._replace(checksum=checksum(at.join(file.path))) for file in files]
+        return [file._replace(checksum=checksum(os.path.join(folder, table, file.path))) for file in files]
 
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="penstock-checksum") as pool:
         return tuple(file for files_of_table in pool.map(list_files, tables) for file in files_of_table)
-
-
-def publish(delta: StoreTables[Rows], candidate: PlanVersion) -> int:
-    """Make a finished write readable under the next free version number, and return the number.
-
-    The row is inserted only if neither its number nor its write_id entered the manifest after it was
-    read, and the number is returned only once the row is seen there. Raises StoreError if `remove_unfinished`
-    has abandoned the write.
-    """
-    delta.create(MANIFEST)
-    notes = VersionNotes(delta.store)
-
-    def insert_under_next_number(seen: ManifestRead) -> None:
-        number = max([0, *notes.numbers(), *(listed.version or 0 for listed in seen.listed)]) + 1
-        numbered = replace(candidate, version=number, published_at=datetime.now(UTC))
-        notes.stage(numbered)
-        delta.insert_version(manifest_row(numbered), seen)
-
-    own = insert_unless_there(
-        delta, candidate.write_id, insert_under_next_number, f"publishing in {delta.store}"
-    )
-    if own.version is None or own.state == VersionState.ABANDONED:
-        raise StoreError(
-            f"write {candidate.write_id} to {delta.store} was removed as unfinished while it ran; "
-            "nothing was published",
-            "plan again; `older_than` of remove_unfinished is the age from which a write counts as dead",
-        )
-    notes.note(own)
-    return own.version
-
-
-def insert_unless_there(
-    delta: StoreTables[Rows],
-    write_id: str,
-    insert: Callable[[ManifestRead], None],
-    doing: str,
-) -> PlanVersion:
-    """Return the row of a write in the manifest; `insert` adds it unless it is already there."""
-
-    def inserted_now() -> PlanVersion | None:
-        seen = read_to_insert(delta)
-        if seen is None:
-            raise not_a_store(delta.store)
-        if not any(listed.write_id == write_id for listed in seen.listed):
-            insert(seen)
-            return None
-        return read_versions(delta, seen, [write_id])[-1]
-
-    inserted = None
-    while inserted is None:  # ends, because another writer has published a version in every lost round
-        inserted = retry_conflicts(delta, inserted_now, doing)
-    return inserted
 
 
 def new_write_id() -> str:
@@ -298,7 +242,7 @@ def discard(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> N
     """
     logs = delta.logs
     with suppress(PenstockError, *logs.errors):
-        if not _is_published(logs, write_id):
+        if not is_published(logs, write_id):
             VersionNotes(delta.store).drop_staged(write_id)
             remove_files(delta.store, tables, write_id)
             for table in tables:
@@ -321,14 +265,6 @@ def remove_files(store: Location, tables: Iterable[str], write_id: str) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
                 if not os.path.lexists(folder) or os.path.islink(folder):
                     break
-
-
-def _is_published(delta: StoreTables[Rows], write_id: str) -> bool:
-    """Return whether the manifest has a version of this write. Raises StoreError if it cannot be read."""
-    manifest = read_to_insert(delta)
-    return manifest is not None and any(
-        v.write_id == write_id and v.version is not None for v in manifest.listed
-    )
 
 
 # Check before the work starts that a store can be written to a path.

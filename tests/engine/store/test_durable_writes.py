@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from penstock.engine.store import plan_versions
 from penstock.engine.store import write_plan as writing
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.spark_tables import SparkTables
@@ -29,7 +30,7 @@ def test_what_a_version_holds_is_on_disk_before_it_is_published(
         fsync(descriptor)
 
     at_publication: set[str] = set()
-    publish = writing.publish
+    publish = plan_versions.publish
 
     def record_and_publish(*arguments):
         at_publication.update(synced)

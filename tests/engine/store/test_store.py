@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from penstock.engine.store import plan_versions
 from penstock.engine.store import write_plan as writing
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions
@@ -112,7 +113,7 @@ def test_appending_one_write_twice_stores_it_once(spark, new_store):
 def test_writers_at_the_same_time_lose_no_version(spark, store, monkeypatch):
     writers = 3
     together = Barrier(writers)
-    publish = writing.publish
+    publish = plan_versions.publish
 
     def publish_together(*args):
         together.wait(120)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from penstock.engine.store import plan_versions
 from penstock.engine.store import write_plan as writing
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.delta_table import create_table, delta_rs_schema
@@ -87,7 +88,7 @@ def test_another_refusal_is_a_change(store: str):
 def test_writers_at_the_same_time_lose_no_version(store: str, monkeypatch: pytest.MonkeyPatch):
     writers = 6
     together = Barrier(writers)
-    publish = writing.publish
+    publish = plan_versions.publish
 
     def publish_together(*args):
         together.wait(60)

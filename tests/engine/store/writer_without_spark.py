@@ -8,13 +8,14 @@ import sys
 import time
 from pathlib import Path
 
+from penstock.engine.store import plan_versions
 from penstock.engine.store import write_plan as writing
 from tests.engine.store.arrow_plans import plan_of, write
 
 
 def main() -> None:
     store, name, go, count = sys.argv[1:]
-    publish = writing.publish
+    publish = plan_versions.publish
 
     def publish_later(*arguments):
         if not Path(go).exists():
