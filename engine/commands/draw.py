@@ -15,7 +15,7 @@ from penstock.engine.output.progress import Report, noted, progress
 from penstock.engine.output.write_lines import open_target
 from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
 from penstock.engine.store.plan_tables import PlanTables
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_location import store_errors
 from penstock.engine.views.draw.drawn_plan import plan_of_topology
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
 from penstock.engine.views.draw.to_dot import FORMATS, format_of, rendered

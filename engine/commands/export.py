@@ -12,8 +12,7 @@ from penstock.engine.commands.reads_plan import PlansToRead, opened_plan
 from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.output.write_lines import write_pieces
 from penstock.engine.planning.memory_estimate import require_memory_to_export
-from penstock.engine.store.plan_tables import PlanTables
-from penstock.engine.store.scan_stored_table import BY_NAME
+from penstock.engine.store.plan_tables import BY_NAME, PlanTables
 from penstock.plans.errors import StoreError
 from penstock.plans.plan_json.to_plan_lines import (
     EDGE_KEYS,

@@ -37,10 +37,9 @@ from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, noted, progress
 from penstock.engine.output.write_lines import write_pieces, write_texts
 from penstock.engine.store.data_files import add_action, make_log_durable, write_file
-from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.require_target import require_target
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_location import is_local, locate, store_errors
 from penstock.engine.store.store_tables import delta_schema
+from penstock.engine.store.write_plan import require_target
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.generate.draw_by_trace import TRACES
@@ -211,7 +210,7 @@ def _write_topology_tables(fleet: Fleet, directory: str) -> None:
 
     They are written beside it, synced and renamed. Raises MachineError and StoreError.
     """
-    target = local_folder(directory)
+    target = locate(directory).join()
     parent = os.path.dirname(target)
     with store_errors(directory, "writing"):
         os.makedirs(parent, exist_ok=True)
@@ -404,7 +403,7 @@ def _given(
 
 
 def _require_new(directory: str) -> None:
-    if os.path.lexists(local_folder(directory)):
+    if os.path.lexists(locate(directory).join()):
         raise ConfigurationError(f"--out {directory} exists already", "choose another, or remove it first")
     require_target(directory)
 

@@ -16,9 +16,9 @@ from penstock.engine.library.given_topologies import known_keys
 from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.store.is_local import is_local
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_source import SourceKind, identify_source
+from penstock.engine.store.store_location import is_local
 from penstock.plans.errors import (
     ConfigurationError,
     ErrorKind,

@@ -10,14 +10,12 @@ from penstock.engine.commands.reads_plan import reads_store
 from penstock.engine.output.people import print_table
 from penstock.engine.output.pieces import StyledText
 from penstock.engine.output.print_line import print_beside_output, print_line
-from penstock.engine.store.damage import find_damage, repair_manifest
-from penstock.engine.store.data_files import Damage, damaged
-from penstock.engine.store.is_local import is_local
-from penstock.engine.store.plan_versions import find_version, list_versions, tables_of
-from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.store_tables import Rows, StoreTables
+from penstock.engine.store.data_files import Damage, damaged, find_damage
+from penstock.engine.store.open_plan import tables_of
+from penstock.engine.store.plan_versions import find_version, list_versions, repair_manifest
+from penstock.engine.store.store_location import is_local, store_errors
+from penstock.engine.store.store_tables import PlanVersion, Rows, StoreTables
 from penstock.engine.store.vacuum_store import VacuumedWrite, drop_version, remove_unfinished, vacuum_store
-from penstock.engine.store.version_notes import PlanVersion
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.topology.flink_options import parse_duration
 

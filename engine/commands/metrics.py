@@ -15,8 +15,8 @@ from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import progress
 from penstock.engine.planning.chosen_costs import chosen_costs, require_costs
 from penstock.engine.planning.print_metrics import number, print_fleet_metrics, print_topology_metrics
-from penstock.engine.store.is_local import is_local
 from penstock.engine.store.plan_tables import PlanTables
+from penstock.engine.store.store_location import is_local
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.metrics.operator_costs import read_costs

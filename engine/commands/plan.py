@@ -32,10 +32,9 @@ from penstock.engine.planning.plan_options import DEFAULT_PROCESS_SIZE, DEFAULT_
 from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.planning.planners import plan_topologies
 from penstock.engine.run.clusters.session_plans import PlanRequest, ask_for_plan
-from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_location import is_local, locate, store_errors
 from penstock.plans.errors import ConfigurationError, InputError, RefusedTopologiesError
 from penstock.plans.layers import PlanOptions
 from penstock.plans.printable import limited, printable, printable_lines
@@ -163,7 +162,7 @@ def _topologies_of_store(store: str, version: int | None, place: Path) -> str:
         if not plan.planned:
             raise InputError(f"{store}: version {plan.version} has no planned topologies")
         # Messages about the topologies quote the file's name.
-        called = os.path.basename(local_folder(store))[:_MAX_NAME_LENGTH]
+        called = os.path.basename(locate(store).join())[:_MAX_NAME_LENGTH]
         file = place / f"{called}@{plan.version}.jsonl"
         file.parent.mkdir()
         write_texts(lines_of_plan(plan, ExportFormat.TOPOLOGIES), file)
@@ -415,7 +414,7 @@ _MAX_REASON_LENGTH = 500
 
 def _first_reason(out: str, stored: PlanResult) -> str:
     """Describe the first rejected topology in a line; empty if none was rejected, or `out` is not local."""
-    from penstock.engine.store.is_local import is_local
+    from penstock.engine.store.store_location import is_local
 
     if not stored.rejected or not is_local(out):
         return ""

@@ -15,9 +15,8 @@ from penstock.engine.library.open_source import open_source
 from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.output.progress import progress
 from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
-from penstock.engine.store.plan_tables import PlanTables
-from penstock.engine.store.scan_stored_table import BY_NAME
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.plan_tables import BY_NAME, PlanTables
+from penstock.engine.store.store_location import store_errors
 from penstock.plans.errors import StoreError
 from penstock.plans.vocabulary import Layer
 
@@ -94,16 +93,16 @@ def reads_store(command: Callable[Parameters, Result]) -> Callable[Parameters, R
 
 
 def require_store(store: str) -> None:
-    """Call engine.store.require_target, and print its repairs."""
-    from penstock.engine.store.require_target import require_target
+    """Call engine.store.write_plan.require_target, and print its repairs."""
+    from penstock.engine.store.write_plan import require_target
 
     for repaired in require_target(store):
         print_beside_output(repaired)
 
 
 def tables_read_once() -> AbstractContextManager[None]:
-    """Call engine.store.delta_rs_table.shared_tables."""
-    from penstock.engine.store.delta_rs_table import shared_tables
+    """Call engine.store.delta_table.shared_tables."""
+    from penstock.engine.store.delta_table import shared_tables
 
     return shared_tables()
 

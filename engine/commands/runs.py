@@ -12,8 +12,8 @@ from penstock.engine.output.people import print_table
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.runtime.job_records import measured_texts
-from penstock.engine.store.open_plan import open_plan
-from penstock.engine.store.plan_versions import read_listed, tables_of, versions_with
+from penstock.engine.store.open_plan import open_plan, tables_of
+from penstock.engine.store.plan_versions import read_listed, versions_with
 
 
 @reads_store

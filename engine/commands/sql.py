@@ -19,7 +19,7 @@ from penstock.engine.output.write_lines import write_texts
 from penstock.engine.output.write_parquet import write_csv, write_parquet
 from penstock.engine.store.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
 from penstock.engine.store.plan_tables import PlanTables
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_location import store_errors
 from penstock.engine.views.run_query import (
     QueryRows,
     Views,

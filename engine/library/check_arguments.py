@@ -146,8 +146,8 @@ def library_configuration(config: Config) -> EffectiveConfiguration:
 
 
 def require_store(store: str) -> None:
-    """Check a target store by engine.store.require_target, and warn about repairs."""
-    from penstock.engine.store.require_target import require_target
+    """Check a target store by engine.store.write_plan.require_target, and warn about repairs."""
+    from penstock.engine.store.write_plan import require_target
 
     for repaired in require_target(store):
         warnings.warn(repaired, stacklevel=3)

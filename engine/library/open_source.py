@@ -17,9 +17,8 @@ from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.output.progress import SILENT, Report
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_source import PlanSource, SourceKind
-from penstock.engine.store.plan_tables import PlanTables, plan_in_memory
-from penstock.engine.store.scan_stored_table import rows_of_topology
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.plan_tables import PlanTables, plan_in_memory, rows_of_topology
+from penstock.engine.store.store_location import store_errors
 from penstock.plans.frames.polars_frames import empty
 from penstock.plans.installation import own_version
 from penstock.plans.vocabulary import Layer

@@ -15,12 +15,11 @@ from penstock.engine.library.planned_tables import (
     path_of_store,
     shown_path,
 )
-from penstock.engine.store.is_local import is_local
-from penstock.engine.store.open_plan import open_plan, open_plan_of
+from penstock.engine.store.open_plan import open_plan, open_plan_of, tables_of
 from penstock.engine.store.plan_tables import PlanTables
-from penstock.engine.store.plan_versions import list_versions, tables_of
-from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.version_notes import VersionNumber
+from penstock.engine.store.plan_versions import list_versions
+from penstock.engine.store.store_location import is_local, store_errors
+from penstock.engine.store.store_tables import VersionNumber
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import to_arrow

@@ -39,8 +39,8 @@ from penstock.engine.planning.choose_planner import ON_SPARK, ChosenPlanner, Pla
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.planning.planners import plan_topologies
-from penstock.engine.store.is_local import is_local
-from penstock.engine.store.version_notes import VersionNumber
+from penstock.engine.store.store_location import is_local
+from penstock.engine.store.store_tables import VersionNumber
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.installation import own_version
 from penstock.plans.layers import PlanOptions

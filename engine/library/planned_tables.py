@@ -23,9 +23,8 @@ from penstock.engine.library.measured import PlanMetrics
 from penstock.engine.library.planned_graphs import Graph
 from penstock.engine.output.pieces import html_table
 from penstock.engine.output.print_line import print_line
-from penstock.engine.store.plan_tables import PlanTables
-from penstock.engine.store.scan_stored_table import rows_of_topology
-from penstock.engine.store.version_notes import VersionNumber
+from penstock.engine.store.plan_tables import PlanTables, rows_of_topology, scan_spark_rows
+from penstock.engine.store.store_tables import VersionNumber
 from penstock.engine.views.size_cluster import (
     TaskManagers,
     chosen_task_managers,
@@ -589,7 +588,7 @@ class Plan(Generic[T]):
             >>> int(plan.write("plans")), int(plan.write("plans"))
             (1, 1)
         """
-        from penstock.engine.store.delta_rs_table import shared_tables
+        from penstock.engine.store.delta_table import shared_tables
 
         place = path_of_store(store)
         _, spark = self._at_hand()
@@ -640,8 +639,6 @@ def plan_tables(plan: Plan[Any], call: str | None = None) -> PlanTables:
     def scan(name: str, topology: str | None) -> pl.LazyFrame:
         if spark is None:
             return rows_of_topology(from_arrow(tables[name]).lazy(), name, topology)
-        from penstock.engine.store.spark_rows import scan_spark_rows
-
         return scan_spark_rows(tables[name], name, topology)
 
     return PlanTables(

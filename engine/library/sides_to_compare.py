@@ -23,9 +23,10 @@ from penstock.engine.library.planned_tables import Plan, Store, path_of_store, p
 from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.output.pieces import html_table
 from penstock.engine.output.progress import Report
+from penstock.engine.store.open_plan import tables_of
 from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, identify_source, require_kind
-from penstock.engine.store.plan_versions import complete, read_listed, tables_of
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.plan_versions import complete, read_listed
+from penstock.engine.store.store_location import store_errors
 from penstock.engine.views.diff.diff_in_text import ShownTopologies, markdown_of_diff, print_diff
 from penstock.engine.views.diff.diff_sides import diff_sides
 from penstock.engine.views.diff.keyed_plans import TOTALS

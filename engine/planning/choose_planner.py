@@ -19,7 +19,7 @@ from penstock.engine.planning.memory_estimate import (
     require_memory_to_plan,
     spark_fits,
 )
-from penstock.engine.store.is_local import is_local
+from penstock.engine.store.store_location import is_local
 from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
 from penstock.plans.execution_graph.job_graph_arrays import TaskRows
 from penstock.plans.topology.find_topology_files import find_topology_files, is_pipe, local_path

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from penstock.engine.store.open_plan import local_store_and_version
+from penstock.engine.store.store_location import local_store_and_version
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.metrics.operator_costs import (
     costs_and_levels,

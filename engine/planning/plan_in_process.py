@@ -20,7 +20,7 @@ from penstock.engine.planning.memory_estimate import (
     require_memory_to_read_on,
 )
 from penstock.engine.planning.plan_result import PlanResult, require_nothing_lost
-from penstock.engine.store.is_local import is_local
+from penstock.engine.store.store_location import is_local
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.execution_graph.job_graph_arrays import TaskRows

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.engine.output.progress import Report
-from penstock.engine.store.version_notes import VersionNumber
+from penstock.engine.store.store_location import Location
+from penstock.engine.store.store_tables import VersionNumber
 from penstock.plans.errors import LostTopologiesError
 from penstock.plans.installation import own_version
 from penstock.plans.layers import PlanOptions
@@ -47,7 +48,7 @@ class PlanResult:
             free()
 
     def write(
-        self, store: str, options: Mapping[str, str], begun: "WriteInProgress | None" = None
+        self, store: str | Location, options: Mapping[str, str], begun: "WriteInProgress | None" = None
     ) -> VersionNumber:
         """Write the tables as a new version of a store, DataFrames by Spark.
 

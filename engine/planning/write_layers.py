@@ -12,16 +12,12 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.planning.plan_result import PlanResult
 from penstock.engine.spark.describe_spark_error import describe_spark_error
-from penstock.engine.store.data_files import DataFile
-from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.delta_table import set_aside_unreadable
 from penstock.engine.store.plan_versions import start_manifest
-from penstock.engine.store.require_target import require_target
 from penstock.engine.store.spark_tables import LocalSparkTables, folder_of_write, tables_of_spark
-from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.store_tables import PARALLEL_WRITES
-from penstock.engine.store.vacuum_store import discard, set_aside_unreadable
-from penstock.engine.store.version_notes import VersionNumber
-from penstock.engine.store.write_plan import WriteInProgress, new_write_id
+from penstock.engine.store.store_location import locate, store_errors
+from penstock.engine.store.store_tables import PARALLEL_WRITES, DataFile, VersionNumber
+from penstock.engine.store.write_plan import WriteInProgress, discard, new_write_id, require_target
 from penstock.engine.store.write_rows_in_workers import write_part
 from penstock.plans.blocks.giant import Write
 from penstock.plans.errors import ConfigurationError
@@ -38,7 +34,7 @@ class WriteLayers:
     def __init__(self, spark: SparkSession, store: str, options: Mapping[str, str]) -> None:
         """Take the `options` to record."""
         self._spark = spark
-        self._store = store
+        self._store = locate(store)
         self._options = options
         self._write_id = ""
         self._started_tables: set[str] = set()
@@ -47,7 +43,7 @@ class WriteLayers:
 
     def writer(self, tables: Collection[str]) -> Write | None:
         """As plan_giants.Store: for a local store. Raises StoreError and MachineError."""
-        if not is_local(self._store):
+        if self._store.folder is None:
             return None
         with store_errors(self._store, "writing"):
             delta = LocalSparkTables(self._store, spark=self._spark)
@@ -56,7 +52,7 @@ class WriteLayers:
             set_aside_unreadable(self._store, TABLES)
             self._write_id, self._started_tables = new_write_id(), set(tables)
             self._before = {table: delta.before_write(table, self._write_id)[0] for table in tables}
-            folders = {table: local_folder(self._store, table) for table in tables}
+            folders = {table: self._store.join(table) for table in tables}
             for folder in folders.values():
                 os.makedirs(os.path.join(folder, folder_of_write(self._write_id)), exist_ok=True)
         return partial(write_part, folders, folder_of_write(self._write_id))

@@ -10,4 +10,9 @@ takes the next number.
 The functions here take the tables of a store as `StoreTables`. There are three adapters: `DeltaRsTables`
 works in this process; for DataFrames there are `LocalSparkTables`, whose files Spark's workers write, and
 `SparkTables`, for stores elsewhere. Each reads and appends to tables written by the others.
+
+A write reads from `write_plan` downwards, a read from `open_plan`: both find versions in `plan_versions`,
+check files in `data_files`, and reach tables through an adapter, which opens them by `delta_table`.
+`store_location` understands a user's path once; `store_tables` declares tables and adapters. Calls go only
+downwards.
 """

@@ -1,8 +1,9 @@
-"""Write the Parquet files of a store, record them in the manifest, and detect damage."""
+"""Write the Parquet files of a store, and find damage in them."""
 
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from json import dumps
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,8 +11,12 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from xxhash import xxh3_128
 
+from penstock.engine.machine.machine_error import machine_error_in_text
 from penstock.engine.machine.replace_file import make_durable
+from penstock.engine.store.store_location import Location
+from penstock.engine.store.store_tables import DataFile, PlanVersion, Rows, StoreTables
 from penstock.plans.errors import StoreError
 
 if TYPE_CHECKING:
@@ -138,19 +143,7 @@ def make_log_durable(folder: str, since: int) -> None:
     make_durable(new, below=os.path.dirname(folder))
 
 
-class DataFile(NamedTuple):
-    """A Parquet file of a write.
-
-    `path` is relative to the table's folder, not percent-encoded; `checksum` is the file's XXH3-128 as 32 hex
-    digits, None in stores that are not on a local file system: object stores and HDFS have checksums of
-    their own.
-    """
-
-    table: str
-    path: str
-    rows: int | None
-    bytes: int
-    checksum: str | None = None
+# Find damage in the files of a version.
 
 
 class Damage(NamedTuple):
@@ -159,6 +152,77 @@ class Damage(NamedTuple):
     table: str
     file: str | None
     problem: str
+
+
+_PARALLEL_CHECKS = 4
+
+
+def find_damage(delta: StoreTables[Rows], version: PlanVersion, tables: Sequence[str]) -> list[Damage]:
+    """Find damage in rows, files and, if local, bytes of these tables of a version.
+
+    Other file systems have checksums of their own. If the version was written before the manifest recorded
+    files, only damage visible without these records is found. Raises OSError if the machine refuses to read.
+    """
+    logs = delta.logs
+    with ThreadPoolExecutor(_PARALLEL_CHECKS, thread_name_prefix="penstock-check") as pool:
+        damage_by_table = pool.map(lambda table: _damage_of_table(logs, version, table), tables)
+        return [damage for table_damage in damage_by_table for damage in table_damage]
+
+
+def _damage_of_table(delta: StoreTables[Rows], version: PlanVersion, table: str) -> list[Damage]:
+    from deltalake.exceptions import DeltaError
+
+    folder = None if delta.store.folder is None else os.path.join(delta.store.folder, table)
+    if folder is not None:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.listdir(folder)  # delta-rs reports an unreadable folder as missing
+    try:
+        listed = delta.listed_files(table, version.write_id)
+    except (DeltaError, OSError) as error:
+        if machine_error_in_text(error, ""):
+            raise
+        return [Damage(table, None, f"its Delta log cannot be read: {str(error).splitlines()[0]}")]
+    if listed is None:
+        return [Damage(table, None, "the table is missing")]
+    recorded, rows = version.files_of(table), version.rows_of(table)
+    files = listed if recorded is None else recorded
+    wrong = _miscounted(table, rows, listed) if recorded is None else compare_files(table, recorded, listed)
+    return wrong if wrong or folder is None else [d for file in files for d in _damage_of_file(folder, file)]
+
+
+def _damage_of_file(folder: str, file: DataFile) -> Iterator[Damage]:
+    path = os.path.join(folder, file.path)
+    try:
+        size = os.stat(path).st_size
+        if size != file.bytes:
+            yield Damage(file.table, file.path, f"must have {file.bytes} bytes, got {size}")
+        elif file.checksum is None:
+            # Decode the whole file here: if polars cannot decode it, it may print a Rust panic.
+            with pq.ParquetFile(path) as parquet:
+                rows = sum(len(batch) for batch in parquet.iter_batches())
+            if file.rows is not None and rows != file.rows:
+                yield Damage(file.table, file.path, f"must have {file.rows} rows, got {rows}")
+        elif checksum(path) != file.checksum:
+            yield Damage(file.table, file.path, "its bytes have changed since it was written")
+    except FileNotFoundError:
+        yield Damage(file.table, file.path, "the file is missing")
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        yield Damage(file.table, file.path, f"it cannot be decoded: {error}")
+
+
+_BYTES_AT_A_TIME = 1 << 20
+
+
+def checksum(path: str) -> str:
+    """Return the XXH3-128 of a file in hex digits."""
+    summed, buffer = xxh3_128(), bytearray(_BYTES_AT_A_TIME)
+    view = memoryview(buffer)
+    with open(path, "rb", buffering=0) as file:
+        while count := file.readinto(buffer):
+            summed.update(view[:count])
+    return summed.hexdigest()
 
 
 def compare_files(table: str, recorded: Iterable[DataFile], listed: Iterable[DataFile]) -> list[Damage]:
@@ -185,7 +249,7 @@ def compare_files(table: str, recorded: Iterable[DataFile], listed: Iterable[Dat
     return [*missing, *added, *changed]
 
 
-def miscounted(table: str, rows: int | None, listed: Sequence[DataFile]) -> list[Damage]:
+def _miscounted(table: str, rows: int | None, listed: Sequence[DataFile]) -> list[Damage]:
     """Compare rows with the manifest's count `rows`, for tables whose files it does not record."""
     listed_rows = sum(file.rows or 0 for file in listed)
     if rows is None or any(file.rows is None for file in listed) or rows == listed_rows:
@@ -193,7 +257,7 @@ def miscounted(table: str, rows: int | None, listed: Sequence[DataFile]) -> list
     return [Damage(table, None, f"must have {rows} rows, got {listed_rows}")]
 
 
-def damaged(store: str, version: int | None, damage: Sequence[Damage]) -> StoreError:
+def damaged(store: str | Location, version: int | None, damage: Sequence[Damage]) -> StoreError:
     """Return the error for a version with `damage`."""
     first, more = damage[0], len(damage) - 1
     where = f"table {first.table}" if first.file is None else f"table {first.table}: {first.file}"

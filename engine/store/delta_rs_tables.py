@@ -3,12 +3,11 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
-from itertools import chain, count
-from typing import Any, Literal
+from itertools import count
+from typing import Any, Literal, Self
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -18,23 +17,28 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from penstock.engine.store.data_files import DataFile, add_action, make_log_durable, write_file
-from penstock.engine.store.delta_rs_table import (
+from penstock.engine.store.data_files import add_action, make_log_durable, write_file
+from penstock.engine.store.delta_table import (
+    COMMITS_OF_A_CHECKPOINT,
     STRICT,
+    commit_files,
     create_table,
     delta_rs_schema,
     open_log_tail,
     open_newest,
     open_table,
+    read_shared,
     share_log_tail,
     to_table,
 )
-from penstock.engine.store.is_local import is_local, local_folder, table_path
-from penstock.engine.store.log_tail import COMMITS_OF_A_CHECKPOINT, commit_files
+from penstock.engine.store.store_location import MANIFEST, Location, locate
 from penstock.engine.store.store_tables import (
+    PLAN_VERSIONS,
     TRANSACTION_VERSION,
     WRITE_ID,
+    DataFile,
     ManifestRead,
+    ManifestRow,
     Result,
     append_side_by_side,
     application_id,
@@ -43,7 +47,6 @@ from penstock.engine.store.store_tables import (
     retry_conflicts,
     stored_columns,
 )
-from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS, ManifestRow
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.tables import TABLES
 
@@ -57,19 +60,21 @@ from penstock.plans.tables import TABLES
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _listed_writes(store: str, table: DeltaTable) -> list[ManifestRow]:
+def _listed_writes(manifest: Location, table: DeltaTable) -> list[ManifestRow]:
     """Return the writes that the manifest lists, in no order."""
-    paths = _paths(store, table)
+    paths = _paths(manifest, table)
     if paths is None:
         rows = to_table(table.scan(list(ManifestRow._fields)))
         return _listed(rows)
     return [listed for path in paths for listed in _listed_in_file(path, _identity(path))]
 
 
-def _manifest_rows(store: str, table: DeltaTable, write_ids: Collection[str] | None = None) -> pa.Table:
+def _manifest_rows(
+    manifest: Location, table: DeltaTable, write_ids: Collection[str] | None = None
+) -> pa.Table:
     """Return the manifest's rows of some writes, or all (None), with the columns that it has."""
     known = [field.name for field in table.schema().fields if field.name in PLAN_VERSIONS.names]
-    paths = _paths(store, table)
+    paths = _paths(manifest, table)
     if paths is None:
         return to_table(table.scan(known, None if write_ids is None else _among(write_ids)))
     schema = in_files(MANIFEST, known)
@@ -89,9 +94,11 @@ def _manifest_rows(store: str, table: DeltaTable, write_ids: Collection[str] | N
     return pa.concat_tables([none, *(rows.slice(place, 1) for place in wanted)])
 
 
-def whole_rows(store: str, table: DeltaTable, write_ids: Collection[str] | None) -> list[Mapping[str, Any]]:
+def whole_rows(
+    manifest: Location, table: DeltaTable, write_ids: Collection[str] | None
+) -> list[Mapping[str, Any]]:
     """Return the rows of manifest_rows as Python values."""
-    rows = _manifest_rows(store, table, write_ids)
+    rows = _manifest_rows(manifest, table, write_ids)
     # Not to_pylist: for timestamps, it imports pandas.
     written = [_EPOCH + timedelta(microseconds=t) for t in rows["published_at"].cast(pa.int64()).to_pylist()]
     others = rows.drop_columns(["published_at"]).to_pylist()
@@ -106,12 +113,11 @@ def _rows_of_files(table: DeltaTable) -> dict[str, int | None]:
     return dict(zip(actions["path"].to_pylist(), actions["num_records"].to_pylist(), strict=True))
 
 
-def _paths(store: str, table: DeltaTable) -> list[str] | None:
+def _paths(manifest: Location, table: DeltaTable) -> list[str] | None:
     """Return the files of a local manifest; None if its log has more than files (deletion vectors)."""
-    if not is_local(store) or table.protocol().min_reader_version > 1:
+    if manifest.folder is None or table.protocol().min_reader_version > 1:
         return None
-    folder = local_folder(store, MANIFEST)
-    return [os.path.join(folder, unquote(file)) for file in _rows_of_files(table)]
+    return [manifest.join(unquote(file)) for file in _rows_of_files(table)]
 
 
 def _read(path: str, schema: pa.Schema) -> pa.Table:
@@ -152,12 +158,19 @@ FILES_OF_A_LEVEL = 16
 """See files_to_merge."""
 
 
-@dataclass(frozen=True)
 class DeltaRsLogs:
     """The operations of StoreTables on tables, logs and the manifest, for any kind of rows."""
 
-    store: str
     errors: tuple[type[Exception], ...] = (DeltaError, pa.ArrowException, OSError)
+
+    def __init__(self, store: str | Location) -> None:
+        """Take the tables of `store`. Raises StoreError for a path that Delta cannot have."""
+        self.store = locate(store)
+
+    @property
+    def logs(self) -> Self:
+        """Return the same tables for reading their logs."""
+        return self
 
     def is_conflict(self, error: Exception) -> bool:
         """Return whether another commit came first; deltalake raises the same class for forbidden commits."""
@@ -165,28 +178,28 @@ class DeltaRsLogs:
 
     def has(self, table: str) -> bool:
         """Return whether the table exists."""
-        path = table_path(self.store, table)
-        return open_log_tail(path) is not None or open_table(path) is not None
+        at = self.store.of_table(table)
+        return open_log_tail(at) is not None or open_table(at) is not None
 
     def create(self, table: str) -> None:
         """Create the table, empty, if it does not exist, and add missing columns to the manifest."""
-        path = table_path(self.store, table)
-        tail = open_log_tail(path)
+        at = self.store.of_table(table)
+        tail = open_log_tail(at)
         if tail is None:
-            create_table(path, table)
+            create_table(at, table)
         if table == MANIFEST and (tail is None or not tail.columns.keys() >= set(PLAN_VERSIONS.names)):
             self.add_missing_columns(table)
 
     def before_write(self, table: str, write_id: str) -> tuple[int, bool]:
         """Return the version of the table, created if necessary, and whether it has its part of the write."""
-        path = table_path(self.store, table)
-        tail = open_log_tail(path)
+        at = self.store.of_table(table)
+        tail = open_log_tail(at)
         if tail is not None and not tail.columns.keys() >= set(stored_columns(table).names):
             self.add_missing_columns(table)
-            tail = open_log_tail(path)
+            tail = open_log_tail(at)
         if tail is not None and (known := tail.has_write(write_id)) is not None:
             return tail.version, known
-        delta_table = create_table(path, table)
+        delta_table = create_table(at, table)
         return delta_table.version(), delta_table.transaction_version(application_id(write_id)) is not None
 
     def commit_files(self, table: str, files: Mapping[str, int], write_id: str) -> None:
@@ -194,42 +207,43 @@ class DeltaRsLogs:
 
         `files`: their paths in the table's folder, and the rows of each.
         """
-        path, folder = table_path(self.store, table), local_folder(self.store, table)
-        tail = commit_files(folder, files, write_id, open_log_tail(path))
+        at = self.store.of_table(table)
+        folder = at.join()
+        tail = commit_files(folder, files, write_id, open_log_tail(at))
         if tail is not None:
-            share_log_tail(path, tail)
+            share_log_tail(at, tail)
             return
         actions: list[AddAction | RemoveAction] = [
             add_action(folder, file, rows, {WRITE_ID: write_id}) for file, rows in files.items()
         ]
 
         def commit() -> None:
-            delta = DeltaTable(path)
+            delta = DeltaTable(at.path)
             if delta.transaction_version(application_id(write_id)) is None:
                 delta.create_write_transaction(
                     actions, "append", delta.schema(), [WRITE_ID], commit_properties=once(write_id)
                 )
 
-        retry_conflicts(self, commit, f"writing {path}")
+        retry_conflicts(self, commit, f"writing {at}")
 
     def delete(self, table: str, write_ids: Collection[str]) -> None:
         """Delete the rows of these writes in `table`."""
         if not write_ids:
             return
-        path = table_path(self.store, table)
-        before = open_table(path)
+        at = self.store.of_table(table)
+        before = open_table(at)
         if before is None:
             return
         listed = ", ".join(f"'{write_id}'" for write_id in sorted(write_ids))
         retry_conflicts(
-            self, lambda: DeltaTable(path).delete(f"{WRITE_ID} in ({listed})"), f"deleting from {path}"
+            self, lambda: DeltaTable(at.path).delete(f"{WRITE_ID} in ({listed})"), f"deleting from {at}"
         )
-        if is_local(self.store):
-            make_log_durable(local_folder(self.store, table), since=before.version())
+        if at.folder is not None:
+            make_log_durable(at.folder, since=before.version())
 
     def write_ids(self, table: str) -> set[str]:
         """Return the writes that have files in `table`, according to its log."""
-        delta_table = open_table(table_path(self.store, table))
+        delta_table = open_table(self.store.of_table(table))
         if delta_table is None:
             return set()
         actions = to_table(delta_table.get_add_actions(flatten=True))
@@ -237,12 +251,12 @@ class DeltaRsLogs:
 
     def listed_files(self, table: str, write_id: str) -> list[DataFile] | None:
         """Return a write's files in the table's log; None without a table. Raises DeltaError."""
-        path = table_path(self.store, table)
-        tail = open_log_tail(path)
+        at = self.store.of_table(table)
+        tail = open_log_tail(at)
         recent = None if tail is None else tail.files(table, write_id)
         if recent is not None:
             return recent
-        delta_table = open_table(path)
+        delta_table = open_table(at)
         if delta_table is None:
             return None
         actions = to_table(delta_table.get_add_actions(flatten=True))
@@ -253,11 +267,21 @@ class DeltaRsLogs:
         return [DataFile(table, unquote(path), count, size) for path, count, size in rows]
 
     def read_manifest(self) -> ManifestRead | None:
-        """Return the current manifest; None if there is none."""
-        table = open_newest(table_path(self.store, MANIFEST))
+        """Return the current manifest, to which a row may be added; None if there is none."""
+        manifest = self.store.of_table(MANIFEST)
+        table = open_newest(manifest)
         if table is None:
             return None
-        return ManifestRead(_listed_writes(self.store, table), partial(whole_rows, self.store, table), table)
+        return ManifestRead(_listed_writes(manifest, table), partial(whole_rows, manifest, table), table)
+
+    def shared_manifest(self) -> ManifestRead | None:
+        """Return the current manifest; inside `shared_tables`, the object may be shared."""
+        return read_shared(
+            MANIFEST,
+            self.store.of_table(MANIFEST),
+            self.read_manifest,
+            lambda seen: int(seen.state.version()),
+        )
 
     @without_pandas()
     def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
@@ -267,19 +291,19 @@ class DeltaRsLogs:
         """
         options = list(row["options"].items())
         rows = pa.Table.from_pylist([{**row, "options": options}], in_files(MANIFEST))
-        merged = files_to_merge(_rows_of_files(seen.state)) if is_local(self.store) else []
+        manifest = self.store.of_table(MANIFEST)
+        merged = [] if manifest.folder is None else files_to_merge(_rows_of_files(seen.state))
         if merged:
-            folder = local_folder(self.store, MANIFEST)
-            paths = [os.path.join(folder, unquote(file)) for file in merged]
-            tables = [pq.ParquetFile(path).read() for path in paths]
+            tables = [pq.ParquetFile(manifest.join(unquote(file))).read() for file in merged]
             rows = pa.concat_tables([*tables, rows], promote_options="default").cast(rows.schema)
         self._commit(seen.state, rows, "append", merged)
 
     @without_pandas()
     def set_state(self, write_id: str, state: str) -> None:
         """Rewrite the manifest with another state of one write."""
-        table = DeltaTable(table_path(self.store, MANIFEST))
-        rows = _manifest_rows(self.store, table)
+        manifest = self.store.of_table(MANIFEST)
+        table = DeltaTable(manifest.path)
+        rows = _manifest_rows(manifest, table)
         states = [
             state if row_id == write_id else old_state
             for row_id, old_state in zip(rows["write_id"].to_pylist(), rows["state"].to_pylist(), strict=True)
@@ -296,10 +320,10 @@ class DeltaRsLogs:
         merged: Sequence[str] = (),
     ) -> None:
         """Commit a durable file right after the state of `table`, and remove the `merged` files."""
-        if not is_local(self.store):
+        folder = self.store.of_table(MANIFEST).folder
+        if folder is None:
             write_deltalake(table, rows, mode=mode, commit_properties=STRICT)
             return
-        folder = local_folder(self.store, MANIFEST)
         since = table.version()
         file = write_file(folder, "", iter([rows]), rows.schema)
         now = time.time_ns() // 1_000_000
@@ -324,14 +348,16 @@ class DeltaRsLogs:
     def add_missing_columns(self, table: str) -> None:
         """Add the declared columns that an earlier release did not have."""
 
+        at = self.store.of_table(table)
+
         def add() -> None:
-            delta_table = DeltaTable(table_path(self.store, table))
+            delta_table = DeltaTable(at.path)
             names = {field.name for field in delta_table.schema().fields}
             lacking = [f for f in delta_rs_schema(table).fields if f.name not in names]
             if lacking:
                 delta_table.alter.add_columns(lacking, commit_properties=STRICT)
 
-        retry_conflicts(self, add, f"adding columns to {table_path(self.store, table)}")
+        retry_conflicts(self, add, f"adding columns to {at}")
 
 
 def once(write_id: str) -> CommitProperties:
@@ -367,7 +393,6 @@ def files_to_merge(rows_of: Mapping[str, int | None]) -> list[str]:
 _ROWS_AT_A_TIME = 250_000
 
 
-@dataclass(frozen=True)
 class DeltaRsTables(DeltaRsLogs):
     """StoreTables of Arrow tables."""
 
@@ -378,56 +403,42 @@ class DeltaRsTables(DeltaRsLogs):
     def append(self, table: str, rows: pa.Table, write_id: str, about_rows: int | None = None) -> None:
         """Append `rows` under `write_id` in one transaction. Raises SchemaError."""
         require_rows(rows, table)
-        if is_local(self.store):
-            self.append_parts(table, [rows], write_id)
+        at = self.store.of_table(table)
+        if at.folder is not None:
+            self._append_file(at.folder, table, rows, write_id)
             return
-        path = table_path(self.store, table)
-        delta_table = create_table(path, table)
+        delta_table = create_table(at, table)
         if len(rows) and delta_table.transaction_version(application_id(write_id)) is None:
             self.add_missing_columns(table)
             tagged = _tagged(rows, table, write_id)
             retry_conflicts(
                 self,
-                lambda: write_deltalake(path, tagged(), mode="append", commit_properties=once(write_id)),
-                f"writing {path}",
+                lambda: write_deltalake(at.path, tagged(), mode="append", commit_properties=once(write_id)),
+                f"writing {at}",
             )
 
-    def append_parts(self, table: str, parts: Iterable[pa.Table], write_id: str) -> int:
-        """Append all `parts` to a table of a local store, like `append`; return the number of rows."""
-        folder, rows = local_folder(self.store, table), 0
+    def _append_file(self, folder: str, table: str, rows: pa.Table, write_id: str) -> None:
         since, is_written = self.before_write(table, write_id)
-
-        def stored_parts() -> Iterator[pa.Table]:
-            nonlocal rows
-            for part in parts:
-                require_rows(part, table)
-                rows += len(part)
-                yield from as_stored(part, table)
-
-        if not is_written:
+        if len(rows) and not is_written:
             # Not write_deltalake: on a full disk it prints a Rust panic.
-            stored = stored_parts()
-            first = next(stored, None)
-            if first is not None:
-                inside = f"{WRITE_ID}={write_id}"
-                file = write_file(folder, inside, chain([first], stored), in_files(table))
-                self.commit_files(table, {file: rows}, write_id)
+            inside, stored = f"{WRITE_ID}={write_id}", as_stored(rows, table)
+            self.commit_files(
+                table, {write_file(folder, inside, stored, in_files(table)): len(rows)}, write_id
+            )
         make_log_durable(folder, since)
-        return rows
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of one write, with the declared columns or some of them."""
         names = list(columns or TABLES[table].names)
-        schema, path = in_files(table, names), table_path(self.store, table)
-        files = self.listed_files(table, write_id) if is_local(self.store) else None
+        schema, at = in_files(table, names), self.store.of_table(table)
+        files = self.listed_files(table, write_id) if at.folder is not None else None
         if files is None:
-            delta_table = DeltaTable(path)
+            delta_table = DeltaTable(at.path)
             known = {field.name for field in delta_table.schema().fields}
             stored = [name for name in names if name in known]
             rows = to_table(delta_table.scan(stored, f"{WRITE_ID} = '{write_id}'"))
             return _with_columns(rows, schema).cast(schema)
-        folder = local_folder(self.store, table)
-        parts = (pq.ParquetFile(os.path.join(folder, file.path)).read(names) for file in files)
+        parts = (pq.ParquetFile(at.join(file.path)).read(names) for file in files)
         return pa.concat_tables(
             [pa.Table.from_batches([], schema), *(_with_columns(part, schema).cast(schema) for part in parts)]
         )

@@ -1,26 +1,37 @@
 """Open a version of a store as a plan's tables, through Spark only if the store is not local."""
 
-import os
-import re
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from penstock.engine.store.damage import find_damage
-from penstock.engine.store.data_files import damaged
+from penstock.engine.store.data_files import damaged, find_damage
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.plan_tables import PlanTables, StoredVersion
-from penstock.engine.store.plan_versions import find_version, require_not_dropped, tables_of
-from penstock.engine.store.require_target import require_columns_to_read
-from penstock.engine.store.scan_stored_table import scan_stored_table
-from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.store_tables import Rows, StoreTables
-from penstock.engine.store.version_notes import MANIFEST, PlanVersion
+from penstock.engine.store.delta_table import require_columns_to_read
+from penstock.engine.store.plan_tables import PlanTables, StoredVersion, scan_spark_rows, scan_stored_table
+from penstock.engine.store.plan_versions import find_version, require_not_dropped
+from penstock.engine.store.store_location import Location, locate, store_errors
+from penstock.engine.store.store_tables import PlanVersion, Rows, StoreTables
 from penstock.plans.errors import StoreError
+
+if TYPE_CHECKING:
+    from penstock.engine.store.spark_tables import SparkTables
+
+
+def tables_of(store: str | Location) -> "DeltaRsTables | SparkTables":
+    """Return the tables through delta-rs if the store is local, else through a Spark session.
+
+    Without a session, one is started. Raises StoreError for a path that Delta cannot have.
+    """
+    at = locate(store)
+    if at.folder is not None:
+        return DeltaRsTables(at)
+    from penstock.engine.spark.session import get_session
+    from penstock.engine.store.spark_tables import SparkTables
+
+    return SparkTables(get_session(app_name="penstock"), at)
 
 
 def open_plan(store: str, version: int | None = None, topology: str | None = None) -> PlanTables:
@@ -34,22 +45,20 @@ def open_plan(store: str, version: int | None = None, topology: str | None = Non
 
 def open_plan_of(delta: StoreTables[Any], version: int | None, topology: str | None = None) -> PlanTables:
     """See open_plan."""
-    store, plan_version = delta.store, find_version(delta, version)
+    plan_version = find_version(delta, version)
 
     @cache
     def scan(name: str, chosen: str | None) -> pl.LazyFrame:
         require_intact(delta, plan_version, [name])
         if isinstance(delta, DeltaRsTables):
-            with store_errors(store, "reading"):
+            with store_errors(delta.store, "reading"):
                 recorded = plan_version.files_of(name)
                 files = delta.listed_files(name, plan_version.write_id) if recorded is None else recorded
-            return scan_stored_table(store, name, files or [], chosen)
-        from penstock.engine.store.spark_rows import scan_spark_rows
-
+            return scan_stored_table(delta.store.join(name), name, files or [], chosen)
         return scan_spark_rows(delta.read(name, plan_version.write_id), name, chosen)
 
     return PlanTables(
-        store,
+        delta.store.name,
         plan_version.tables,
         scan,
         plan_version.options,
@@ -63,31 +72,10 @@ def open_plan_of(delta: StoreTables[Any], version: int | None, topology: str | N
     )
 
 
-# Parse STORE or STORE@VERSION.
-
-
-AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
-"""A version of a store, as in arguments of plan and diff."""
-
-
-def local_store_and_version(path: str) -> tuple[str, int | None] | None:
-    """Return the local store and version (or None) of a path, or None for other paths."""
-    if _is_store(path):
-        return path, None
-    match = AT_VERSION.fullmatch(path)
-    if match is None or os.path.exists(path) or not _is_store(match["store"]):
-        return None
-    return match["store"], int(match["version"])
-
-
-def _is_store(path: str) -> bool:
-    return is_local(path) and os.path.isdir(os.path.join(local_folder(path), MANIFEST))
-
-
 # Read the tables of one version.
 
 
-PARALLEL_READS = 4
+_PARALLEL_READS = 4
 
 
 def read_plan(
@@ -108,9 +96,9 @@ def read_plan(
         )
     names = [name for name in plan_version.tables if tables is None or name in tables]
     require_intact(delta, plan_version, names)
-    if is_local(delta.store):
+    if delta.store.folder is not None:
         require_columns_to_read(delta.store, names)
-    with ThreadPoolExecutor(PARALLEL_READS, thread_name_prefix="penstock-store") as pool:
+    with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="penstock-store") as pool:
         return dict(zip(names, pool.map(lambda t: delta.read(t, plan_version.write_id), names), strict=True))
 
 

@@ -5,9 +5,7 @@ from enum import StrEnum
 from glob import has_magic
 from typing import NamedTuple
 
-from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.open_plan import AT_VERSION
-from penstock.engine.store.version_notes import MANIFEST
+from penstock.engine.store.store_location import AT_VERSION, MANIFEST, is_local, local_folder
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.importing.importers import NoJob, content_of, importer_of_name
 from penstock.plans.tables import TABLES
@@ -88,12 +86,15 @@ def require_kind(source: str, version: int | None, *allowed: SourceKind) -> Plan
 
 def _version_in(source: str) -> tuple[str, int | None]:
     named = AT_VERSION.fullmatch(source)
-    if named is None or (is_local(source) and os.path.lexists(local_folder(source))):
+    if named is None:
         return source, None
-    store = named["store"]
-    if is_local(store) and not os.path.isdir(local_folder(store)):
+    whole = local_folder(source)
+    if whole is not None and os.path.lexists(whole):
         return source, None
-    return store, int(named["version"])
+    folder = local_folder(named["store"])
+    if folder is not None and not os.path.isdir(folder):
+        return source, None
+    return named["store"], int(named["version"])
 
 
 def _kind_of(path: str) -> SourceKind:
@@ -149,10 +150,8 @@ _RESULTS = ("results", "quality")
 
 def tables_of_results(folder: str) -> list[str]:
     """Return the tables in a folder of results; none for other folders."""
-    if not is_local(folder):
-        return []
     place = local_folder(folder)
-    if os.path.isdir(os.path.join(place, MANIFEST)):
+    if place is None or os.path.isdir(os.path.join(place, MANIFEST)):
         return []
     return [table for table in _RESULTS if os.path.isdir(os.path.join(place, table, "_delta_log"))]
 

@@ -1,19 +1,26 @@
-"""The tables of a plan as views take them, wherever the plan is."""
+"""The tables of a plan as views take them: lazy frames, wherever the rows are."""
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
-from penstock.engine.store.scan_stored_table import BY_NAME, rows_of_topology
-from penstock.engine.store.store_tables import StoreTables
-from penstock.engine.store.version_notes import PlanVersion
+from penstock.engine.store.store_tables import DataFile, PlanVersion, StoreTables
 from penstock.plans.frames.polars_frames import empty, from_arrow
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.topologies_of_lines import topology_id
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BY_NAME = ("topologies", "rejected")
+"""Tables in which topologies are found by name; in `rejected` the key may be null."""
 
 
 class StoredVersion(NamedTuple):
@@ -103,3 +110,55 @@ def plan_in_memory(
     planned, rejected = (len(tables[name]) if name in tables else 0 for name in BY_NAME)
     names = tuple(name for name in TABLES if name in tables)
     return PlanTables(label, names, scan, options, planner_version, planned, rejected)
+
+
+# Scan a table as a lazy frame of polars, which reads the columns it needs when it is collected.
+
+
+def scan_stored_table(
+    folder: str, table: str, files: Sequence[DataFile], topology: str | None
+) -> pl.LazyFrame:
+    """Scan the declared columns of these files in a table's folder; only rows of `topology`, if given."""
+    paths = [os.path.join(folder, file.path) for file in files]
+    rows = _with_declared_columns(pl.scan_parquet(paths, glob=False), table) if paths else empty(table).lazy()
+    return rows_of_topology(rows, table, topology)
+
+
+def rows_of_topology(rows: pl.LazyFrame, table: str, topology: str | None) -> pl.LazyFrame:
+    """Return the rows of a topology by its name; None: all rows."""
+    if topology is None:
+        return rows
+    chosen = pl.col("name") == topology if table in BY_NAME else pl.col(TOPOLOGY) == topology_id(topology)
+    return rows.filter(chosen)
+
+
+def _with_declared_columns(rows: pl.LazyFrame, table: str) -> pl.LazyFrame:
+    """Select the declared columns; those that an earlier release did not write are null."""
+    known, declared = rows.collect_schema().names(), empty(table).schema
+    return rows.select(
+        name if name in known or not TABLES[table].field(name).nullable else pl.lit(None, kind).alias(name)
+        for name, kind in declared.items()
+    )
+
+
+def scan_spark_rows(rows: "DataFrame", table: str, topology: str | None) -> pl.LazyFrame:
+    """Scan rows of Spark as those of a table; only rows of `topology`, if given."""
+    if topology is not None:
+        from pyspark.sql import functions as F
+
+        by_name = F.col("name") == topology
+        rows = rows.where(by_name if table in BY_NAME else F.col(TOPOLOGY) == topology_id(topology))
+
+    @cache
+    def fetched(*columns: str) -> pl.DataFrame:
+        return from_arrow(rows.select(*columns).toArrow())
+
+    def source(
+        columns: list[str] | None, predicate: pl.Expr | None, most: int | None, _: int | None
+    ) -> Iterator[pl.DataFrame]:
+        frame = fetched(*(rows.columns if columns is None else columns))
+        yield (frame if predicate is None else frame.filter(predicate)).head(
+            frame.height if most is None else most
+        )
+
+    return register_io_source(source, schema=empty(table).schema)

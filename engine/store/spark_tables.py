@@ -1,9 +1,8 @@
 """Access the Delta tables of a store as DataFrames, on any file system that Spark can reach."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 from urllib.parse import unquote
@@ -12,6 +11,7 @@ import pyarrow as pa
 from delta.tables import DeltaTable
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JJavaError
+from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -19,16 +19,19 @@ from pyspark.sql.types import StructType
 
 from penstock.engine.machine.replace_file import make_durable
 from penstock.engine.spark.shared_settings import shared_settings
-from penstock.engine.store.data_files import DataFile, make_log_durable, with_dictionary, without_dictionary
-from penstock.engine.store.delta_rs_table import create_table, open_table, to_table
-from penstock.engine.store.delta_rs_tables import DeltaRsLogs
-from penstock.engine.store.is_local import is_local, local_folder, table_path
-from penstock.engine.store.spark_rows import SparkRows, files_for
+from penstock.engine.store.data_files import make_log_durable, with_dictionary, without_dictionary
+from penstock.engine.store.delta_rs_tables import DeltaRsLogs, DeltaRsTables
+from penstock.engine.store.delta_table import create_table, open_table, to_table
+from penstock.engine.store.store_location import MANIFEST, Location, locate
 from penstock.engine.store.store_tables import (
     TRANSACTION_VERSION,
     WRITE_ID,
     WRITE_ID_COMMENT,
+    DataFile,
     ManifestRead,
+    ManifestRow,
+    Result,
+    StoreTables,
     append_side_by_side,
     application_id,
     delta_schema,
@@ -38,11 +41,47 @@ from penstock.engine.store.store_tables import (
     retry_conflicts,
     stored_columns,
 )
-from penstock.engine.store.version_notes import MANIFEST, ManifestRow
 from penstock.engine.store.write_rows_in_workers import with_settings, write_packed, write_rows
 from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.tables import TABLES
+
+# Rows that are DataFrames.
+
+
+class SparkRows:
+    """The operations of StoreTables on rows that are DataFrames of `spark`."""
+
+    spark: SparkSession
+
+    def in_thread(self, action: Callable[..., Result]) -> Callable[..., Result]:
+        """Return `action` for another thread, with this thread's job group and local properties."""
+        inherit: Any = inheritable_thread_target(self.spark)
+        inherited: Callable[..., Result] = inherit(action)
+        return inherited
+
+    def count(self, rows: DataFrame) -> int:
+        """Return the number of rows."""
+        return rows.count()
+
+    def among(self, rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:
+        """Return the part of `rows` whose key occurs in `others`."""
+        return rows.join(others.select(*key), list(key), "left_semi")
+
+    def same(self, rows: DataFrame, others: DataFrame, columns: Sequence[str]) -> bool:
+        """Return whether both have the same values in these columns, each equally often."""
+        chosen, other = rows.select(*columns), others.select(*columns)
+        return chosen.exceptAll(other).isEmpty() and other.exceptAll(chosen).isEmpty()
+
+
+def _files_for(spark: SparkSession, rows: int) -> int:
+    """Return the number of files for that many rows, a multiple of the cores if it exceeds them."""
+    files, cores = -(-rows // _ROWS_PER_FILE) or 1, spark.sparkContext.defaultParallelism
+    return files if files <= cores else -(-files // cores) * cores
+
+
+_ROWS_PER_FILE = 250_000
+
 
 # Delta tables of a local store, from DataFrames: workers write the files, this process commits them.
 
@@ -55,7 +94,6 @@ _ROWS_TO_WORKERS = {
 than adding the row. A batch of this few rows stays far below Arrow's limit of 2 GiB."""
 
 
-@dataclass(frozen=True)
 class LocalSparkTables(DeltaRsLogs, SparkRows):
     """StoreTables of DataFrames of `spark`, on a file system shared by its workers and this process.
 
@@ -63,8 +101,6 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
     produce; they are written there, without becoming Spark's rows.
     """
 
-    spark: SparkSession = field(kw_only=True)
-    packed: Sequence[PackedTables] = field(default=(), kw_only=True)
     errors: tuple[type[Exception], ...] = (
         DeltaError,
         pa.ArrowException,
@@ -72,6 +108,13 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         PySparkException,
         Py4JJavaError,
     )
+
+    def __init__(
+        self, store: str | Location, *, spark: SparkSession, packed: Sequence[PackedTables] = ()
+    ) -> None:
+        super().__init__(store)
+        self.spark = spark
+        self.packed = packed
 
     def append_all(self, tables: Mapping[str, DataFrame], write_id: str, rows: Mapping[str, int]) -> None:
         """Append the rows of all `tables` under `write_id`. Raises SchemaError."""
@@ -89,23 +132,23 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         `about_rows` limits the number of files.
         """
         since, is_written = self.before_write(table, write_id)
-        few = rows if about_rows is None else rows.coalesce(files_for(self.spark, about_rows))
+        few = rows if about_rows is None else rows.coalesce(_files_for(self.spark, about_rows))
         if is_written:
             return
-        folder, inside = local_folder(self.store, table), folder_of_write(write_id)
+        folder, inside = self.store.join(table), folder_of_write(write_id)
         os.makedirs(os.path.join(folder, inside), exist_ok=True)
         written = with_settings(write_rows(few, table, folder, inside), _ROWS_TO_WORKERS)
         self.commit_written(since, table, {row.path: row.rows for row in written.collect()}, write_id)
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
         """Return the rows of one write, with the declared columns or some of them."""
-        rows = self.spark.read.format("delta").load(local_folder(self.store, table))
+        rows = self.spark.read.format("delta").load(self.store.join(table))
         return _declared(rows.where(F.col(WRITE_ID) == write_id), table, columns)
 
     def _append_packed(self, packed: PackedTables, write_id: str) -> None:
         before = {table: self.before_write(table, write_id) for table in packed.tables}
         unwritten = [table for table, (_, is_written) in before.items() if not is_written]
-        folders = {table: local_folder(self.store, table) for table in unwritten}
+        folders = {table: self.store.join(table) for table in unwritten}
         for folder in folders.values():
             os.makedirs(os.path.join(folder, folder_of_write(write_id)), exist_ok=True)
         written = write_packed(packed, folders, folder_of_write(write_id)).collect()
@@ -122,7 +165,7 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
 
         `packed`: what workers make some of the tables of, as in this class. The folders of the write exist.
         """
-        folders = {table: local_folder(self.store, table) for table in tables}
+        folders = {table: self.store.join(table) for table in tables}
         inside = folder_of_write(write_id)
         written: list[Row] = []
         for part in packed:
@@ -138,7 +181,7 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
 
         `files`: as of commit_files. Others that are there are removed.
         """
-        folder = local_folder(self.store, table)
+        folder = self.store.join(table)
         _remove_others(folder, folder_of_write(write_id), files)
         if files:
             self.commit_files(table, files, write_id)
@@ -186,13 +229,19 @@ _CONFLICTS = (
 )
 
 
-@dataclass(frozen=True)
 class SparkTables(SparkRows):
     """StoreTables of DataFrames of `spark`."""
 
-    spark: SparkSession
-    store: str
     errors: tuple[type[Exception], ...] = (PySparkException, Py4JJavaError, OSError)
+
+    def __init__(self, spark: SparkSession, store: str | Location) -> None:
+        self.spark = spark
+        self.store = locate(store)
+
+    @property
+    def logs(self) -> StoreTables[Any]:
+        """Return the same tables for reading their logs: for a local store through delta-rs."""
+        return self if self.store.folder is None else DeltaRsTables(self.store)
 
     def is_conflict(self, error: Exception) -> bool:
         """Return whether Delta reports that a concurrent transaction was committed first."""
@@ -201,16 +250,16 @@ class SparkTables(SparkRows):
 
     def has(self, table: str) -> bool:
         """Return whether the table exists."""
-        return DeltaTable.isDeltaTable(self.spark, table_path(self.store, table))
+        return DeltaTable.isDeltaTable(self.spark, self.store.of_table(table).path)
 
     def create(self, table: str) -> None:
         """Create the table, empty, if it does not exist, and add missing columns to the manifest."""
-        path = table_path(self.store, table)
-        if is_local(self.store):
+        at = self.store.of_table(table)
+        if at.folder is not None:
             # Spark cannot create a table where an earlier creation was cut off, such as by a full disk.
-            create_table(path, table)
+            create_table(at, table)
         elif not self.has(table):
-            builder = DeltaTable.createIfNotExists(self.spark).location(path).addColumns(_schema(table))
+            builder = DeltaTable.createIfNotExists(self.spark).location(at.path).addColumns(_schema(table))
             partition = partition_of(table)
             if partition is not None:
                 builder = builder.partitionedBy(partition)
@@ -219,7 +268,7 @@ class SparkTables(SparkRows):
             # While another writer creates the table, Delta may find its folder, but no table in it yet.
             retry(
                 builder.execute,
-                f"creating {path}",
+                f"creating {at}",
                 self.errors,
                 lambda error: self.is_conflict(error) or "DELTA_TABLE_NOT_FOUND" in str(error),
             )
@@ -238,20 +287,20 @@ class SparkTables(SparkRows):
 
         `about_rows` limits the number of files.
         """
-        path, checked = table_path(self.store, table), conform(rows, table)
-        with durable_commits(self.store, table):
+        at, checked = self.store.of_table(table), conform(rows, table)
+        with _durable_commits(at):
             self.create(table)
             tagged = checked.select(
                 "*", F.lit(write_id).alias(WRITE_ID, metadata={"comment": WRITE_ID_COMMENT})
             )
-            few = tagged if about_rows is None else tagged.coalesce(files_for(self.spark, about_rows))
+            few = tagged if about_rows is None else tagged.coalesce(_files_for(self.spark, about_rows))
             writer = (
                 few.write.format("delta")
                 .mode("append")
                 .option("txnAppId", application_id(write_id))
                 .option("txnVersion", TRANSACTION_VERSION)
             )
-            retry_conflicts(self, lambda: writer.save(path), f"writing {path}")
+            retry_conflicts(self, lambda: writer.save(at.path), f"writing {at}")
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
         """Return the rows of one write, with the declared columns or some of them."""
@@ -261,12 +310,12 @@ class SparkTables(SparkRows):
     def delete(self, table: str, write_ids: Collection[str]) -> None:
         """Delete the rows of these writes in `table`."""
         if write_ids and self.has(table):
-            target = self._table(table)
-            with durable_commits(self.store, table):
+            target, at = self._table(table), self.store.of_table(table)
+            with _durable_commits(at):
                 retry_conflicts(
                     self,
                     lambda: target.delete(F.col(WRITE_ID).isin(*write_ids)),
-                    f"deleting from {table_path(self.store, table)}",
+                    f"deleting from {at}",
                 )
 
     def write_ids(self, table: str) -> set[str]:
@@ -289,7 +338,7 @@ class SparkTables(SparkRows):
         return [DataFile(table, unquote(path), count, size) for path, count, size in rows]
 
     def read_manifest(self) -> ManifestRead | None:
-        """Return the current manifest; None if there is none."""
+        """Return the current manifest, to which a row may be added; None if there is none."""
         if not self.has(MANIFEST):
             return None
         rows = self._table(MANIFEST).toDF()
@@ -302,32 +351,36 @@ class SparkTables(SparkRows):
         listed = [ManifestRow(row["version"], row["write_id"], row["state"]) for row in manifest]
         return ManifestRead(listed, chosen, None)
 
+    def shared_manifest(self) -> ManifestRead | None:
+        """Return the current manifest, which is not shared."""
+        return self.read_manifest()
+
     def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
         """Merge a row into the manifest; Delta's isolation detects rows added after it was `seen`."""
         version_row = pa.Table.from_pylist([dict(row)], stored_columns(MANIFEST))
         source = self.spark.createDataFrame(version_row, _schema(MANIFEST))
         target = self._table(MANIFEST)
         taken = "m.write_id = s.write_id or m.version = s.version"
-        with durable_commits(self.store, MANIFEST):
+        with _durable_commits(self.store.of_table(MANIFEST)):
             target.alias("m").merge(source.alias("s"), taken).whenNotMatchedInsertAll().execute()
 
     def set_state(self, write_id: str, state: str) -> None:
         """Update the state of one write in the manifest."""
-        with durable_commits(self.store, MANIFEST):
+        with _durable_commits(self.store.of_table(MANIFEST)):
             self._table(MANIFEST).update(F.col("write_id") == write_id, {"state": F.lit(state)})
 
     def _table(self, table: str) -> DeltaTable:
-        return DeltaTable.forPath(self.spark, table_path(self.store, table))
+        return DeltaTable.forPath(self.spark, self.store.of_table(table).path)
 
     def _log(self, table: str) -> DataFrame:
         """Return the current files of a table, one row each, with the columns of Delta's AddFile."""
         jvm: Any = self.spark._jvm
         log = jvm.org.apache.spark.sql.delta.DeltaLog
-        snapshot = log.forTableWithSnapshot(self.spark._jsparkSession, table_path(self.store, table))
+        snapshot = log.forTableWithSnapshot(self.spark._jsparkSession, self.store.of_table(table).path)
         return DataFrame(snapshot._2().allFiles().toDF(), self.spark)
 
     def _add_missing_columns(self, table: str) -> None:
-        path = table_path(self.store, table)
+        path = self.store.of_table(table).path
         known = self._table(table).toDF().columns
         for column in _schema(table).fields:
             if column.name not in known:
@@ -354,24 +407,24 @@ def _schema(table: str) -> StructType:
 
 
 @contextmanager
-def durable_commits(store: str, table: str) -> Iterator[None]:
+def _durable_commits(at: Location) -> Iterator[None]:
     """Sync files added to a local table inside the block, and then the log that names them."""
-    if not is_local(store):
+    folder = at.folder
+    if folder is None:
         yield
         return
-    since, before = _files(store, table)
+    since, before = _files(at)
     yield
-    folder = local_folder(store, table)
-    files = [os.path.join(folder, path) for path in _files(store, table)[1] - before]
+    files = [os.path.join(folder, path) for path in _files(at)[1] - before]
     # Hadoop refuses a file whose checksums, in a .crc file next to it, are incomplete.
     sums = [os.path.join(os.path.dirname(file), f".{os.path.basename(file)}.crc") for file in files]
     make_durable([*files, *sums], below=folder)
     make_log_durable(folder, since)
 
 
-def _files(store: str, table: str) -> tuple[int, set[str]]:
+def _files(at: Location) -> tuple[int, set[str]]:
     """Return the version and files of a table's log; version 0 and no files without a table."""
-    delta_table = open_table(table_path(store, table))
+    delta_table = open_table(at)
     if delta_table is None:
         return 0, set()
     actions = to_table(delta_table.get_add_actions())
@@ -383,12 +436,11 @@ def _files(store: str, table: str) -> tuple[int, set[str]]:
 
 
 def tables_of_spark(
-    spark: SparkSession, store: str, packed: Sequence[PackedTables] = ()
+    spark: SparkSession, store: str | Location, packed: Sequence[PackedTables] = ()
 ) -> LocalSparkTables | SparkTables:
     """Return the tables of `store` for DataFrames; if it is local, Spark's workers write the files.
 
     `packed`: see LocalSparkTables.
     """
-    if is_local(store):
-        return LocalSparkTables(store, spark=spark, packed=packed)
-    return SparkTables(spark, store)
+    at = locate(store)
+    return SparkTables(spark, at) if at.folder is None else LocalSparkTables(at, spark=spark, packed=packed)

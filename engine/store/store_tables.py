@@ -1,19 +1,167 @@
-"""The operations that a store needs from a library that reads and writes Delta tables."""
+"""The tables of a store: their columns, the manifest's rows, and the operations that a library must have."""
 
 import random
+import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
 from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
-from penstock.engine.store.data_files import DataFile
-from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS, ManifestRow
+from penstock.engine.store.store_location import MANIFEST, Location
 from penstock.plans.errors import SchemaError, StoreError
 from penstock.plans.tables import TABLES, require_schema
-from penstock.plans.tables.column_types import BOOL, COMMENT, DOUBLE, INT, LONG, STR, TIMESTAMP, type_name
+from penstock.plans.tables.column_types import (
+    BOOL,
+    COMMENT,
+    DOUBLE,
+    INT,
+    LONG,
+    STR,
+    STRINGS,
+    TIMESTAMP,
+    list_of,
+    map_of,
+    table,
+    type_name,
+)
+
+# The number of a version, as a write returns it.
+
+
+class VersionNumber(int):
+    """The number of a version of a store; an int.
+
+    Attributes:
+        unchanged: The store held the plan already; nothing was written.
+    """
+
+    unchanged: bool
+
+    def __new__(cls, number: int, unchanged: bool = False) -> Self:
+        """Return `number`, which stays an int in every other way."""
+        version_number = super().__new__(cls, number)
+        version_number.unchanged = unchanged
+        return version_number
+
+    def __str__(self) -> str:
+        return str(int(self))
+
+    def __repr__(self) -> str:
+        return f"{int(self)} (unchanged)" if self.unchanged else str(int(self))
+
+
+# Ids of writes become parts of paths, so they are checked: a foreign store may contain anything.
+
+
+_WRITE_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{12}")
+
+
+def is_write_id(text: str) -> bool:
+    """Return whether it has the form of `write_plan.new_write_id`."""
+    return _WRITE_ID.fullmatch(text) is not None
+
+
+def began_at(write_id: str) -> datetime | None:
+    """Return the start time of a write; None if this is not the id of a write."""
+    if not is_write_id(write_id):
+        return None
+    try:
+        return datetime.strptime(write_id.partition("-")[0], "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+# The manifest of a store, table `plan_versions`: one row for each write that was published or given up.
+
+
+_FILE = pa.schema([("table", STR), ("path", STR), ("rows", LONG), ("bytes", LONG), ("checksum", STR)])
+
+PLAN_VERSIONS = table(
+    ("version", INT, "1, 2, …; null if never published", True),
+    ("write_id", STR, "the rows of this version carry it"),
+    ("state", STR, "complete, dropped or abandoned"),
+    ("format", INT, "format of the store when it was written, 1", True),
+    ("published_at", TIMESTAMP, "when the row was written"),
+    ("planner_version", STR, "version of Penstock", True),
+    ("options", map_of(STR, STR), "plan options", True),
+    ("tables", STRINGS, "tables that belong to the version", True),
+    ("topologies", LONG, "rows of table topologies", True),
+    ("rejected", LONG, "rows of table rejected", True),
+    (
+        "files",
+        list_of(_FILE),
+        "Parquet files of the version; null if written before they were recorded",
+        True,
+    ),
+    ("checksum", STR, "of this row, see row_checksum", True),
+)
+"""The columns of the manifest. A manifest written by an older Penstock may lack the last ones."""
+
+
+class VersionState(StrEnum):
+    """States of a write."""
+
+    COMPLETE = "complete"  #: readable
+    DROPPED = "dropped"  #: was readable; its row stays, so that no number is used twice
+    ABANDONED = "abandoned"  #: given up by `remove_unfinished`; can never be published
+
+
+class DataFile(NamedTuple):
+    """A Parquet file of a write.
+
+    `path` is relative to the table's folder, not percent-encoded; `checksum` is the file's XXH3-128 as 32 hex
+    digits, None in stores that are not on a local file system: object stores and HDFS have checksums of
+    their own.
+    """
+
+    table: str
+    path: str
+    rows: int | None
+    bytes: int
+    checksum: str | None = None
+
+
+class ManifestRow(NamedTuple):
+    """The part of a manifest's row that is read for every write, before a version is chosen."""
+
+    version: int | None
+    write_id: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanVersion:
+    """One row of the manifest; `version` is None only if the state is abandoned."""
+
+    version: int | None
+    write_id: str
+    state: str
+    published_at: datetime
+    planner_version: str | None
+    options: Mapping[str, str]
+    tables: tuple[str, ...]
+    topologies: int
+    rejected: int
+    files: tuple[DataFile, ...] | None = None
+    """None if written by a version of Penstock that did not record them."""
+
+    def files_of(self, table: str) -> list[DataFile] | None:
+        """Return the files of one table; None if they are not recorded."""
+        return None if self.files is None else [file for file in self.files if file.table == table]
+
+    def rows_of(self, table: str) -> int | None:
+        """Return the number of rows of a table; None if it is not recorded."""
+        files = self.files_of(table)
+        if files is None:
+            return {"topologies": self.topologies, "rejected": self.rejected}.get(table)
+        return None if any(f.rows is None for f in files) else sum(f.rows or 0 for f in files)
+
 
 # The tables of a store in Delta: columns, partitioning and table properties.
 #
@@ -134,8 +282,15 @@ class StoreTables(Commits, Protocol[Rows]):
     """
 
     @property
-    def store(self) -> str:
-        """Return the path or URI of the store."""
+    def store(self) -> Location:
+        """Return where the store is."""
+
+    @property
+    def logs(self) -> "StoreTables[Any]":
+        """Return the same tables for reading their logs: for a local store through delta-rs.
+
+        A Spark job takes longer.
+        """
 
     def has(self, table: str) -> bool:
         """Return whether there is such a Delta table."""
@@ -170,7 +325,10 @@ class StoreTables(Commits, Protocol[Rows]):
         """Return a write's files in the table's log, without checksums; None without a table."""
 
     def read_manifest(self) -> ManifestRead | None:
-        """Return the current manifest; None if there is none."""
+        """Return the current manifest, to which a row may be added; None if there is none."""
+
+    def shared_manifest(self) -> ManifestRead | None:
+        """Return the current manifest; inside `shared_tables`, the object may be shared."""
 
     def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
         """Insert a row of the manifest, unless another row has its write_id or its version number.

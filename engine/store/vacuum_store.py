@@ -1,144 +1,37 @@
 """Free the disk space of versions that were dropped, and of writes that were abandoned."""
 
-import fcntl
 import os
-import shutil
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from deltalake.exceptions import DeltaError
-
-from penstock.engine.machine.machine_error import machine_error_in_text
-from penstock.engine.store.delta_rs_table import open_log_tail, open_table
-from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.plan_versions import (
-    abandon,
+    VersionNotes,
     all_writes,
     find_version,
-    is_published,
-    log_reader,
-    mark_dropped,
-    read_listed,
-)
-from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.store_tables import WRITE_ID, Rows, StoreTables
-from penstock.engine.store.version_notes import (
-    MANIFEST,
-    PlanVersion,
-    VersionState,
-    began_at,
-    drop_staged,
-    is_write_id,
+    insert_unless_there,
     lost,
     lost_versions,
-    noted_numbers,
-    time_of_note,
+    manifest_row,
+    read_listed,
 )
-from penstock.plans.errors import PenstockError
+from penstock.engine.store.store_location import MANIFEST, Location, store_errors
+from penstock.engine.store.store_tables import (
+    WRITE_ID,
+    ManifestRead,
+    PlanVersion,
+    Rows,
+    StoreTables,
+    VersionState,
+    began_at,
+    is_write_id,
+    retry_conflicts,
+)
+from penstock.engine.store.write_plan import remove_files
 from penstock.plans.tables import TABLES
-
-# Remove unusable data from a store: failed writes, and tables that can no longer be read.
-
-
-_TIMES_TO_REMOVE = 5
-
-
-def discard(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> None:
-    """Delete the data of a write, unless it was published before the error.
-
-    Files go first, which makes room on a full disk for the entries in the logs. A local store is cleaned up
-    without Spark, because Spark may have caused the failure.
-    """
-    logs = log_reader(delta)
-    with suppress(PenstockError, *logs.errors):
-        if not is_published(logs, write_id):
-            drop_staged(delta.store, write_id)
-            remove_files(delta.store, tables, write_id)
-            for table in tables:
-                with suppress(PenstockError, *logs.errors):
-                    logs.delete(table, [write_id])
-
-
-def remove_files(store: str, tables: Iterable[str], write_id: str) -> None:
-    """Remove the files of a write without readers from a local store, committed or not.
-
-    Cancelled tasks run on for a moment: one may add a file to a folder while it is removed, but
-    cannot create one in a folder that is gone. Ids that are not write_ids, and links, are skipped.
-    """
-    if is_local(store) and is_write_id(write_id):
-        for table in tables:
-            if os.path.islink(local_folder(store, table)):
-                continue
-            folder = os.path.join(local_folder(store, table), f"{WRITE_ID}={write_id}")
-            for _ in range(_TIMES_TO_REMOVE):
-                shutil.rmtree(folder, ignore_errors=True)
-                if not os.path.lexists(folder) or os.path.islink(folder):
-                    break
-
-
-def writes_in_folders(store: str, tables: Iterable[str]) -> set[str]:
-    """Return the writes that have files in a local store, listed in a log or not; none for other stores."""
-    write_ids: set[str] = set()
-    for table in tables if is_local(store) else ():
-        with suppress(FileNotFoundError, NotADirectoryError):
-            names = os.listdir(local_folder(store, table))
-            writes = (name.removeprefix(f"{WRITE_ID}=") for name in names if name.startswith(f"{WRITE_ID}="))
-            write_ids.update(filter(is_write_id, writes))
-    return write_ids
-
-
-def set_aside_unreadable(store: str, tables: Iterable[str]) -> list[str]:
-    """Rename tables of a local store that no longer open, and return their new folders.
-
-    New tables can then be created in their place. The renamed ones contain only versions that can no longer
-    be read. A table that the machine refuses to open stays.
-    """
-    if not is_local(store) or not os.path.isdir(local_folder(store)):
-        return []
-    unreadable = [table for table in tables if _is_unreadable(store, table)]
-    if not unreadable:
-        return []
-    moved = []
-    with alone(local_folder(store)):
-        for table in unreadable:
-            folder = local_folder(store, table)
-            if _is_unreadable(store, table):
-                free = next(n for n in range(1, 10_000) if not os.path.lexists(f"{folder}.damaged-{n}"))
-                os.rename(folder, f"{folder}.damaged-{free}")
-                moved.append(f"{folder}.damaged-{free}")
-    return moved
-
-
-def _is_unreadable(store: str, table: str) -> bool:
-    folder = local_folder(store, table)
-    if open_log_tail(folder) is not None:
-        return False
-    try:
-        with os.scandir(os.path.join(folder, "_delta_log")) as scan:
-            entries = list(scan)
-        open_table(folder)
-    except NotADirectoryError:
-        return True
-    except FileNotFoundError:
-        return False
-    except (DeltaError, OSError) as error:  # delta-rs raises both
-        return machine_error_in_text(error, "") is None
-    # For example, a folder with a commit's name would block that version of the table forever.
-    return any(entry.name.endswith(".json") and not entry.is_file() for entry in entries)
-
-
-@contextmanager
-def alone(folder: str) -> Iterator[None]:
-    """Lock `folder` for one writer at a time; the kernel releases the lock of a killed writer."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 class VacuumedWrite(NamedTuple):
@@ -164,7 +57,7 @@ def vacuum_store(
     are left alone (`penstock recover` abandons writes of processes that have ended). A kill leaves some
     files, which the next call removes. Without `remove`, writes are only listed. The store must be local.
     """
-    with_files = writes_in_folders(delta.store, TABLES)
+    with_files = writes_in_folders(delta.store)
     for write in sorted(all_writes(delta), key=lambda version: version.write_id):
         gone = write.state in (VersionState.DROPPED, VersionState.ABANDONED)
         if not gone or write.write_id not in with_files or not is_write_id(write.write_id):
@@ -179,7 +72,7 @@ def vacuum_store(
         yield VacuumedWrite(write.version, write.write_id, files, size, waits)
 
 
-def _since(store: str, write: PlanVersion) -> float:
+def _since(store: Location, write: PlanVersion) -> float:
     """Return the latest time at which the write can have been dropped or abandoned.
 
     A drop rewrites the note and the manifest, so their times count. A write that never became a version was
@@ -187,23 +80,29 @@ def _since(store: str, write: PlanVersion) -> float:
     """
     if write.version is None:
         return write.published_at.timestamp()
-    noted = time_of_note(store, write.version)
-    return (
-        os.stat(os.path.join(local_folder(store, MANIFEST), "_delta_log")).st_mtime
-        if noted is None
-        else noted
-    )
+    noted = VersionNotes(store).time_of(write.version)
+    return os.stat(store.join(MANIFEST, "_delta_log")).st_mtime if noted is None else noted
 
 
-def _size(store: str, write_id: str) -> tuple[int, int]:
+def _size(store: Location, write_id: str) -> tuple[int, int]:
     files = size = 0
     for table in TABLES:
-        folder = os.path.join(local_folder(store, table), f"{WRITE_ID}={write_id}")
-        for place, _, names in os.walk(folder):
+        for place, _, names in os.walk(store.join(table, f"{WRITE_ID}={write_id}")):
             for name in names:
                 files += 1
                 size += os.lstat(os.path.join(place, name)).st_size
     return files, size
+
+
+def writes_in_folders(store: Location) -> set[str]:
+    """Return the writes that have files in a local store, listed in a log or not; none for other stores."""
+    write_ids: set[str] = set()
+    for table in () if store.folder is None else TABLES:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            names = os.listdir(store.join(table))
+            writes = (name.removeprefix(f"{WRITE_ID}=") for name in names if name.startswith(f"{WRITE_ID}="))
+            write_ids.update(filter(is_write_id, writes))
+    return write_ids
 
 
 # Delete data of killed writes and interrupted drops.
@@ -222,7 +121,8 @@ def remove_unfinished(delta: StoreTables[Rows], older_than: timedelta = OLD) -> 
     unfinished.
     """
     before = datetime.now(UTC) - older_than
-    noted = noted_numbers(delta.store)
+    notes = VersionNotes(delta.store)
+    noted = notes.numbers()
     written = read_listed(delta).listed
     if missing := lost_versions(noted, written):
         raise lost(delta.store, missing[-1])
@@ -230,19 +130,30 @@ def remove_unfinished(delta: StoreTables[Rows], older_than: timedelta = OLD) -> 
     listed = {table: delta.write_ids(table) for table in TABLES}
     in_logs = set().union(*listed.values())
     with store_errors(delta.store, "reading"):
-        write_ids_there = in_logs | writes_in_folders(delta.store, TABLES)
+        write_ids_there = in_logs | writes_in_folders(delta.store)
     for write_id in sorted(write_ids_there - known):
         if _began_before(write_id, before):
-            abandon(delta, write_id)
+            _abandon(delta, write_id)
     writes = read_listed(delta).listed
     dead = {v.write_id for v in writes if v.state != VersionState.COMPLETE}
     for table, write_ids in listed.items():
         delta.delete(table, sorted(write_ids & dead))
     never_read = {v.write_id for v in writes if v.state == VersionState.ABANDONED} & write_ids_there
     for write_id in sorted(never_read):
-        drop_staged(delta.store, write_id)
+        notes.drop_staged(write_id)
         remove_files(delta.store, TABLES, write_id)
     return sorted(dead & in_logs | never_read)
+
+
+def _abandon(delta: StoreTables[Rows], write_id: str) -> None:
+    """Mark a write as abandoned, so that it is never published, unless it has been published meanwhile."""
+    tombstone = PlanVersion(None, write_id, VersionState.ABANDONED, datetime.now(UTC), None, {}, (), 0, 0)
+
+    def insert(seen: ManifestRead) -> None:
+        delta.insert_version(manifest_row(tombstone), seen)
+
+    delta.create(MANIFEST)
+    insert_unless_there(delta, write_id, insert, f"abandoning {write_id}")
 
 
 def _began_before(write_id: str, time: datetime) -> bool:
@@ -263,3 +174,13 @@ def drop_version(delta: StoreTables[Rows], version: int) -> None:
     mark_dropped(delta, plan_version)
     for table in plan_version.tables:
         delta.delete(table, [plan_version.write_id])
+
+
+def mark_dropped(delta: StoreTables[Rows], version: PlanVersion) -> None:
+    """Hide a version from all readers that start from now on."""
+    VersionNotes(delta.store).renew([replace(version, state=VersionState.DROPPED)])
+    retry_conflicts(
+        delta,
+        lambda: delta.set_state(version.write_id, str(VersionState.DROPPED)),
+        f"dropping version {version.version} of {delta.store}",
+    )

@@ -1,8 +1,11 @@
-"""Write the tables of one plan as a new version, or find that nothing has changed."""
+"""Write the tables of one plan as a new version of a store, or find that nothing has changed."""
 
 import os
+import shutil
+import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -11,40 +14,50 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.store.damage import find_damage, repair_if_damaged
-from penstock.engine.store.data_files import Damage, DataFile, OpenFile, compare_files, make_log_durable
-from penstock.engine.store.delta_rs_table import shared_tables
+from penstock.engine.machine.machine_error import machine_error, takes_no_files
+from penstock.engine.machine.replace_file import NO_HARD_LINKS, sync_descriptor, sync_folder
+from penstock.engine.store.data_files import (
+    Damage,
+    OpenFile,
+    checksum,
+    compare_files,
+    find_damage,
+    make_log_durable,
+)
 from penstock.engine.store.delta_rs_tables import DeltaRsTables, as_stored
-from penstock.engine.store.is_local import local_folder
+from penstock.engine.store.delta_table import (
+    is_table_of_store,
+    require_columns_to_write,
+    require_features_to_write,
+    set_aside_unreadable,
+    shared_tables,
+)
 from penstock.engine.store.plan_versions import (
-    complete,
+    VersionNotes,
+    is_published,
     is_store,
+    newest_version,
     publish,
     read_listed,
-    recorded_files,
+    repair_if_damaged,
+    require_not_lost,
     start_manifest,
-    version_of,
 )
-from penstock.engine.store.require_target import require_target
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_location import MANIFEST, Location, store_errors
 from penstock.engine.store.store_tables import (
     PARALLEL_WRITES,
     WRITE_ID,
-    ManifestRead,
+    DataFile,
+    PlanVersion,
     Rows,
     StoreTables,
-    in_files,
-    require_rows,
-)
-from penstock.engine.store.vacuum_store import discard, set_aside_unreadable
-from penstock.engine.store.version_notes import (
-    PlanVersion,
     VersionNumber,
     VersionState,
-    has_lost_newest,
-    noted_numbers,
+    in_files,
+    is_write_id,
+    require_rows,
 )
-from penstock.plans.errors import StoreError
+from penstock.plans.errors import MachineError, PenstockError, StoreError
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 
@@ -84,15 +97,12 @@ def write_plan(
     """
     _require_plan(tables)
     require_target(delta.store)
-    if is_store(delta):
-        version = _nothing_changed(delta, tables, planner_version=planner_version, options=options)
-        if version is not None:
-            if begun is not None:
-                discard(delta, begun.tables, begun.write_id)
-            return version
-    return write_version(
-        delta, tables, planner_version=planner_version, options=options, rows=rows, begun=begun
-    )
+    version = _nothing_changed(delta, tables, planner_version=planner_version, options=options)
+    if version is not None:
+        if begun is not None:
+            discard(delta, begun.tables, begun.write_id)
+        return version
+    return _write(delta, tables, rows or {}, begun, planner_version=planner_version, options=options)
 
 
 @shared_tables()
@@ -103,18 +113,29 @@ def write_version(
     planner_version: str,
     options: Mapping[str, str],
     rows: Mapping[str, int] | None = None,
-    begun: WriteInProgress | None = None,
 ) -> VersionNumber:
     """Write a new version like write_plan, even if nothing has changed: every run is a version of its own."""
     _require_plan(tables)
     require_target(delta.store)
+    return _write(delta, tables, rows or {}, None, planner_version=planner_version, options=options)
+
+
+def _write(
+    delta: StoreTables[Rows],
+    tables: Mapping[str, Rows],
+    rows: Mapping[str, int],
+    begun: WriteInProgress | None,
+    *,
+    planner_version: str,
+    options: Mapping[str, str],
+) -> VersionNumber:
     write_id, written, files = begun or WriteInProgress(new_write_id())
     unwritten = {table: table_rows for table, table_rows in tables.items() if table not in written}
     with store_errors(delta.store, "writing"):
         try:
             start_manifest(delta)
             set_aside_unreadable(delta.store, unwritten)
-            delta.append_all(unwritten, write_id, rows or {})
+            delta.append_all(unwritten, write_id, rows)
             _require_unchanged(delta, WriteInProgress(write_id, written, files))
             return _publish_write(delta, tables, write_id, planner_version=planner_version, options=options)
         except BaseException:
@@ -148,7 +169,7 @@ def _publish_write(
     options: Mapping[str, str],
 ) -> VersionNumber:
     """Publish a write whose `tables` all have their rows; return the number of its version."""
-    repair_if_damaged(delta.store)
+    repair_if_damaged(delta)
     written = PlanVersion(
         version=None,
         write_id=write_id,
@@ -159,10 +180,27 @@ def _publish_write(
         tables=tuple(name for name in TABLES if name in tables),
         topologies=0,
         rejected=0,
-        files=recorded_files(delta, tables, write_id),
+        files=_recorded_files(delta, tables, write_id),
     )
     topologies, rejected = (_rows_of(delta, written, name) for name in ("topologies", "rejected"))
     return VersionNumber(publish(delta, replace(written, topologies=topologies, rejected=rejected)))
+
+
+_PARALLEL_READS = 4
+
+
+def _recorded_files(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> tuple[DataFile, ...]:
+    """Return the files of a write in these tables, with checksums if the store is local."""
+    logs = delta.logs
+
+    def list_files(table: str) -> list[DataFile]:
+        files, folder = logs.listed_files(table, write_id) or [], delta.store.folder
+        if folder is None:
+            return files
+        return [file._replace(checksum=checksum(os.path.join(folder, table, file.path))) for file in files]
+
+    with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="penstock-checksum") as pool:
+        return tuple(file for files_of_table in pool.map(list_files, tables) for file in files_of_table)
 
 
 def new_write_id() -> str:
@@ -190,6 +228,140 @@ def _rows_of(delta: StoreTables[Rows], written: PlanVersion, table: str) -> int:
     return delta.count(delta.read(table, written.write_id)) if rows is None else rows
 
 
+# Remove a failed write.
+
+
+_TIMES_TO_REMOVE = 5
+
+
+def discard(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> None:
+    """Delete the data of a write, unless it was published before the error.
+
+    Files go first, which makes room on a full disk for the entries in the logs. A local store is cleaned up
+    without Spark, because Spark may have caused the failure.
+    """
+    logs = delta.logs
+    with suppress(PenstockError, *logs.errors):
+        if not is_published(logs, write_id):
+            VersionNotes(delta.store).drop_staged(write_id)
+            remove_files(delta.store, tables, write_id)
+            for table in tables:
+                with suppress(PenstockError, *logs.errors):
+                    logs.delete(table, [write_id])
+
+
+def remove_files(store: Location, tables: Iterable[str], write_id: str) -> None:
+    """Remove the files of a write without readers from a local store, committed or not.
+
+    Cancelled tasks run on for a moment: one may add a file to a folder while it is removed, but
+    cannot create one in a folder that is gone. Ids that are not write_ids, and links, are skipped.
+    """
+    if store.folder is not None and is_write_id(write_id):
+        for table in tables:
+            if os.path.islink(os.path.join(store.folder, table)):
+                continue
+            folder = os.path.join(store.folder, table, f"{WRITE_ID}={write_id}")
+            for _ in range(_TIMES_TO_REMOVE):
+                shutil.rmtree(folder, ignore_errors=True)
+                if not os.path.lexists(folder) or os.path.islink(folder):
+                    break
+
+
+# Check before the work starts that a store can be written to a path.
+
+
+_LEFT_BY_FILE_SYSTEMS = ("lost+found",)
+_MOST_NAMES = 5
+
+
+def require_target(store: str | Location) -> list[str]:
+    """Raise StoreError unless `store` is a path that Delta can have, and new, an empty folder, or a store.
+
+    The store must have tables with the columns of this version of Penstock, without Delta features that a
+    write would violate, and a manifest that can be read or restored. Returns sentences about repairs, for
+    users. Raises MachineError if the folder cannot be created or written to. Only local file systems are
+    checked.
+    """
+    delta = DeltaRsTables(store)
+    at, folder = delta.store, delta.store.folder
+    if folder is None:
+        return []
+    try:
+        existing = _existing(folder)
+        if not os.path.isdir(existing):
+            obstacle = "a link to nothing" if os.path.islink(existing) else "a file"
+            where = "" if existing == folder else f"{existing} is "
+            raise StoreError(f"cannot write a store to {at}: {where or 'it is '}{obstacle}, not a folder")
+        repaired = repair_if_damaged(delta)
+        if existing == folder:
+            _require_empty_or_store(delta, folder)
+        _require_new_files(existing, at)
+        _require_links_and_sync(existing, at)
+        return repaired
+    except OSError as error:
+        raise machine_error(error, f"writing {at}") or MachineError(f"writing {at}: {error}") from error
+
+
+def _require_new_files(folder: str, store: Location) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except FileNotFoundError as error:
+        raise takes_no_files(folder, f"writing {store}") from error
+
+
+def _require_links_and_sync(folder: str, store: Location) -> None:
+    """Raise MachineError unless `folder` supports hard links, which commits need, and fsync."""
+    with tempfile.NamedTemporaryFile(prefix=_PROBE, dir=folder) as file:
+        second = f"{file.name}.link"
+        try:
+            os.link(file.name, second)
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
+            raise MachineError(
+                f"writing {store}: the file system of {folder} has no hard links "
+                f"({os.strerror(error.errno)}), which commits of Delta tables need",
+                "choose a folder of a local disk",
+            ) from error
+        os.unlink(second)
+        sync_descriptor(file.fileno(), folder)
+    sync_folder(folder)
+
+
+_PROBE = ".penstock-"
+"""Prefix of temporary files that test the abilities of a folder."""
+
+
+def _existing(path: str) -> str:
+    """Return the path itself, or its nearest parent that exists."""
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _require_empty_or_store(delta: DeltaRsTables, folder: str) -> None:
+    store = delta.store
+    names = sorted(set(os.listdir(folder)) - set(_LEFT_BY_FILE_SYSTEMS))
+    names = [name for name in names if not name.startswith(_PROBE)]
+    if MANIFEST in names:
+        require_not_lost(delta)
+        if is_store(delta):
+            read_listed(delta)
+        require_columns_to_write(store, TABLES)
+        require_features_to_write(store, (*TABLES, MANIFEST))
+        return
+    others = [name for name in names if name not in TABLES or not is_table_of_store(store.of_table(name))]
+    if others:
+        more = f" and {len(others) - _MOST_NAMES:,} more" if len(others) > _MOST_NAMES else ""
+        raise StoreError(
+            f"cannot write a store to {store}: the folder is neither empty nor a store; "
+            f"it contains {', '.join(map(repr, others[:_MOST_NAMES]))}{more}",
+            "name a new folder, an empty one, or a store that penstock has written",
+        )
+    require_not_lost(delta)
+
+
 # Find topologies that the newest version of a store already contains, unchanged.
 
 
@@ -207,48 +379,29 @@ def _nothing_changed(
     Also None if that version is damaged, or the manifest has lost it. Raises StoreError if the manifest
     cannot be read.
     """
-    noted = noted_numbers(delta.store)
-    seen = read_listed(delta)
-    if has_lost_newest(noted, seen.listed):
+    newest = newest_version(delta)
+    if (
+        newest is None
+        or newest.files is None
+        or newest.planner_version != planner_version
+        or dict(newest.options) != dict(options)
+        or set(newest.tables) != set(tables)
+    ):
         return None
-    newest = _comparable(delta, seen, planner_version, options)
-    if newest is None or set(newest.tables) != set(tables) or _sound(delta, newest) is None:
-        return None
+    with store_errors(delta.store, "reading"):
+        if find_damage(delta, newest, newest.tables):
+            return None
     topologies = tables["topologies"]
     if delta.count(topologies) != newest.topologies:
         return None
-    if delta.count(_same(delta, newest, topologies)) != newest.topologies:
+    stored = delta.read("topologies", newest.write_id, _TOPOLOGY_KEY)
+    if delta.count(delta.among(topologies, stored, _TOPOLOGY_KEY)) != newest.topologies:
         return None
     if "rejected" in tables:
         refused = delta.read("rejected", newest.write_id, _REFUSAL)
         if not delta.same(tables["rejected"], refused, _REFUSAL):
             return None
     return None if newest.version is None else VersionNumber(newest.version, unchanged=True)
-
-
-def _comparable(
-    delta: StoreTables[Rows], seen: ManifestRead, planner_version: str, options: Mapping[str, str]
-) -> PlanVersion | None:
-    """Return the newest version, if the same planner with the same options wrote it."""
-    versions = complete(seen)
-    if not versions:
-        return None
-    newest = version_of(delta, seen, versions[-1])
-    same = newest.planner_version == planner_version and dict(newest.options) == dict(options)
-    return newest if same else None
-
-
-def _sound(delta: StoreTables[Rows], version: PlanVersion | None) -> PlanVersion | None:
-    """Return the version if all its tables are recorded and undamaged."""
-    if version is None or version.files is None:
-        return None
-    with store_errors(delta.store, "reading"):
-        return None if find_damage(delta, version, version.tables) else version
-
-
-def _same(delta: StoreTables[Rows], newest: PlanVersion, topologies: Rows) -> Rows:
-    stored = delta.read("topologies", newest.write_id, _TOPOLOGY_KEY)
-    return delta.among(topologies, stored, _TOPOLOGY_KEY)
 
 
 # Write a plan to a local store while it is made, so that the whole plan is never in memory.
@@ -268,16 +421,16 @@ class WriteWhilePlanning:
     @shared_tables()
     def __init__(self, store: str) -> None:
         """Raises StoreError and MachineError if there can be no store."""
-        require_target(store)
-        self._store = store
         self._delta = DeltaRsTables(store)
+        self._store = self._delta.store
+        require_target(self._store)
         self._write_id = new_write_id()
         self._append = StagedAppend(self._delta, self._write_id)
         self._ids: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
         self._rejected = 0
-        with store_errors(store, "writing"):
+        with store_errors(self._store, "writing"):
             start_manifest(self._delta)
-            set_aside_unreadable(store, TABLES)
+            set_aside_unreadable(self._store, TABLES)
 
     def add_part(self, tables: Mapping[str, pa.Table]) -> None:
         """Add all tables of one part of a fleet. Raises StoreError, MachineError and SchemaError."""
@@ -311,13 +464,12 @@ class WriteWhilePlanning:
         with store_errors(self._store, "writing"):
             rows = self._append.commit(PARALLEL_WRITES)
             _require_plan(rows)
-            if is_store(self._delta):
-                tables = {table: TABLES[table].empty_table() for table in rows}
-                tables |= {table: self._delta.read(table, self._write_id) for table in _COMPARED}
-                same = _nothing_changed(self._delta, tables, planner_version=planner_version, options=options)
-                if same is not None:
-                    self.discard()
-                    return same
+            tables = {table: TABLES[table].empty_table() for table in rows}
+            tables |= {table: self._delta.read(table, self._write_id) for table in _COMPARED}
+            same = _nothing_changed(self._delta, tables, planner_version=planner_version, options=options)
+            if same is not None:
+                self.discard()
+                return same
             return _publish_write(
                 self._delta, rows, self._write_id, planner_version=planner_version, options=options
             )
@@ -378,7 +530,7 @@ class StagedAppend:
         table_write = self.begin(table)
         for stored in as_stored(rows, table):
             if table_write.file is None:
-                folder, inside = local_folder(self.delta.store, table), f"{WRITE_ID}={self.write_id}"
+                folder, inside = self.delta.store.join(table), f"{WRITE_ID}={self.write_id}"
                 os.makedirs(os.path.join(folder, inside), exist_ok=True)
                 table_write.file = OpenFile(folder, inside, in_files(table))
             table_write.file.write(stored)
@@ -405,4 +557,4 @@ class StagedAppend:
             path = table_write.file.close()
             table_write.file = None  # `discard` checks whether it belongs to a version
             self.delta.commit_files(table, {path: table_write.rows}, self.write_id)
-        make_log_durable(local_folder(self.delta.store, table), since)
+        make_log_durable(self.delta.store.join(table), since)

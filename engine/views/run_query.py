@@ -18,13 +18,12 @@ from penstock.engine.machine.machine_error import machine_error_in_text
 from penstock.engine.measure.sweep.results_table import ABOUT, ABOUT_QUALITY, RESULTS
 from penstock.engine.run.streams.open_state import manifest_of, read_state, views_of
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.is_local import local_folder
+from penstock.engine.store.delta_table import require_columns_to_read
 from penstock.engine.store.open_plan import read_plan, require_intact
 from penstock.engine.store.plan_source import tables_of_results
 from penstock.engine.store.plan_tables import PlanTables
-from penstock.engine.store.require_target import require_columns_to_read
-from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.version_notes import PlanVersion
+from penstock.engine.store.store_location import locate, store_errors
+from penstock.engine.store.store_tables import PlanVersion
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError, PenstockError
 from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.tables import TABLES
@@ -167,8 +166,7 @@ def _add_views(
         with suppress(*(passed_over if table not in mentioned else ())):
             recorded = version.files_of(table)
             files = delta.listed_files(table, version.write_id) if recorded is None else recorded
-            folder = local_folder(delta.store, table)
-            paths = [os.path.join(folder, file.path) for file in files or ()]
+            paths = [delta.store.join(table, file.path) for file in files or ()]
             if paths:
                 connection.execute(
                     f"CREATE VIEW {table} AS SELECT {_selected(table)} FROM {_parquet_files(paths)}"
@@ -201,7 +199,7 @@ def open_results(folder: str) -> Iterator[Views]:
         readable: list[str] = []
         with store_errors(folder, "reading"):
             for table in tables_of_results(folder):
-                place = local_folder(folder, table)
+                place = locate(folder).join(table)
                 uris = DeltaTable(place).get_add_actions(flatten=True)
                 paths = [os.path.join(place, path) for path in pa.table(uris)["path"].to_pylist()]
                 if paths:
@@ -243,7 +241,7 @@ def columns_of_results(folder: str) -> list[tuple[str, str, pa.DataType, str]]:
     columns = []
     for table in tables_of_results(folder):
         with store_errors(folder, "reading"):
-            schema = pa.schema(DeltaTable(local_folder(folder, table)).schema().to_arrow())
+            schema = pa.schema(DeltaTable(locate(folder).join(table)).schema().to_arrow())
         for field in schema:
             about = ABOUT if table == RESULTS else ABOUT_QUALITY
             _, meaning = about.get(field.name, (None, "")) if "cell" in schema.names else (None, "")

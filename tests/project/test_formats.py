@@ -14,7 +14,7 @@ from penstock.engine.run.clusters import session_folder
 from penstock.engine.run.commits.journal import _other_format
 from penstock.engine.run.runtime import job_records
 from penstock.engine.run.runtime.recover_jobs import differences
-from penstock.engine.store import version_notes
+from penstock.engine.store import plan_versions
 from penstock.plans.errors import ConfigurationError, InputError, StoreError
 
 SOURCE, SINK = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
@@ -34,7 +34,7 @@ def state(tmp_path, monkeypatch) -> None:
 def test_a_store_is_refused_and_not_repaired(tmp_path, monkeypatch):
     store = tmp_path / "store"
     with monkeypatch.context() as later:
-        later.setattr(version_notes, "STORE_FORMAT", 2)
+        later.setattr(plan_versions, "STORE_FORMAT", 2)
         penstock.plan(JOB).write(store)
     before = contents(store)
     for use in (

@@ -18,7 +18,7 @@ from penstock.engine.planning.choose_planner import ChosenPlanner, Planner, choo
 from penstock.engine.planning.memory_estimate import FleetSize, bytes_of_tasks, require_memory_for_tasks
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_result import PlanResult
-from penstock.engine.store.version_notes import VersionNumber
+from penstock.engine.store.store_tables import VersionNumber
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.execution_graph import job_graph_arrays as counting
 from penstock.plans.execution_graph.job_graph_arrays import TaskRows

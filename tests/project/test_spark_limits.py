@@ -22,7 +22,7 @@ from penstock.engine.spark.describe_spark_error import disk_error_of_spark
 from penstock.engine.spark.spark_memory_estimate import heap_mebibytes, require_memory_for_spark
 from penstock.engine.spark.start_jvm import Silence, _explain, _without_refusals
 from penstock.engine.spark.start_settings import require_local_folders
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_location import store_errors
 from penstock.plans.errors import MachineError, NotEnoughMemoryError
 
 FULL = "No space left on device"

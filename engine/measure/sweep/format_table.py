@@ -21,8 +21,8 @@ from penstock.engine.output.figures import (
     figure_text,
     new_figure,
 )
-from penstock.engine.store.delta_rs_table import open_table, to_table
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.delta_table import open_table, to_table
+from penstock.engine.store.store_location import locate, store_errors
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.frames.polars_frames import from_arrow
@@ -51,7 +51,7 @@ def read_results(folder: str) -> pl.DataFrame:
     """
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "reading"):
-        delta_table = open_table(path)
+        delta_table = open_table(locate(path))
         if delta_table is None:
             raise InputError(f"{folder} has no results of a sweep", "penstock sweep SPEC.yaml --out DIR")
         table = to_table(delta_table.scan())
@@ -119,7 +119,7 @@ def _quality(folder: str, cells: Sequence[str]) -> pl.DataFrame:
     """Read the metrics of the topologies of these cells."""
     path = os.path.join(folder, QUALITY)
     with store_errors(path, "reading"):
-        delta_table = open_table(path)
+        delta_table = open_table(locate(path))
         if delta_table is None:
             columns = dict.fromkeys(MEASURED, pl.Float64)
             key: dict[str, Any] = {"cell": pl.String, "repetition": pl.Int32}

@@ -13,9 +13,8 @@ from deltalake import DeltaTable, Schema
 from penstock.engine.measure.sweep.grid import Cell
 from penstock.engine.measure.sweep.sweep_spec import PARAMETERS
 from penstock.engine.store.data_files import add_action, make_log_durable, write_file
-from penstock.engine.store.delta_rs_table import STRICT, open_table, to_table
-from penstock.engine.store.require_target import features_against_writes
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.delta_table import STRICT, features_against_writes, open_table, to_table
+from penstock.engine.store.store_location import locate, store_errors
 from penstock.engine.store.store_tables import delta_schema
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.operators.files.durable_files import force_descriptor
@@ -174,7 +173,7 @@ def _append(folder: str, name: str, table: pa.Table, about: Columns) -> None:
         return
     path = os.path.join(folder, name)
     with store_errors(path, "writing"):
-        delta_table = open_table(path)
+        delta_table = open_table(locate(path))
         if delta_table is None:
             schema, description = _delta_schema(about), _DESCRIPTION.format(RESULTS_FORMAT)
             delta_table = DeltaTable.create(path, schema, mode="error", description=description)
@@ -231,7 +230,7 @@ def forget_cells(folder: str, cells: Iterable[Cell]) -> None:
     for name in (RESULTS, QUALITY):
         path = os.path.join(folder, name)
         with store_errors(path, "writing"):
-            delta_table = open_table(path)
+            delta_table = open_table(locate(path))
             if delta_table is None or not keys:
                 continue
             _require_format(path, delta_table)
@@ -256,7 +255,7 @@ def measured_cells(folder: str) -> dict[tuple[str, int], CellResult]:
     """Return the newest row of each cell in the table, by (cell, repetition)."""
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "reading"):
-        delta_table = open_table(path)
+        delta_table = open_table(locate(path))
         if delta_table is None:
             return {}
         _require_format(path, delta_table)

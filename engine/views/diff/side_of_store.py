@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128_digest
 
 from penstock.engine.planning.memory_estimate import require_memory_to_read_on
-from penstock.engine.store.plan_tables import PlanTables
-from penstock.engine.store.scan_stored_table import BY_NAME
+from penstock.engine.store.plan_tables import BY_NAME, PlanTables
 from penstock.engine.views.diff.match_operators import IDENTITY_COLUMNS
 from penstock.plans.errors import ConfigurationError, PenstockError, StoreError
 from penstock.plans.layers import LAYER_TABLES

@@ -19,8 +19,8 @@ from penstock.engine.run.runtime.job_records import (
     vertex_states,
 )
 from penstock.engine.run.streams.stream_records import StreamRecord
-from penstock.engine.store.open_plan import open_plan
-from penstock.engine.store.plan_versions import complete, read_listed, tables_of, versions_with
+from penstock.engine.store.open_plan import open_plan, tables_of
+from penstock.engine.store.plan_versions import complete, read_listed, versions_with
 from penstock.plans.errors import InputError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.printable import printable

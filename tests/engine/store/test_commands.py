@@ -92,7 +92,7 @@ COMMANDS = (
 def test_a_store_that_is_not_local_is_read_through_spark(spark, planned, monkeypatch):
     local = [run(name, planned, *options) for name, *options in COMMANDS]
     assert [code for code, _ in local] == [*[0] * 4, 4]
-    monkeypatch.setattr("penstock.engine.store.plan_versions.is_local", lambda _: False)
+    monkeypatch.setattr("penstock.engine.store.store_location.is_local", lambda _: False)
     for (name, *options), found in zip(COMMANDS, local, strict=True):
         assert run(name, planned, *options) == found
 

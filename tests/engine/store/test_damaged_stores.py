@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
 from penstock.engine.store import open_plan as opening
-from penstock.engine.store.delta_rs_table import to_table
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.delta_table import to_table
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import find_version
 from penstock.engine.store.spark_tables import SparkTables
-from penstock.engine.store.store_tables import delta_schema, stored_columns
-from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS
+from penstock.engine.store.store_location import MANIFEST
+from penstock.engine.store.store_tables import PLAN_VERSIONS, delta_schema, stored_columns
 from penstock.plans.errors import StoreError
 from penstock.plans.tables import TABLES
 from tests.engine.store.arrow_plans import names, spark_write
@@ -255,7 +255,7 @@ def test_a_file_that_may_not_be_read_is_no_damage(sound: Path, monkeypatch: pyte
     def refuse(path: str) -> str:
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("penstock.engine.store.damage.checksum", refuse)
+    monkeypatch.setattr("penstock.engine.store.data_files.checksum", refuse)
     for command in ("show", "verify"):
         code, said = run(command, "store")
         assert (code, "reading store: Permission denied" in said) == (8, True)
@@ -264,8 +264,7 @@ def test_a_file_that_may_not_be_read_is_no_damage(sound: Path, monkeypatch: pyte
 def test_remote_stores_are_checked_by_their_logs(
     spark: SparkSession, spark_store: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    for module in ("plan_versions", "damage"):
-        monkeypatch.setattr(f"penstock.engine.store.{module}.is_local", lambda _: False)
+    monkeypatch.setattr("penstock.engine.store.store_location.is_local", lambda _: False)
     assert spark_write(spark, spark_store, "2") == 2
     (file,) = find_version(DeltaRsTables(str(spark_store)), None).files or ()
     assert (file.rows, file.checksum) == (1, None)

@@ -16,9 +16,9 @@ from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import open_plan
-from penstock.engine.store.plan_versions import all_writes, mark_dropped
-from penstock.engine.store.vacuum_store import remove_unfinished
-from penstock.engine.store.version_notes import VersionState
+from penstock.engine.store.plan_versions import all_writes
+from penstock.engine.store.store_tables import VersionState
+from penstock.engine.store.vacuum_store import mark_dropped, remove_unfinished
 from penstock.engine.store.write_plan import WriteWhilePlanning
 from tests.plans.topology.builders import simple
 

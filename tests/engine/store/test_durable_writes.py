@@ -10,8 +10,8 @@ from penstock.engine.store import plan_versions
 from penstock.engine.store import write_plan as writing
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.spark_tables import SparkTables
+from penstock.engine.store.store_location import MANIFEST
 from penstock.engine.store.vacuum_store import drop_version
-from penstock.engine.store.version_notes import MANIFEST
 from tests.engine.store.arrow_plans import plan_of, spark_write, write
 from tests.engine.store.damage import logs
 from tests.processes import path_of

@@ -4,9 +4,11 @@ import os
 
 import pytest
 
-from penstock.engine.store.vacuum_store import remove_files, writes_in_folders
-from penstock.engine.store.version_notes import began_at, drop_staged, is_write_id, staged_versions
-from penstock.engine.store.write_plan import new_write_id
+from penstock.engine.store.plan_versions import VersionNotes
+from penstock.engine.store.store_location import locate
+from penstock.engine.store.store_tables import began_at, is_write_id
+from penstock.engine.store.vacuum_store import writes_in_folders
+from penstock.engine.store.write_plan import new_write_id, remove_files
 
 PATHS = ("x/../../../victim", "../victim", "/victim", "20200101T000000.000000Z-../../victim", "", ".", "a b")
 
@@ -28,10 +30,10 @@ def test_nothing_is_removed_for_what_is_no_id(tmp_path, write_id):
     victim.mkdir()
     (victim / "file").write_text("x")
     before = sorted(tmp_path.rglob("*"))
-    remove_files(str(store), ["topologies"], write_id)
-    drop_staged(str(store), write_id)
+    remove_files(locate(str(store)), ["topologies"], write_id)
+    VersionNotes(locate(str(store))).drop_staged(write_id)
     assert sorted(tmp_path.rglob("*")) == before
-    assert writes_in_folders(str(store), ["topologies"]) == set()
+    assert writes_in_folders(locate(str(store))) == set()
 
 
 def test_no_link_is_followed(tmp_path):
@@ -47,8 +49,8 @@ def test_no_link_is_followed(tmp_path):
     (store / "plan_versions").mkdir()
     (store / "plan_versions" / "_versions").symlink_to(victim)
     before = sorted(victim.rglob("*"))
-    remove_files(str(store), ["topologies", "operators"], write_id)
-    drop_staged(str(store), write_id)
+    remove_files(locate(str(store)), ["topologies", "operators"], write_id)
+    VersionNotes(locate(str(store))).drop_staged(write_id)
     assert sorted(victim.rglob("*")) == before
 
 
@@ -57,5 +59,5 @@ def test_a_staged_note_is_of_the_write_that_it_is_named_by(tmp_path):
     notes.mkdir(parents=True)
     (notes / ".x").write_text("x")
     (notes / f".{new_write_id()}").write_text("damaged")
-    assert staged_versions(str(tmp_path)) == []
+    assert VersionNotes(locate(str(tmp_path))).staged() == []
     assert len(os.listdir(notes)) == 2

@@ -20,7 +20,7 @@ from penstock.engine.store import write_rows_in_workers
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.spark_tables import SparkTables, tables_of_spark
-from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_location import store_errors
 from penstock.engine.store.write_plan import new_write_id, write_plan
 from penstock.engine.store.write_rows_in_workers import with_settings
 from penstock.plans.frames.spark_schemas import spark_schema

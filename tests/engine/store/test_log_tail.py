@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.log_tail import COMMITS_OF_A_CHECKPOINT, commit_files, read_log_tail
+from penstock.engine.store.delta_table import COMMITS_OF_A_CHECKPOINT, commit_files, read_log_tail
 from penstock.engine.store.write_plan import new_write_id
 from tests.engine.store.arrow_plans import topologies
 

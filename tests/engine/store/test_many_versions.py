@@ -7,13 +7,18 @@ import deltalake
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.engine.store import delta_rs_table, version_notes
 from penstock.engine.store import delta_rs_tables as delta_rs_logs
-from penstock.engine.store.damage import repair_if_damaged, repair_manifest
+from penstock.engine.store import delta_table
 from penstock.engine.store.delta_rs_tables import FILES_OF_A_LEVEL, DeltaRsTables, files_to_merge
-from penstock.engine.store.plan_versions import find_version, list_versions
+from penstock.engine.store.plan_versions import (
+    VersionNotes,
+    find_version,
+    list_versions,
+    repair_if_damaged,
+    repair_manifest,
+)
+from penstock.engine.store.store_location import MANIFEST
 from penstock.engine.store.vacuum_store import drop_version
-from penstock.engine.store.version_notes import MANIFEST
 from tests.engine.store.arrow_plans import names, plan_of, write
 
 MANY = 2 * FILES_OF_A_LEVEL + 5
@@ -45,8 +50,8 @@ def done(monkeypatch) -> Counter[str]:
 
     count(DeltaRsTables, "read_manifest", "manifest")
     count(delta_rs_logs, "whole_rows", "whole rows")
-    count(version_notes, "_read", "notes")
-    count(delta_rs_table, "open_newest", "logs")
+    count(VersionNotes, "_read", "notes")
+    count(delta_table, "open_newest", "logs")
     return counted
 
 
@@ -95,7 +100,7 @@ def test_a_writer_killed_before_its_note_costs_the_next_one_no_look_at_all_versi
     note = Path(f"{store}/{MANIFEST}/_versions/{MANY:020}")
     before = note.read_bytes()
     note.unlink()
-    assert repair_if_damaged(store) == []
+    assert repair_if_damaged(DeltaRsTables(store)) == []
     assert note.read_bytes() == before
     assert done["notes"] <= 4
 

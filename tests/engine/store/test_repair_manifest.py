@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.engine.store import damage as repairing
-from penstock.engine.store.damage import repair_manifest
+from penstock.engine.store import plan_versions as repairing
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.plan_versions import list_versions
+from penstock.engine.store.plan_versions import VersionNotes, list_versions, repair_manifest
+from penstock.engine.store.store_location import MANIFEST, locate
 from penstock.engine.store.vacuum_store import drop_version
-from penstock.engine.store.version_notes import MANIFEST, staged_versions
 from penstock.engine.store.write_plan import write_version
 from penstock.plans.errors import StoreError
 from tests.engine.store.arrow_plans import names, plan_of, write
@@ -139,17 +138,17 @@ def test_a_writer_killed_around_its_publication_loses_nothing(
     """Without the manifest nobody knows whether it was published; all of it is there, so it counts."""
     store = str(tmp_path / "store")
     write(store, plan_of(a="1"))
-    place = "delta_rs_tables.DeltaRsTables.insert_version" if at == "before" else "plan_versions.note_version"
+    before, after = "delta_rs_tables.DeltaRsTables.insert_version", "plan_versions.VersionNotes.note"
     with monkeypatch.context() as patch:
-        patch.setattr(f"penstock.engine.store.{place}", interrupted)
+        patch.setattr(f"penstock.engine.store.{before if at == 'before' else after}", interrupted)
         patch.setattr("penstock.engine.store.write_plan.discard", lambda *_: None)
         with pytest.raises(KeyboardInterrupt):
             write(store, plan_of(b="1"))
-    assert len(staged_versions(store)) == 1
+    assert len(VersionNotes(locate(store)).staged()) == 1
     assert names(store) == ({"a"} if at == "before" else {"b"})
     logs(tmp_path / "store" / MANIFEST)[-1].write_bytes(b"{")
     repair_manifest(store)
-    assert (names(store), staged_versions(store)) == ({"b"}, [])
+    assert (names(store), VersionNotes(locate(store)).staged()) == ({"b"}, [])
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
@@ -162,7 +161,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None
             do()
         link(source, target)
 
-    monkeypatch.setattr("penstock.engine.store.version_notes.os.link", link_afterwards)
+    monkeypatch.setattr("penstock.engine.store.plan_versions.os.link", link_afterwards)
 
 
 def test_a_version_that_another_writer_notes_first_is_published(
@@ -172,7 +171,7 @@ def test_a_version_that_another_writer_notes_first_is_published(
     write(store, plan_of(a="1"))
     meanwhile(monkeypatch, lambda: repair_manifest(store))
     assert write(store, plan_of(b="1")) == 2
-    assert (names(store), staged_versions(store)) == ({"b"}, [])
+    assert (names(store), VersionNotes(locate(store)).staged()) == ({"b"}, [])
     assert write(store, plan_of(c="1")) == 3
 
 
@@ -188,7 +187,7 @@ def test_a_version_that_is_dropped_while_it_is_noted_stays_dropped(
         assert write(store, plan_of(b="1")) == 2
     else:
         with monkeypatch.context() as patch:
-            patch.setattr("penstock.engine.store.plan_versions.note_version", lambda *_: None)
+            patch.setattr("penstock.engine.store.plan_versions.VersionNotes.note", lambda *_: None)
             assert write(store, plan_of(b="1")) == 2
         meanwhile(monkeypatch, lambda: drop_version(DeltaRsTables(store), 2))
         repair_manifest(store)

@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from penstock.engine.store import plan_versions
 from penstock.engine.store import write_plan as writing
-from penstock.engine.store.is_local import table_path
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions
 from penstock.engine.store.spark_tables import SparkTables
@@ -91,7 +90,7 @@ def test_a_write_that_stops_before_it_publishes_is_not_seen_and_can_be_removed(s
     assert [v.version for v in list_versions(SparkTables(spark, store))] == [1]
     assert remove_unfinished(SparkTables(spark, store)) == []
     assert len(remove_unfinished(SparkTables(spark, store), NOW)) == 1
-    rows = spark.read.format("delta").load(table_path(store, "topologies"))
+    rows = spark.read.format("delta").load(f"{store}/topologies")
     assert {r["name"] for r in rows.collect()} == {"a"}
 
 
@@ -99,7 +98,7 @@ def test_a_write_that_fails_leaves_no_rows(spark, store):
     broken = {**plan_of(spark, b="1"), "job_vertices": spark.range(1)}
     with pytest.raises(SchemaError, match=r"job_vertices.*column vertex_id is missing"):
         write(spark, store, broken)
-    rows = spark.read.format("delta").load(table_path(store, "topologies"))
+    rows = spark.read.format("delta").load(f"{store}/topologies")
     assert {r["name"] for r in rows.collect()} == {"a"}
 
 
@@ -108,7 +107,7 @@ def test_appending_one_write_twice_stores_it_once(spark, new_store):
     write_id = new_write_id()
     for _ in range(2):
         SparkTables(spark, store).append("topologies", topologies(spark, a="1"), write_id, 1)
-    assert spark.read.format("delta").load(table_path(store, "topologies")).count() == 1
+    assert spark.read.format("delta").load(f"{store}/topologies").count() == 1
 
 
 def test_writers_at_the_same_time_lose_no_version(spark, store, monkeypatch):

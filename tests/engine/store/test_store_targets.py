@@ -17,13 +17,12 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock.engine.commands.main import app
-from penstock.engine.store import delta_rs_tables, plan_versions
-from penstock.engine.store import delta_rs_tables as delta_rs_logs
+from penstock.engine.store import delta_rs_tables
 from penstock.engine.store.data_files import write_file
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.plan_versions import is_store, list_versions
-from penstock.engine.store.require_target import require_target
-from penstock.engine.store.version_notes import MANIFEST
+from penstock.engine.store.plan_versions import VersionNotes, is_store, list_versions
+from penstock.engine.store.store_location import MANIFEST, Location, locate
+from penstock.engine.store.write_plan import require_target
 from penstock.plans.errors import MachineError, StoreError
 from tests.engine.store.arrow_plans import names, plan_of, rows_in, write
 from tests.plans.topology.builders import simple
@@ -60,6 +59,22 @@ def test_a_target_that_is_no_place_for_a_store_is_refused_before_the_input_is_re
 def test_generate_writes_to_no_folder_that_is_there(tmp_path: Path):
     result = CliRunner().invoke(app, ["generate", "chain", "--out", str(tmp_path)])
     assert (result.exit_code, "exists already" in result.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("store", "path", "folder"),
+    [
+        ("/data/../plans/", "/data/../plans", "/plans"),
+        ("file:///data/my%20plans/", "file:///data/my%20plans", "/data/my plans"),
+        ("s3a://bucket/plans/", "s3a://bucket/plans", None),
+    ],
+)
+def test_a_store_and_its_tables_have_one_place(store: str, path: str, folder: str | None):
+    at = locate(store)
+    assert at == Location(store, path, folder)
+    assert (locate(at), f"{at}") == (at, store)
+    of_table = None if folder is None else f"{folder}/runs"
+    assert at.of_table("runs") == Location(f"{path}/runs", f"{path}/runs", of_table)
 
 
 @pytest.mark.spark  # where a name is of no local folder, Spark is asked
@@ -167,8 +182,7 @@ def test_a_write_to_a_full_disk_leaves_nothing_and_can_be_tried_again(
         return written
 
     with monkeypatch.context() as patch:
-        for module in (delta_rs_tables, delta_rs_logs):
-            patch.setattr(module, "write_file", full)
+        patch.setattr(delta_rs_tables, "write_file", full)
         with pytest.raises(MachineError, match=r"store: No space left on device"):
             write(store, plan_of(b="1"))
     if place == "data":
@@ -185,7 +199,7 @@ def test_an_error_after_publication_does_not_take_the_version_back(
     def fail(*_):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(plan_versions, "note_version", fail)
+    monkeypatch.setattr(VersionNotes, "note", fail)
     with pytest.raises(MachineError, match="Input/output error"):
         write(store, plan_of(a="1"))
     assert ([v.version for v in list_versions(DeltaRsTables(store))], names(store)) == ([1], {"a"})

@@ -22,8 +22,9 @@ from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions, publish
 from penstock.engine.store.spark_tables import _ENCODINGS, LocalSparkTables, SparkTables, tables_of_spark
+from penstock.engine.store.store_location import MANIFEST
+from penstock.engine.store.store_tables import PLAN_VERSIONS, PlanVersion
 from penstock.engine.store.vacuum_store import drop_version, remove_unfinished
-from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS, PlanVersion
 from penstock.engine.store.write_plan import new_write_id, write_plan
 from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.tables.column_types import COMMENT

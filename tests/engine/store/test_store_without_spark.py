@@ -12,12 +12,18 @@ from deltalake import DeltaTable
 
 from penstock.engine.store import plan_versions
 from penstock.engine.store import write_plan as writing
-from penstock.engine.store.delta_rs_table import create_table, delta_rs_schema
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.delta_table import create_table, delta_rs_schema
 from penstock.engine.store.open_plan import open_plan, read_plan
-from penstock.engine.store.plan_versions import all_writes, find_version, list_versions
+from penstock.engine.store.plan_versions import (
+    VersionNotes,
+    all_writes,
+    find_version,
+    list_versions,
+    start_manifest,
+)
+from penstock.engine.store.store_location import MANIFEST, locate
 from penstock.engine.store.vacuum_store import drop_version, remove_unfinished
-from penstock.engine.store.version_notes import MANIFEST, renew_notes
 from penstock.engine.store.write_plan import WriteInProgress, new_write_id, write_plan
 from penstock.plans.errors import SchemaError, StoreError
 from penstock.plans.tables import TABLES
@@ -82,10 +88,11 @@ def test_another_refusal_is_a_change(store: str):
 def test_writers_at_the_same_time_lose_no_version(store: str, monkeypatch: pytest.MonkeyPatch):
     writers = 6
     together = Barrier(writers)
+    publish = plan_versions.publish
 
     def publish_together(*args):
         together.wait(60)
-        return plan_versions.publish(*args)
+        return publish(*args)
 
     monkeypatch.setattr(writing, "publish", publish_together)
     plans = [plan_of(**{f"t{i}": "1"}) for i in range(writers)]
@@ -130,7 +137,7 @@ def test_tables_that_are_made_at_the_same_time_are_made_once(tmp_path: Path):
 
         def make(together=together, path=path):
             together.wait(60)
-            return create_table(path, MANIFEST)
+            return create_table(locate(path), MANIFEST)
 
         with ThreadPoolExecutor(writers) as pool:
             made = [f.result() for f in [pool.submit(make) for _ in range(writers)]]
@@ -180,7 +187,7 @@ def test_a_version_that_is_being_dropped_stays_noted_as_dropped(store: str):
     assert write(store, plan_of(b="1")) == 2
     seen_before = all_writes(delta)
     drop_version(delta, 1)
-    renew_notes(store, seen_before)
+    VersionNotes(delta.store).renew(seen_before)
     assert [v.version for v in list_versions(delta)] == [2]
 
 
@@ -223,19 +230,19 @@ def test_a_running_write_that_was_given_up_is_not_published(store: str, monkeypa
 
 def test_a_write_goes_on_with_the_tables_that_it_has(tmp_path):
     delta, write_id, plan = DeltaRsTables(str(tmp_path / "store")), new_write_id(), plan_of(a="1")
-    plan_versions.start_manifest(delta)
+    start_manifest(delta)
     delta.append("topologies", plan["topologies"], write_id)
     begun = WriteInProgress(write_id, ["topologies"], delta.listed_files("topologies", write_id) or [])
     again = plan | {"topologies": topologies(b="2")}  # is in no need of being written
     assert write_plan(delta, again, planner_version="1", options={}, begun=begun) == 1
-    assert names(delta.store) == {"a"}
+    assert names(str(delta.store)) == {"a"}
     assert list_versions(delta)[0].write_id == write_id
 
 
 @pytest.mark.parametrize("files", [True, False], ids=["with rows", "without rows"])
 def test_tables_that_were_written_and_are_gone_are_named(tmp_path, files):
     delta, write_id, plan = DeltaRsTables(str(tmp_path / "store")), new_write_id(), plan_of(a="1")
-    plan_versions.start_manifest(delta)
+    start_manifest(delta)
     delta.append("topologies", plan["topologies"], write_id)
     listed = delta.listed_files("topologies", write_id) or []
     shutil.rmtree(tmp_path / "store" / "topologies")

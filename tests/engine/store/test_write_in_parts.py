@@ -18,10 +18,9 @@ from penstock.engine.planning.memory_estimate import FleetSize
 from penstock.engine.planning.plan_in_process import parts_in_process, plan_in_process
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.planning.plan_result import PlanResult
-from penstock.engine.store import plan_versions
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
-from penstock.engine.store.plan_versions import list_versions
+from penstock.engine.store.plan_versions import VersionNotes, list_versions
 from penstock.engine.store.vacuum_store import remove_unfinished
 from penstock.engine.store.write_plan import WriteWhilePlanning
 from penstock.plans.errors import InputError, MachineError, StoreError
@@ -146,7 +145,7 @@ def test_what_ends_the_plan_after_its_version_is_there_leaves_the_version(tmp_pa
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(plan_versions, "note_version", interrupted)
+    monkeypatch.setattr(VersionNotes, "note", interrupted)
     with pytest.raises(KeyboardInterrupt):
         plan_into(tmp_path / "store", lines_of(FLEET[:5]))
     delta = DeltaRsTables(str(tmp_path / "store"))

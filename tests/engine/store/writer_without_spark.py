@@ -15,13 +15,14 @@ from tests.engine.store.arrow_plans import plan_of, write
 
 def main() -> None:
     store, name, go, count = sys.argv[1:]
+    publish = plan_versions.publish
 
     def publish_later(*arguments):
         if not Path(go).exists():
             print("ready", flush=True)
         while not Path(go).exists():
             time.sleep(0.01)
-        return plan_versions.publish(*arguments)
+        return publish(*arguments)
 
     writing.__dict__["publish"] = publish_later
     print(*(write(store, plan_of(**{f"{name}{i}": "1"})) for i in range(int(count))), flush=True)

@@ -8,7 +8,7 @@ import pyarrow.fs as fs
 import pytest
 
 from penstock.engine.run.runtime import job_records as job_folder
-from penstock.engine.store import version_notes
+from penstock.engine.store import plan_versions
 from penstock.operators.files.durable_files import read_once_written, remove_once_written, write_once
 from tests.engine.run.commits.test_killed_drivers import killed_run, recover, steps_of_a_run
 from tests.engine.run.commits.two_sinks import BOTH, NOTHING, run, sinks_of, visible
@@ -82,7 +82,7 @@ def test_kills_are_survived_without_links(tmp_path):
 def test_a_note_that_is_there_stays(tmp_path):
     (tmp_path / "staged").write_text("new")
     (tmp_path / "noted").write_text("old")
-    version_notes._name_if_free(str(tmp_path / "staged"), str(tmp_path / "noted"))
+    plan_versions._name_if_free(str(tmp_path / "staged"), str(tmp_path / "noted"))
     assert (tmp_path / "noted").read_text() == "old"
     assert not (tmp_path / "staged").exists()
 
