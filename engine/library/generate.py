@@ -210,6 +210,6 @@ def _like(like: Any, topologies: int, seed: int) -> Generated:
 def _for_session(generated: Generated, spark: "SparkSession | None") -> Generated:
     if spark is None:
         return generated
-    from penstock.engine.library.small_inputs import dataframe_of_table
+    from penstock.engine.library.session_topologies import dataframe_of_table
 
     return Generated(*(dataframe_of_table(spark, name, table) for name, table in generated._asdict().items()))

@@ -170,7 +170,7 @@ def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: 
 
 def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Plan:
     """Open a plan for a session without Delta, whose tables this process reads on demand."""
-    from penstock.engine.library.small_inputs import dataframe_of_table
+    from penstock.engine.library.session_topologies import dataframe_of_table
 
     with without_pandas():
         stored = open_plan(place, version)

@@ -12,7 +12,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.output.progress import SILENT, Report
-from penstock.engine.planning.choose_planner import ChosenPlanner, Planner, choose_on_spark
 from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
     memory_of_workers,
@@ -29,6 +28,7 @@ from penstock.engine.planning.plan_in_workers import (
     storage_of,
 )
 from penstock.engine.planning.plan_result import PlanResult
+from penstock.engine.planning.planners import ChosenPlanner, Planner, choose_on_spark
 from penstock.engine.planning.planning_settings import (
     ROWS_PER_PARTITION,
     partitions_for,
@@ -41,6 +41,7 @@ from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import DEFAULT_OPTIONS, PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.find_topology_files import TopologyPaths, topology_paths
 from penstock.plans.topology.input_errors import tables_beside_others
 from penstock.plans.topology.on_spark.local_transformations import is_delta_table
 from penstock.plans.topology.on_spark.normalized_tables import load_topology_folder, normalized_tables
@@ -60,6 +61,7 @@ Topologies = (
     str
     | Path
     | Sequence[str | Path]
+    | TopologyPaths
     | DataFrame
     | tuple[DataFrame, DataFrame]
     | Iterable[Mapping[str, Any] | str | bytes]
@@ -355,23 +357,25 @@ def read_topologies(
     Given tables and texts are returned as they are: the planner decides where they are validated.
     """
     job_defaults = options.job_defaults
-    if isinstance(topologies, str | Path):
-        return _read_paths(spark, [str(topologies)], options)
     if isinstance(topologies, DataFrame):
         return given_lines(texts_of_rows(topologies, job_defaults), job_defaults)
-    items: list[Any] = list(topologies)
+    given = topologies if isinstance(topologies, str | Path | TopologyPaths) else list(topologies)
+    if (paths := topology_paths(given)) is not None:
+        return _read_paths(spark, paths, options)
+    items: list[Any] = list(given)
     match items:
         case [DataFrame() as rows, DataFrame() as transformations]:
             return normalized_tables(rows, transformations, job_defaults)
-    if items and all(isinstance(item, str | Path) for item in items):
-        return _read_paths(spark, [str(item) for item in items], options)
     return given_objects(spark, items, job_defaults)
 
 
-def _read_paths(spark: SparkSession, paths: list[str], options: PlanOptions) -> TopologyTables | GivenTables:
+def _read_paths(
+    spark: SparkSession, given: TopologyPaths, options: PlanOptions
+) -> TopologyTables | GivenTables:
+    paths = given.paths
     folders = [path for path in paths if _holds_tables(spark, path)]
     if not folders:
-        piped = lines_of_pipes(paths, options.max_line_bytes)
+        piped = lines_of_pipes(given.pipes, options.max_line_bytes)
         return read_topology_files(spark, paths, options.max_line_bytes, piped, options.job_defaults)
     if len(paths) > 1:
         raise tables_beside_others(folders[0])

@@ -1,24 +1,209 @@
-"""The way of every plan: from topologies through one planner, here or on Spark, to one result.
+"""The way of every plan: choose a planner, in this process or on Spark, and get one result from it.
 
 A planner is a function of the form PlanTopologies: `plan_in_process`, `plan_beside_flink`, `plan_on_spark`
 (whole topologies in workers, giants in blocks), or `CustomPlanners.plan`. Commands, the library and
 benchmarks call these functions; a plan that may take either place goes through `plan_topologies`.
 """
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from penstock.engine.machine.available_memory import shown_bytes
 from penstock.engine.output.progress import Report, no_progress
-from penstock.engine.planning.choose_planner import ChosenPlanner, Planner, on_spark_instead
+from penstock.engine.planning.memory_estimate import (
+    BYTES_OF_A_PLANNED_ROW,
+    FleetSize,
+    bytes_of_tasks,
+    estimate_size,
+    parts_at_once,
+    require_memory_to_plan,
+    spark_fits,
+)
 from penstock.engine.planning.plan_result import PlanResult, PlanTopologies
-from penstock.plans.errors import NotEnoughMemoryError
+from penstock.engine.store.is_local import is_local
+from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
+from penstock.plans.execution_graph.job_graph_arrays import TaskRows
 from penstock.plans.layers import PlanOptions
-from penstock.plans.topology.find_topology_files import is_pipe
+from penstock.plans.topology.find_topology_files import TopologyPaths
 
 if TYPE_CHECKING:
     from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
+
+# Choose the planner of paths before they are read.
+
+
+MARGIN = 1.25
+"""Multiple of the estimate that must be free for AUTO to stay in this process. The estimate leaves out tasks,
+except those of a giant with a parallelism of 4."""
+
+SMALL_ENOUGH_BYTES = 2**29
+"""Any worker has this much memory."""
+
+
+class Planner(StrEnum):
+    """The planners of Penstock: `planner` of `plan`. All give the same rows.
+
+    Members: auto, process, workers, blocks, columnar, joins, flink.
+    """
+
+    AUTO = "auto"  #: where it costs least: process, workers, or blocks
+    PROCESS = "process"  #: in this process, over arrays
+    WORKERS = "workers"  #: the same in Spark's Python workers, each with a part of the topologies
+    BLOCKS = "blocks"  #: on Spark: topologies too large for a worker in blocks, others as workers
+    JOINS = "joins"  #: the former name of blocks
+    COLUMNAR = "columnar"  #: process or workers
+    FLINK = "flink"  #: columnar, checked by the real Flink: topologies it plans differently are rejected
+
+
+ON_SPARK = (Planner.WORKERS, Planner.BLOCKS, Planner.JOINS)
+"""Planners that need Spark."""
+
+
+class ChosenPlanner(NamedTuple):
+    """A planner, the reason shown to users, and whether it needs Spark."""
+
+    planner: Planner
+    why: str
+    on_spark: bool = False
+    topologies: int = 0  #: an estimate from a sample of the input
+
+    @property
+    def by_blocks(self) -> bool:
+        """Whether giants are planned in blocks."""
+        return self.planner in (Planner.BLOCKS, Planner.JOINS)
+
+
+def choose_planner(
+    requested: Planner, inputs: TopologyPaths, out: str = os.curdir, wants_spark: bool = False
+) -> ChosenPlanner:
+    """Choose the planner of `inputs` before they are read. `wants_spark`: settings for Spark were given.
+
+    For inputs on Spark, `choose_on_spark` decides once topologies are counted. Raises ConfigurationError if
+    planner `flink` cannot plan this input, and NotEnoughMemoryError if the input does not fit in this process
+    and, with AUTO, a local Spark does not fit either.
+    """
+    elsewhere = [*inputs.elsewhere, *([] if is_local(out) else [out])]
+    obstacle = f"{elsewhere[0]} is not a local path" if elsewhere else None
+    if wants_spark:
+        obstacle = "settings for Spark were given"
+    if requested in (Planner.FLINK, Planner.PROCESS) and obstacle is not None:
+        raise ConfigurationError(f"--planner {requested}: {obstacle}", "leave --planner out, or say workers")
+    if requested in ON_SPARK or obstacle is not None:
+        return ChosenPlanner(requested, "as asked" if requested in ON_SPARK else obstacle, on_spark=True)
+    size, is_free = estimate_size(inputs), requested is Planner.AUTO
+    margin = MARGIN if is_free and spark_fits() and not size.is_giant else 1.0
+    try:
+        require_memory_to_plan(size, margin, in_parts=requested is not Planner.FLINK)
+    except NotEnoughMemoryError as error:
+        return on_spark_instead(requested, error)
+    if not is_free:
+        return ChosenPlanner(requested, "as asked", topologies=size.topologies)
+    why = "pipes are read in this process" if inputs.pipes else f"about {size} fit in memory"
+    return ChosenPlanner(Planner.COLUMNAR, why, topologies=size.topologies)
+
+
+def on_spark_instead(requested: Planner, error: NotEnoughMemoryError) -> ChosenPlanner:
+    """Choose Spark for input too large for this process; raise `error` unless AUTO may choose and it fits."""
+    if requested is not Planner.AUTO or not spark_fits():
+        raise error
+    return ChosenPlanner(Planner.AUTO, error.message, on_spark=True)
+
+
+def choose_on_spark(
+    requested: Planner, largest: int, most_tasks: int, worker_bytes: Callable[[], int]
+) -> ChosenPlanner:
+    """Choose the planner on Spark by the largest topology and its tasks.
+
+    `largest`: most transformations or stream nodes of a topology; `most_tasks`: most tasks of a topology if
+    nothing is chained. `worker_bytes` measures the memory of each Python worker; it is called only if that
+    may be too little. Raises ConfigurationError if `requested` is FLINK, which plans without Spark.
+    """
+    if requested in (Planner.FLINK, Planner.PROCESS):
+        if requested is Planner.PROCESS:
+            hint = "call penstock.engine.planning.plan_in_process.plan_in_process"
+            raise ConfigurationError("planner process plans without Spark", hint)
+        hint = "call penstock.engine.planning.plan_beside_flink.plan_beside_flink"
+        raise ConfigurationError("planner flink plans without Spark", hint)
+    if requested in (*ON_SPARK, Planner.COLUMNAR):
+        return ChosenPlanner(requested, "as asked", on_spark=True)
+    tasks = TaskRows(most_tasks, most_tasks, most_tasks)
+    needed = largest * BYTES_OF_A_PLANNED_ROW + bytes_of_tasks(tasks)
+    if needed > SMALL_ENOUGH_BYTES:
+        worker_memory = worker_bytes()
+        if needed > worker_memory:
+            why = (
+                f"a topology with {largest:,} transformations and up to {most_tasks:,} tasks takes about "
+                f"{shown_bytes(needed)}, and a worker of Spark has {shown_bytes(worker_memory)}"
+            )
+            return ChosenPlanner(Planner.BLOCKS, why, on_spark=True)
+    return ChosenPlanner(Planner.COLUMNAR, "whole topologies in Spark's workers", on_spark=True)
+
+
+# Topologies of a Spark session: whether planning them here costs less than in its workers.
+
+
+# Measured on 2 cores, as CPU time, with fleets of 3 and of 19 transformations for each topology
+# (docs/scaling.md). A row below is a transformation, or a share of what a topology takes by itself.
+
+ROWS_OF_A_TOPOLOGY = 4
+"""A topology takes as long as this many transformations, besides its own."""
+
+COLLECT_MICROSECONDS = 2.0
+"""Of one core, for each row of DataFrames on its way from Spark to this process."""
+
+READ_MICROSECONDS = 7.0
+"""Of one core of this process, for each row: topologies are read by one thread."""
+
+PLAN_MICROSECONDS = 4.0
+"""Of one core, for each row: parts are planned on all cores, four at most."""
+
+WORKER_MICROSECONDS = 14.0
+"""Of one of Spark's cores, for each row that is exchanged, read, planned and packed."""
+
+WORKERS_SECONDS = 1.0
+"""What planning in workers takes whatever the size: three jobs."""
+
+HEAP_SHARE = 1 / 8
+"""Of the driver's heap, for rows on their way to this process: Spark loses results that it cannot hold."""
+
+
+class GivenToSpark(NamedTuple):
+    """Topologies of a session: transformations, topologies, and the bytes to collect (0: they are here)."""
+
+    transformations: int
+    topologies: int
+    collected_bytes: int = 0
+
+
+def planned_here(given: GivenToSpark, sparks_cores: int, heap: int | None) -> str | None:
+    """Return the reason to plan topologies of a session in this process, or None if workers do it.
+
+    This process plans if that takes less time, by the figures above, and if everything fits: rows into
+    HEAP_SHARE of the driver's `heap` (None: unknown) on their way, the plan into this process' memory, with
+    the margin of AUTO. `sparks_cores`: tasks that Spark runs at once, here or on a cluster.
+    """
+    transformations, topologies, collected_bytes = given
+    if heap is not None and collected_bytes > heap * HEAP_SHARE:
+        return None
+    rows = transformations + topologies * ROWS_OF_A_TOPOLOGY
+    collecting = COLLECT_MICROSECONDS if collected_bytes else 0.0
+    here = rows * (collecting + READ_MICROSECONDS + PLAN_MICROSECONDS / parts_at_once()) / 1e6
+    in_workers = WORKERS_SECONDS + rows * WORKER_MICROSECONDS / sparks_cores / 1e6
+    if here > in_workers:
+        return None
+    try:
+        require_memory_to_plan(FleetSize(transformations, topologies), MARGIN)
+    except NotEnoughMemoryError:
+        return None
+    return f"takes about {max(here, 0.1):.1f} s in this process, {in_workers:.1f} s in Spark's workers"
+
+
+# Call the planner.
+
 
 _STAGES_ON_SPARK = 6
 """Spark starts, topologies are read, blocks are read and planned, losses looked for, the version written."""
@@ -65,7 +250,7 @@ def plan_topologies(
         try:
             return _plan_here(source, options, chosen, out, custom_planners, progress)
         except NotEnoughMemoryError as error:
-            if on_spark is None or _reads_pipe(source):  # lines already read from a pipe are gone
+            if on_spark is None or (isinstance(source, TopologyPaths) and source.pipes):  # these are read
                 raise
             chosen = on_spark_instead(asked, error)
     assert on_spark is not None
@@ -90,7 +275,3 @@ def _plan_here(
     with progress(stages(options.until) + others, expected=chosen.topologies) as report:
         planned = plan(source, options, out, report)
     return replace(planned, planner=planned.planner or chosen.planner.value, why=chosen.why)
-
-
-def _reads_pipe(source: Any) -> bool:
-    return isinstance(source, list) and any(isinstance(item, str) and is_pipe(item) for item in source)

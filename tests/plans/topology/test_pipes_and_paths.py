@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import penstock.plans.topology.on_spark.read_topology_files as on_spark
 from penstock.plans.errors import InputError
+from penstock.plans.topology.find_topology_files import examine_paths
 from penstock.plans.topology.read_topology_files import lines_of_pipes, read_topology_files
 from tests.plans.topology.builders import simple
 
@@ -38,7 +39,7 @@ def by_columns(_: SparkSession, *paths: object) -> list[str]:
 
 def by_spark(spark: SparkSession, *paths: object) -> list[str]:
     names = [str(path) for path in paths]
-    tables = on_spark.read_topology_files(spark, names, piped=lines_of_pipes(names))
+    tables = on_spark.read_topology_files(spark, names, piped=lines_of_pipes(examine_paths(names).pipes))
     try:
         return sorted(row["name"] for row in tables.topologies.collect())
     finally:

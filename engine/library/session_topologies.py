@@ -1,4 +1,4 @@
-"""Topologies of a Spark session: where they are planned, and in which form; and plans as its DataFrames."""
+"""Topologies of a Spark session: where they are planned, and in which form; and tables as its DataFrames."""
 
 from typing import Any, NamedTuple
 
@@ -12,30 +12,30 @@ from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from penstock.engine.library.given_topologies import (
     OF_TOPOLOGY,
-    Objects,
-    Paths,
     SparkFrames,
     TablesOfTopologies,
     TopologySource,
     topology_tables_of_frames,
 )
-from penstock.engine.planning.choose_planner import (
+from penstock.engine.planning.plan_in_workers import RowCounts
+from penstock.engine.planning.plan_on_spark import count_topologies, read_topologies, released_on_error
+from penstock.engine.planning.planners import (
     ON_SPARK,
     ChosenPlanner,
     GivenToSpark,
     Planner,
     planned_here,
 )
-from penstock.engine.planning.plan_in_workers import RowCounts
-from penstock.engine.planning.plan_on_spark import count_topologies, read_topologies, released_on_error
 from penstock.engine.planning.planning_settings import interpreted
 from penstock.engine.spark.describe_spark_error import exceeds_result_size, penstock_in_workers
 from penstock.engine.spark.session import cores_of, is_connect, use_this_python
 from penstock.engine.spark.spark_memory_estimate import heap_bytes
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
+from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.layers import PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.find_topology_files import TopologyPaths
 from penstock.plans.topology.lines_batch import TopologyTexts
 from penstock.plans.topology.on_spark.topologies_of_lines import GivenLines, GivenTables, texts_of_rows
 
@@ -60,7 +60,7 @@ def place_topologies(
     """
     connect = is_connect(spark)
     if asked in ON_SPARK:
-        if connect and isinstance(source, Paths):
+        if connect and isinstance(source, TopologyPaths):
             raise ConfigurationError(
                 f"planner {asked} reads files by the JVM of a session of classic Spark, got one of Spark "
                 "Connect",
@@ -75,7 +75,7 @@ def place_topologies(
     if connect:
         why = "whether the workers of Spark Connect have Penstock is unknown"
         return Placed(_here(source), ChosenPlanner(Planner.COLUMNAR, why))
-    if isinstance(source, Objects | TablesOfTopologies):
+    if isinstance(source, list | TablesOfTopologies):
         why_here = planned_here(size_here(source), cores_of(spark), None)
         return Placed(source, on_spark if why_here is None else ChosenPlanner(Planner.COLUMNAR, why_here))
     if isinstance(source, SparkFrames):
@@ -211,15 +211,14 @@ def _as_topologies(tables: list[pa.Table]) -> TopologyTexts | TablesOfTopologies
     return TablesOfTopologies(*topology_tables_of_frames(*tables))
 
 
-def size_here(source: Objects | TablesOfTopologies) -> GivenToSpark:
+def size_here(source: list[Any] | TablesOfTopologies) -> GivenToSpark:
     """Return the size of topologies that this process holds."""
     if isinstance(source, TablesOfTopologies):
         return GivenToSpark(len(source.transformations), len(source.topologies))
     rows = sum(
-        len(topology) // 500 if isinstance(topology, bytes) else _rows(topology)
-        for topology in source.topologies
+        len(topology) // 500 if isinstance(topology, bytes) else _rows(topology) for topology in source
     )
-    return GivenToSpark(rows, len(source.topologies))
+    return GivenToSpark(rows, len(source))
 
 
 def _rows(topology: Any) -> int:
@@ -245,6 +244,11 @@ def dataframe_of_table(spark: Any, name: str, table: pa.Table) -> Any:
     # PySpark casts, and rejects null for a struct whose fields are declared as not null.
     rows = spark.createDataFrame(table, _with_nulls(schema)).coalesce(1)
     return rows.select(*(rows[field.name].alias(field.name, metadata=field.metadata) for field in schema))
+
+
+def table_of_dataframe(name: str, rows: Any) -> pa.Table:
+    """Collect a table of a plan."""
+    return to_arrow(from_arrow(rows.toArrow()), name)
 
 
 def _with_nulls(kind: Any) -> Any:
