@@ -1,7 +1,7 @@
 """Plan topologies by a library call."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
@@ -27,7 +27,6 @@ from penstock.engine.library.given_topologies import (
     session_of,
 )
 from penstock.engine.library.planned_tables import Plan, Tables, by_text, running_session
-from penstock.engine.output.progress import Report
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.planning.plan_result import PlanResult, PlanTopologies
 from penstock.engine.planning.planners import (
@@ -37,7 +36,6 @@ from penstock.engine.planning.planners import (
     choose_planner,
     plan_topologies,
 )
-from penstock.engine.store.is_local import is_local
 from penstock.engine.store.version_notes import VersionNumber
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.installation import own_version
@@ -50,35 +48,12 @@ from penstock.plans.vocabulary import Layer, LayerName, NetworkName, SlotSharing
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 
 __all__ = ["plan"]
 
-# Custom planners of a caller: functions, or their names.
-
-
 CustomPlannerFunctions = Callable[..., Any] | Sequence[Callable[..., Any]]
 """Functions marked by penstock.decides."""
-
-
-def _is_custom_planner(planner: Any) -> bool:
-    """Return whether `planner` is a custom planner, after loading and checking it.
-
-    Raises ConfigurationError if it is neither custom nor a member of Planner.
-    """
-    if isinstance(planner, str):
-        if planner in list(Planner):
-            return False
-        from penstock.engine.planning.find_custom_planners import names_custom_planner
-
-        if not names_custom_planner(planner):
-            member("planner", planner, Planner)
-    elif not callable(planner) and not isinstance(planner, tuple | list):
-        member("planner", planner, Planner)
-    from penstock.engine.planning.find_custom_planners import find_custom_planners
-
-    with arguments_of_call():
-        find_custom_planners(planner)
-    return True
 
 
 class PlanArguments(TypedDict, total=False):
@@ -217,104 +192,94 @@ def plan(
         job_defaults=configuration.job_defaults,
         max_line_bytes=whole_number("max_line_bytes", max_line_bytes),
     )
-    is_custom = _is_custom_planner(planner)
-    if costs is not None and not is_custom:
-        raise ConfigurationError("costs needs a custom planner")
-    if spark is not None:
-        require_session(spark)
-    with running_session(spark or session_of(topologies), "plan"):
-        source, ignored = given_topologies(topologies, ignore)
-        if isinstance(source, SparkFrames):
-            spark = spark or source.frames[0].sparkSession
-        if is_custom:
-            planned = _planned_by_custom_planner(planner, costs, time_limit, source, options)
-            recorded = {**options.recorded, "planner": planned.planner}
-        else:
-            planned = _planned(Planner(str(planner)), source, options, spark)
-            recorded = {**options.recorded}
-        return _plan_of(planned, recorded, spark, ignored)
+    with _custom_planners(planner, costs, time_limit) as custom_planners:
+        if spark is not None:
+            require_session(spark)
+        with running_session(spark or session_of(topologies), "plan"):
+            source, ignored = given_topologies(topologies, ignore)
+            if isinstance(source, SparkFrames):
+                spark = spark or source.frames[0].sparkSession
+            asked = Planner(str(planner)) if custom_planners is None else Planner.COLUMNAR
+            placed, chosen = _placed(source, options, asked, spark, is_custom=custom_planners is not None)
+            planned = plan_topologies(
+                placed,
+                options,
+                chosen,
+                asked=asked,
+                custom_planners=custom_planners,
+                on_spark=partial(_on_spark, spark) if spark is None or chosen.on_spark else None,
+            )
+            recorded = {} if custom_planners is None else {"planner": custom_planners.name}
+            return _plan_of(planned, {**options.recorded, **recorded}, spark, ignored)
 
 
-def _planned(
-    asked: Planner, source: TopologySource, options: PlanOptions, spark: "SparkSession | None"
-) -> PlanResult:
-    """Plan by a planner of Penstock, of a session where that costs less."""
-    wants_spark = spark is not None
-    if isinstance(source, TopologyPaths):
-        chosen = choose_planner(asked, source, wants_spark=wants_spark and asked is not Planner.PROCESS)
-    elif asked is Planner.FLINK and wants_spark:
-        raise ConfigurationError(
-            "planner flink plans in this process, without Spark",
-            "leave out spark, and give dicts, paths or frames of Arrow",
-        )
-    elif wants_spark or asked in ON_SPARK:
-        why = "as asked" if asked in ON_SPARK else "a session or DataFrames given"
-        chosen = ChosenPlanner(asked, why, on_spark=True)
-    else:
-        here = Planner.COLUMNAR if asked is Planner.AUTO else asked
-        chosen = ChosenPlanner(here, "in this process")
-    if spark is not None and (chosen.on_spark or asked is Planner.PROCESS):
-        from penstock.engine.library.session_topologies import place_topologies
+@contextmanager
+def _custom_planners(planner: Any, costs: Any, time_limit: float) -> Iterator["CustomPlanners | None"]:
+    """Yield the custom planner that is asked for, once it is loaded and checked; None for one of Penstock.
 
-        source, chosen = place_topologies(spark, source, options, asked, chosen)
-
-    def on_spark(chosen: ChosenPlanner) -> PlanTopologies:
-        return partial(_plan_on_spark, spark, chosen.planner)
-
-    may_change = spark is None or chosen.on_spark
-    return plan_topologies(source, options, chosen, asked=asked, on_spark=on_spark if may_change else None)
-
-
-def _plan_on_spark(
-    spark: "SparkSession | None",
-    planner: Planner,
-    source: Any,
-    options: PlanOptions,
-    out: str | None,
-    report: Report,
-) -> PlanResult:
-    from penstock.engine.library.session_topologies import topologies_on_spark
-    from penstock.engine.planning.plan_on_spark import plan_on_spark
-    from penstock.engine.spark.describe_spark_error import penstock_in_workers
-    from penstock.engine.spark.session import any_session, use_this_python
-
-    session = any_session() if spark is None else use_this_python(spark)
-    with penstock_in_workers():
-        given = topologies_on_spark(session, source)
-        return plan_on_spark(given, options, out, report, spark=session, planner=planner)
-
-
-def _planned_by_custom_planner(
-    planner: Any, costs: Any, time_limit: float, source: TopologySource, options: PlanOptions
-) -> PlanResult:
-    """Plan by a custom planner in this process; DataFrames of Spark are collected first.
-
-    Raises ConfigurationError if topologies are not on this machine, and the errors of planning.
+    Errors inside the context name arguments of the call. Raises ConfigurationError if `planner` is neither
+    custom nor a member of Planner, and for wrong costs and time limits.
     """
+    if isinstance(planner, str) and planner in list(Planner):
+        if costs is not None:
+            raise ConfigurationError("costs needs a custom planner")
+        yield None
+        return
+    from penstock.engine.planning.find_custom_planners import names_custom_planner
     from penstock.engine.planning.plan_by_custom_planners import named_custom_planners
 
-    chosen = ChosenPlanner(Planner.COLUMNAR, "as asked")
-    if isinstance(source, SparkFrames):
+    is_custom = names_custom_planner(planner) if isinstance(planner, str) else _are_functions(planner)
+    if not is_custom:
+        member("planner", planner, Planner)
+    with costs_named(costs) as costs_option, arguments_of_call():
+        yield named_custom_planners(planner, costs_option, seconds("time_limit", time_limit))
+
+
+def _are_functions(planner: Any) -> bool:
+    return callable(planner) or isinstance(planner, tuple | list)
+
+
+def _placed(
+    source: TopologySource,
+    options: PlanOptions,
+    asked: Planner,
+    spark: "SparkSession | None",
+    *,
+    is_custom: bool,
+) -> tuple[Any, ChosenPlanner]:
+    """Choose the planner, and return topologies in the form that it takes.
+
+    Custom planners plan in this process. Raises ConfigurationError if topologies are not on this machine.
+    """
+    if is_custom and isinstance(source, SparkFrames):
         from penstock.engine.library.session_topologies import read_frames
 
         source = read_frames(source)
-    elif isinstance(source, TopologyPaths):
-        chosen = choose_planner(Planner.COLUMNAR, source)
-    if chosen.on_spark:
+    elif spark is not None and not is_custom:
+        from penstock.engine.library.session_topologies import place_topologies
+
+        return place_topologies(spark, source, options, asked)
+    if not isinstance(source, TopologyPaths):
+        why = "as asked" if is_custom or asked in ON_SPARK else "in this process"
+        here = Planner.COLUMNAR if asked is Planner.AUTO else asked
+        return source, ChosenPlanner(here, why, on_spark=asked in ON_SPARK)
+    chosen = choose_planner(asked, source)
+    if is_custom and chosen.on_spark:
         raise ConfigurationError(
             "topologies must be local paths for a custom planner, which plans in this process",
             "penstock plan --planner NAME --master URL plans in Spark's workers",
         )
-    with costs_named(costs) as costs_option, arguments_of_call():
-        custom_planners = named_custom_planners(planner, costs_option, seconds("time_limit", time_limit))
-        return plan_topologies(source, options, chosen, custom_planners=custom_planners)
+    return source, chosen
 
 
-# The result of a call.
+def _on_spark(spark: "SparkSession | None", chosen: ChosenPlanner) -> PlanTopologies:
+    from penstock.engine.library.session_topologies import plan_in_session
+
+    return partial(plan_in_session, spark, chosen.planner)
 
 
 def _plan_of(
-    planned: PlanResult, recorded: dict[str, str], spark: "SparkSession | None", ignored: Any
+    planned: PlanResult, recorded: Mapping[str, str], spark: "SparkSession | None", ignored: Any
 ) -> Plan:
     """Return a plan whose tables are DataFrames if Spark made them, or if a session was given."""
     made = planned.tables
@@ -322,14 +287,14 @@ def _plan_of(
     arrow: Tables[pa.Table] | None = None
     write: Callable[[str], VersionNumber] = partial(planned.write, options=recorded)
     if is_spark_frame(made["topologies"]):
-        from penstock.engine.library.session_topologies import table_of_dataframe
+        from penstock.engine.library.session_topologies import table_of_dataframe, write_dataframes
         from penstock.engine.spark.session import is_connect
 
         spark = made["topologies"].sparkSession
         tables = Tables(made, made.__getitem__, made, spark)
         if is_connect(spark):
             arrow = Tables(made, lambda name: table_of_dataframe(name, made[name]))
-        write = partial(_write_dataframes, planned, recorded, arrow)
+        write = partial(write_dataframes, planned, recorded, None if arrow is None else by_text(arrow))
     elif spark is not None:
         from penstock.engine.library.session_topologies import dataframe_of_table
 
@@ -349,18 +314,3 @@ def _plan_of(
         arrow=arrow,
         spark=spark,
     )
-
-
-def _write_dataframes(
-    planned: PlanResult, recorded: dict[str, str], arrow: Tables[pa.Table] | None, store: str
-) -> VersionNumber:
-    """Write a plan of Spark, in this process if a session of Spark Connect made it."""
-    from penstock.engine.spark.describe_spark_error import penstock_in_workers
-    from penstock.engine.spark.session import require_delta
-
-    if arrow is not None:
-        return replace(planned, tables=dict(by_text(arrow))).write(store, recorded)
-    with penstock_in_workers():
-        if not is_local(store):
-            require_delta(planned.tables["topologies"].sparkSession)
-        return planned.write(store, recorded)

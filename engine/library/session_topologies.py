@@ -1,5 +1,7 @@
-"""Topologies of a Spark session: where they are planned, and in which form; and tables as its DataFrames."""
+"""Topologies of a Spark session: where they are planned, and in which form; and plans as its DataFrames."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -17,19 +19,23 @@ from penstock.engine.library.given_topologies import (
     TopologySource,
     topology_tables_of_frames,
 )
+from penstock.engine.output.progress import Report
+from penstock.engine.planning.memory_estimate import FleetSize, parts_at_once, require_memory_to_plan
 from penstock.engine.planning.plan_in_workers import RowCounts
-from penstock.engine.planning.plan_on_spark import count_topologies, read_topologies, released_on_error
-from penstock.engine.planning.planners import (
-    ON_SPARK,
-    ChosenPlanner,
-    GivenToSpark,
-    Planner,
-    planned_here,
+from penstock.engine.planning.plan_on_spark import (
+    count_topologies,
+    plan_on_spark,
+    read_topologies,
+    released_on_error,
 )
+from penstock.engine.planning.plan_result import PlanResult
+from penstock.engine.planning.planners import MARGIN, ON_SPARK, ChosenPlanner, Planner, choose_planner
 from penstock.engine.planning.planning_settings import interpreted
 from penstock.engine.spark.describe_spark_error import exceeds_result_size, penstock_in_workers
-from penstock.engine.spark.session import cores_of, is_connect, use_this_python
+from penstock.engine.spark.session import any_session, cores_of, is_connect, require_delta, use_this_python
 from penstock.engine.spark.spark_memory_estimate import heap_bytes
+from penstock.engine.store.is_local import is_local
+from penstock.engine.store.version_notes import VersionNumber
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.spark_schemas import spark_schema
@@ -51,13 +57,23 @@ FEW = "few enough for this process"
 
 
 def place_topologies(
-    spark: SparkSession, source: TopologySource, options: PlanOptions, asked: Planner, on_spark: ChosenPlanner
+    spark: SparkSession, source: TopologySource, options: PlanOptions, asked: Planner
 ) -> Placed:
-    """Decide where topologies of a session are planned, in this process or `on_spark`.
+    """Decide where topologies of a session are planned, in this process or on Spark.
 
-    Raises ConfigurationError for files that only a classic session reads, and NotEnoughMemoryError if
-    `asked` is the planner of this process and Spark refuses to collect DataFrames.
+    Raises ConfigurationError for files that only a classic session reads, and for planner `flink`;
+    NotEnoughMemoryError if `asked` is the planner of this process and Spark refuses to collect DataFrames.
     """
+    if isinstance(source, TopologyPaths):
+        on_spark = choose_planner(asked, source, wants_spark=asked is not Planner.PROCESS)
+    elif asked is Planner.FLINK:
+        raise ConfigurationError(
+            "planner flink plans in this process, without Spark",
+            "leave out spark, and give dicts, paths or frames of Arrow",
+        )
+    else:
+        why = "as asked" if asked in ON_SPARK else "a session or DataFrames given"
+        on_spark = ChosenPlanner(asked, why, on_spark=True)
     connect = is_connect(spark)
     if asked in ON_SPARK:
         if connect and isinstance(source, TopologyPaths):
@@ -68,22 +84,23 @@ def place_topologies(
             )
         return Placed(source, on_spark)
     if asked is Planner.PROCESS:
-        return Placed(_here(source), ChosenPlanner(Planner.PROCESS, "as asked"))
+        return Placed(in_process(source), ChosenPlanner(Planner.PROCESS, "as asked"))
     few = few_rows(source) if isinstance(source, SparkFrames) else None
     if few is not None:
         return Placed(few, ChosenPlanner(Planner.COLUMNAR, FEW))
     if connect:
         why = "whether the workers of Spark Connect have Penstock is unknown"
-        return Placed(_here(source), ChosenPlanner(Planner.COLUMNAR, why))
+        return Placed(in_process(source), ChosenPlanner(Planner.COLUMNAR, why))
+    if isinstance(source, SparkFrames):
+        return _by_cost(spark, source, options, on_spark)
     if isinstance(source, list | TablesOfTopologies):
         why_here = planned_here(size_here(source), cores_of(spark), None)
         return Placed(source, on_spark if why_here is None else ChosenPlanner(Planner.COLUMNAR, why_here))
-    if isinstance(source, SparkFrames):
-        return _by_cost(spark, source, options, on_spark)
     return Placed(source, on_spark)
 
 
-def _here(source: TopologySource) -> Any:
+def in_process(source: TopologySource) -> Any:
+    """Return topologies as planners in process take them: DataFrames are collected (see read_frames)."""
     return read_frames(source) if isinstance(source, SparkFrames) else source
 
 
@@ -105,7 +122,108 @@ def _by_cost(
     return Placed(here, ChosenPlanner(Planner.COLUMNAR, why))
 
 
-# Convert a caller's topologies to the form that planners on Spark read.
+# Whether planning here costs less than in the workers of the session.
+
+
+# Measured on 2 cores, as CPU time, with fleets of 3 and of 19 transformations for each topology
+# (docs/scaling.md). A row below is a transformation, or a share of what a topology takes by itself.
+
+ROWS_OF_A_TOPOLOGY = 4
+"""A topology takes as long as this many transformations, besides its own."""
+
+COLLECT_MICROSECONDS = 2.0
+"""Of one core, for each row of DataFrames on its way from Spark to this process."""
+
+READ_MICROSECONDS = 7.0
+"""Of one core of this process, for each row: topologies are read by one thread."""
+
+PLAN_MICROSECONDS = 4.0
+"""Of one core, for each row: parts are planned on all cores, four at most."""
+
+WORKER_MICROSECONDS = 14.0
+"""Of one of Spark's cores, for each row that is exchanged, read, planned and packed."""
+
+WORKERS_SECONDS = 1.0
+"""What planning in workers takes whatever the size: three jobs."""
+
+HEAP_SHARE = 1 / 8
+"""Of the driver's heap, for rows on their way to this process: Spark loses results that it cannot hold."""
+
+
+class GivenToSpark(NamedTuple):
+    """Topologies of a session: transformations, topologies, and the bytes to collect (0: they are here)."""
+
+    transformations: int
+    topologies: int
+    collected_bytes: int = 0
+
+
+def planned_here(given: GivenToSpark, sparks_cores: int, heap: int | None) -> str | None:
+    """Return the reason to plan topologies of a session in this process, or None if workers do it.
+
+    This process plans if that takes less time, by the figures above, and if everything fits: rows into
+    HEAP_SHARE of the driver's `heap` (None: unknown) on their way, the plan into this process' memory, with
+    the margin of AUTO. `sparks_cores`: tasks that Spark runs at once, here or on a cluster.
+    """
+    transformations, topologies, collected_bytes = given
+    if heap is not None and collected_bytes > heap * HEAP_SHARE:
+        return None
+    rows = transformations + topologies * ROWS_OF_A_TOPOLOGY
+    collecting = COLLECT_MICROSECONDS if collected_bytes else 0.0
+    here = rows * (collecting + READ_MICROSECONDS + PLAN_MICROSECONDS / parts_at_once()) / 1e6
+    in_workers = WORKERS_SECONDS + rows * WORKER_MICROSECONDS / sparks_cores / 1e6
+    if here > in_workers:
+        return None
+    try:
+        require_memory_to_plan(FleetSize(transformations, topologies), MARGIN)
+    except NotEnoughMemoryError:
+        return None
+    return f"takes about {max(here, 0.1):.1f} s in this process, {in_workers:.1f} s in Spark's workers"
+
+
+def size_here(source: list[Any] | TablesOfTopologies) -> GivenToSpark:
+    """Return the size of topologies that this process holds."""
+    if isinstance(source, TablesOfTopologies):
+        return GivenToSpark(len(source.transformations), len(source.topologies))
+    rows = sum(
+        len(topology) // 500 if isinstance(topology, bytes) else _rows(topology) for topology in source
+    )
+    return GivenToSpark(rows, len(source))
+
+
+def _rows(topology: Any) -> int:
+    rows = topology.get("transformations") or topology.get("stream_graph") or ()
+    return len(rows) if isinstance(rows, list | tuple | dict) else 1
+
+
+def size_on_spark(read: GivenLines | GivenTables, counts: RowCounts) -> GivenToSpark:
+    """Return the size of topologies in DataFrames that were counted."""
+    if isinstance(read, GivenLines):
+        return GivenToSpark(counts.rows, counts.inputs or 0, read.size_bytes)
+    bytes_ = 0 if read.files else counts.rows * _BYTES_OF_A_ROW
+    return GivenToSpark(counts.rows, counts.inputs or 0, bytes_)
+
+
+_BYTES_OF_A_ROW = 300
+"""Of a table of transformations, as Arrow."""
+
+
+# Plan on the Spark of a session.
+
+
+def plan_in_session(
+    spark: SparkSession | None,
+    planner: Planner,
+    source: Any,
+    options: PlanOptions,
+    out: str | None,
+    report: Report,
+) -> PlanResult:
+    """Plan on `spark`, by default any running or new session, in the form PlanTopologies."""
+    session = any_session() if spark is None else use_this_python(spark)
+    with penstock_in_workers():
+        given = topologies_on_spark(session, source)
+        return plan_on_spark(given, options, out, report, spark=session, planner=planner)
 
 
 def topologies_on_spark(spark: SparkSession, source: Any) -> Any:
@@ -122,6 +240,9 @@ def _with_topology_id(rows: DataFrame) -> DataFrame:
     if OF_TOPOLOGY not in rows.columns or TOPOLOGY in rows.columns:
         return rows
     return rows.withColumn(TOPOLOGY, F.xxhash64(OF_TOPOLOGY)).drop(OF_TOPOLOGY)
+
+
+# Collect the topologies of a session.
 
 
 PROBED_TOPOLOGIES = 2_000
@@ -211,31 +332,7 @@ def _as_topologies(tables: list[pa.Table]) -> TopologyTexts | TablesOfTopologies
     return TablesOfTopologies(*topology_tables_of_frames(*tables))
 
 
-def size_here(source: list[Any] | TablesOfTopologies) -> GivenToSpark:
-    """Return the size of topologies that this process holds."""
-    if isinstance(source, TablesOfTopologies):
-        return GivenToSpark(len(source.transformations), len(source.topologies))
-    rows = sum(
-        len(topology) // 500 if isinstance(topology, bytes) else _rows(topology) for topology in source
-    )
-    return GivenToSpark(rows, len(source))
-
-
-def _rows(topology: Any) -> int:
-    rows = topology.get("transformations") or topology.get("stream_graph") or ()
-    return len(rows) if isinstance(rows, list | tuple | dict) else 1
-
-
-def size_on_spark(read: GivenLines | GivenTables, counts: RowCounts) -> GivenToSpark:
-    """Return the size of topologies in DataFrames that were counted."""
-    if isinstance(read, GivenLines):
-        return GivenToSpark(counts.rows, counts.inputs or 0, read.size_bytes)
-    bytes_ = 0 if read.files else counts.rows * _BYTES_OF_A_ROW
-    return GivenToSpark(counts.rows, counts.inputs or 0, bytes_)
-
-
-_BYTES_OF_A_ROW = 300
-"""Of a table of transformations, as Arrow."""
+# Tables of plans as DataFrames, and back.
 
 
 def dataframe_of_table(spark: Any, name: str, table: pa.Table) -> Any:
@@ -244,11 +341,6 @@ def dataframe_of_table(spark: Any, name: str, table: pa.Table) -> Any:
     # PySpark casts, and rejects null for a struct whose fields are declared as not null.
     rows = spark.createDataFrame(table, _with_nulls(schema)).coalesce(1)
     return rows.select(*(rows[field.name].alias(field.name, metadata=field.metadata) for field in schema))
-
-
-def table_of_dataframe(name: str, rows: Any) -> pa.Table:
-    """Collect a table of a plan."""
-    return to_arrow(from_arrow(rows.toArrow()), name)
 
 
 def _with_nulls(kind: Any) -> Any:
@@ -260,3 +352,20 @@ def _with_nulls(kind: Any) -> Any:
     if isinstance(kind, MapType):
         return MapType(kind.keyType, _with_nulls(kind.valueType))
     return kind
+
+
+def table_of_dataframe(name: str, rows: Any) -> pa.Table:
+    """Collect a table of a plan."""
+    return to_arrow(from_arrow(rows.toArrow()), name)
+
+
+def write_dataframes(
+    planned: PlanResult, recorded: Mapping[str, str], arrow: Mapping[str, pa.Table] | None, store: str
+) -> VersionNumber:
+    """Write a plan of Spark; this process writes `arrow`, the tables of a session of Spark Connect."""
+    if arrow is not None:
+        return replace(planned, tables=dict(arrow)).write(store, recorded)
+    with penstock_in_workers():
+        if not is_local(store):
+            require_delta(planned.tables["topologies"].sparkSession)
+        return planned.write(store, recorded)

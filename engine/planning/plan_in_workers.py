@@ -117,7 +117,7 @@ def count_rows(topology_tables: Read, of_giants: Size) -> RowCounts:
     giants = {}
     if (row["largest"] or 0) > of_giants.rows or (row["most_tasks"] or 0) > of_giants.tasks:
         is_large = (F.col("size") > of_giants.rows) | (F.col("tasks") > of_giants.tasks)
-        large = sizes.filter(F.col(TOPOLOGY).isNotNull() & F.col("in_blocks") & is_large).collect()
+        large = sizes.where(F.col(TOPOLOGY).isNotNull() & F.col("in_blocks") & is_large).collect()
         giants = {giant[TOPOLOGY]: Size(giant["size"], giant["tasks"]) for giant in large}
     inputs = (row["inputs"] or 0) if isinstance(topology_tables, GivenTables) else None
     return RowCounts(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0, giants, inputs=inputs)

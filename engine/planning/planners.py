@@ -16,10 +16,8 @@ from penstock.engine.machine.available_memory import shown_bytes
 from penstock.engine.output.progress import Report, no_progress
 from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
-    FleetSize,
     bytes_of_tasks,
     estimate_size,
-    parts_at_once,
     require_memory_to_plan,
     spark_fits,
 )
@@ -141,65 +139,6 @@ def choose_on_spark(
             )
             return ChosenPlanner(Planner.BLOCKS, why, on_spark=True)
     return ChosenPlanner(Planner.COLUMNAR, "whole topologies in Spark's workers", on_spark=True)
-
-
-# Topologies of a Spark session: whether planning them here costs less than in its workers.
-
-
-# Measured on 2 cores, as CPU time, with fleets of 3 and of 19 transformations for each topology
-# (docs/scaling.md). A row below is a transformation, or a share of what a topology takes by itself.
-
-ROWS_OF_A_TOPOLOGY = 4
-"""A topology takes as long as this many transformations, besides its own."""
-
-COLLECT_MICROSECONDS = 2.0
-"""Of one core, for each row of DataFrames on its way from Spark to this process."""
-
-READ_MICROSECONDS = 7.0
-"""Of one core of this process, for each row: topologies are read by one thread."""
-
-PLAN_MICROSECONDS = 4.0
-"""Of one core, for each row: parts are planned on all cores, four at most."""
-
-WORKER_MICROSECONDS = 14.0
-"""Of one of Spark's cores, for each row that is exchanged, read, planned and packed."""
-
-WORKERS_SECONDS = 1.0
-"""What planning in workers takes whatever the size: three jobs."""
-
-HEAP_SHARE = 1 / 8
-"""Of the driver's heap, for rows on their way to this process: Spark loses results that it cannot hold."""
-
-
-class GivenToSpark(NamedTuple):
-    """Topologies of a session: transformations, topologies, and the bytes to collect (0: they are here)."""
-
-    transformations: int
-    topologies: int
-    collected_bytes: int = 0
-
-
-def planned_here(given: GivenToSpark, sparks_cores: int, heap: int | None) -> str | None:
-    """Return the reason to plan topologies of a session in this process, or None if workers do it.
-
-    This process plans if that takes less time, by the figures above, and if everything fits: rows into
-    HEAP_SHARE of the driver's `heap` (None: unknown) on their way, the plan into this process' memory, with
-    the margin of AUTO. `sparks_cores`: tasks that Spark runs at once, here or on a cluster.
-    """
-    transformations, topologies, collected_bytes = given
-    if heap is not None and collected_bytes > heap * HEAP_SHARE:
-        return None
-    rows = transformations + topologies * ROWS_OF_A_TOPOLOGY
-    collecting = COLLECT_MICROSECONDS if collected_bytes else 0.0
-    here = rows * (collecting + READ_MICROSECONDS + PLAN_MICROSECONDS / parts_at_once()) / 1e6
-    in_workers = WORKERS_SECONDS + rows * WORKER_MICROSECONDS / sparks_cores / 1e6
-    if here > in_workers:
-        return None
-    try:
-        require_memory_to_plan(FleetSize(transformations, topologies), MARGIN)
-    except NotEnoughMemoryError:
-        return None
-    return f"takes about {max(here, 0.1):.1f} s in this process, {in_workers:.1f} s in Spark's workers"
 
 
 # Call the planner.

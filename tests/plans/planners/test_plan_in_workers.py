@@ -12,19 +12,14 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from penstock.engine.planning import planners as choosing
+from penstock.engine.library import session_topologies as choosing
+from penstock.engine.library.session_topologies import GivenToSpark, planned_here
 from penstock.engine.planning.chosen_costs import DRAWN
 from penstock.engine.planning.plan_by_custom_planners import named_custom_planners, plan_by_custom_planners
 from penstock.engine.planning.plan_in_process import plan_in_process, read_in_process
 from penstock.engine.planning.plan_in_workers import plan_in_workers
 from penstock.engine.planning.plan_on_spark import plan_on_spark, read_topologies
-from penstock.engine.planning.planners import (
-    GivenToSpark,
-    Planner,
-    choose_on_spark,
-    choose_planner,
-    planned_here,
-)
+from penstock.engine.planning.planners import Planner, choose_on_spark, choose_planner
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
 from penstock.plans.frames.spark_schemas import spark_schema
