@@ -31,7 +31,6 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.tables.plain_columns import plain_columns, require_unique_columns
 from penstock.plans.topology.find_topology_files import TopologyPaths, examine_paths
 from penstock.plans.topology.json_documents import elements
-from penstock.plans.topology.lines_batch import TopologyTexts
 from penstock.plans.topology.normalized_tables import require_given_columns
 from penstock.plans.topology.operator_rules import TRANSFORMATION_KEYS
 from penstock.plans.topology.rules import shorten
@@ -64,9 +63,7 @@ class SparkFrames(NamedTuple):
     frames: list[Any]
 
 
-TopologySource = (
-    TopologyPaths | Sequence[Mapping[str, Any] | bytes] | TablesOfTopologies | TopologyTexts | SparkFrames
-)
+TopologySource = TopologyPaths | Sequence[Mapping[str, Any] | bytes] | TablesOfTopologies | SparkFrames
 """Paths, a list of dicts and JSON texts, tables, or DataFrames. Planners in process take all but the last."""
 
 

@@ -23,7 +23,6 @@ from penstock.engine.library.given_topologies import (
     TopologySource,
     costs_named,
     given_topologies,
-    is_spark_frame,
     session_of,
 )
 from penstock.engine.library.planned_tables import Plan, Tables, by_text, running_session
@@ -286,11 +285,11 @@ def _plan_of(
     tables: Tables[Any] = Tables(made, made.__getitem__, made)
     arrow: Tables[pa.Table] | None = None
     write: Callable[[str], VersionNumber] = partial(planned.write, options=recorded)
-    if is_spark_frame(made["topologies"]):
+    if planned.spark is not None:
         from penstock.engine.library.session_topologies import table_of_dataframe, write_dataframes
         from penstock.engine.spark.session import is_connect
 
-        spark = made["topologies"].sparkSession
+        spark = planned.spark
         tables = Tables(made, made.__getitem__, made, spark)
         if is_connect(spark):
             arrow = Tables(made, lambda name: table_of_dataframe(name, made[name]))

@@ -1,6 +1,6 @@
 """Topologies of a Spark session: where they are planned, and in which form; and plans as its DataFrames."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,9 +23,8 @@ from penstock.engine.output.progress import Report
 from penstock.engine.planning.memory_estimate import FleetSize, parts_at_once, require_memory_to_plan
 from penstock.engine.planning.plan_in_workers import RowCounts
 from penstock.engine.planning.plan_on_spark import (
-    count_topologies,
+    count_frames,
     plan_on_spark,
-    read_topologies,
     released_on_error,
 )
 from penstock.engine.planning.plan_result import PlanResult
@@ -91,12 +90,13 @@ def place_topologies(
     if connect:
         why = "whether the workers of Spark Connect have Penstock is unknown"
         return Placed(in_process(source), ChosenPlanner(Planner.COLUMNAR, why))
+    if isinstance(source, TopologyPaths):
+        return Placed(source, on_spark)
+    cores = cores_of(spark)
     if isinstance(source, SparkFrames):
-        return _by_cost(spark, source, options, on_spark)
-    if isinstance(source, list | TablesOfTopologies):
-        why_here = planned_here(size_here(source), cores_of(spark), None)
-        return Placed(source, on_spark if why_here is None else ChosenPlanner(Planner.COLUMNAR, why_here))
-    return Placed(source, on_spark)
+        return _by_cost(spark, source, options, on_spark, cores)
+    why_here = planned_here(size_here(source), cores, None)
+    return Placed(source, on_spark if why_here is None else ChosenPlanner(Planner.COLUMNAR, why_here))
 
 
 def in_process(source: TopologySource) -> Any:
@@ -105,18 +105,17 @@ def in_process(source: TopologySource) -> Any:
 
 
 def _by_cost(
-    spark: SparkSession, source: SparkFrames, options: PlanOptions, on_spark: ChosenPlanner
+    spark: SparkSession, source: SparkFrames, options: PlanOptions, on_spark: ChosenPlanner, cores: int
 ) -> Placed:
     """Count the rows of DataFrames, and collect them if planning them here costs less."""
     session = use_this_python(spark)
     with penstock_in_workers():
-        given = read_topologies(session, topologies_on_spark(session, source), options)
-        assert isinstance(given, GivenLines | GivenTables)
-        counted = count_topologies(session, given)
-        with released_on_error(given):
-            size = size_on_spark(given, counted.counts)
-            why = planned_here(size, cores_of(session), heap_bytes(session.sparkContext))
-            here = None if why is None else collected(given)
+        counted = count_frames(session, _as_read(source), options)
+        read, counts = counted
+        assert isinstance(read, GivenLines | GivenTables)
+        with released_on_error(read):
+            why = planned_here(size_on_spark(read, counts), cores, heap_bytes(session.sparkContext))
+            here = None if why is None else collected(read)
     if why is None or here is None:
         return Placed(counted, on_spark)
     return Placed(here, ChosenPlanner(Planner.COLUMNAR, why))
@@ -181,7 +180,7 @@ def planned_here(given: GivenToSpark, sparks_cores: int, heap: int | None) -> st
     return f"takes about {max(here, 0.1):.1f} s in this process, {in_workers:.1f} s in Spark's workers"
 
 
-def size_here(source: list[Any] | TablesOfTopologies) -> GivenToSpark:
+def size_here(source: Sequence[Any] | TablesOfTopologies) -> GivenToSpark:
     """Return the size of topologies that this process holds."""
     if isinstance(source, TablesOfTopologies):
         return GivenToSpark(len(source.transformations), len(source.topologies))
@@ -232,14 +231,16 @@ def topologies_on_spark(spark: SparkSession, source: Any) -> Any:
         return tuple(spark.createDataFrame(table) for table in source)
     if not isinstance(source, SparkFrames):
         return source
-    frames = source.frames
-    return frames[0] if len(frames) == 1 else (frames[0], _with_topology_id(frames[1]))
+    frames = _as_read(source)
+    return frames[0] if len(frames) == 1 else tuple(frames)
 
 
-def _with_topology_id(rows: DataFrame) -> DataFrame:
-    if OF_TOPOLOGY not in rows.columns or TOPOLOGY in rows.columns:
-        return rows
-    return rows.withColumn(TOPOLOGY, F.xxhash64(OF_TOPOLOGY)).drop(OF_TOPOLOGY)
+def _as_read(source: SparkFrames) -> list[DataFrame]:
+    """Return DataFrames whose transformations have topology_id."""
+    first, *others = source.frames
+    if not others or OF_TOPOLOGY not in others[0].columns or TOPOLOGY in others[0].columns:
+        return source.frames
+    return [first, others[0].withColumn(TOPOLOGY, F.xxhash64(OF_TOPOLOGY)).drop(OF_TOPOLOGY)]
 
 
 # Collect the topologies of a session.
@@ -282,7 +283,7 @@ def read_frames(frames: SparkFrames) -> TopologyTexts | TablesOfTopologies:
 
 
 def collected(read: GivenLines | GivenTables) -> TopologyTexts | TablesOfTopologies | None:
-    """Collect topologies that plan_on_spark.read_topologies returned, to plan them in this process.
+    """Collect topologies that count_frames has read, to plan them in this process.
 
     None if Spark refuses to collect that many.
     """
@@ -367,5 +368,5 @@ def write_dataframes(
         return replace(planned, tables=dict(arrow)).write(store, recorded)
     with penstock_in_workers():
         if not is_local(store):
-            require_delta(planned.tables["topologies"].sparkSession)
+            require_delta(planned.spark)
         return planned.write(store, recorded)

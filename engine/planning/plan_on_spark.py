@@ -43,6 +43,7 @@ from penstock.plans.layers import DEFAULT_OPTIONS, PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.find_topology_files import TopologyPaths, topology_paths
 from penstock.plans.topology.input_errors import tables_beside_others
+from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.topology.on_spark.local_transformations import is_delta_table
 from penstock.plans.topology.on_spark.normalized_tables import load_topology_folder, normalized_tables
 from penstock.plans.topology.on_spark.read_topology_files import read_topology_files
@@ -242,6 +243,11 @@ def _plan(work: _Work, source: Topologies | CountedTopologies) -> PlanResult:
     )
 
 
+def count_frames(spark: SparkSession, frames: Sequence[DataFrame], options: PlanOptions) -> CountedTopologies:
+    """Read and count DataFrames (see _read_frames), to decide where they are planned."""
+    return count_topologies(spark, _read_frames(frames, options.job_defaults))
+
+
 def count_topologies(spark: SparkSession, read: Read) -> CountedTopologies:
     """Count rows for the choice of a planner, and find giants."""
     with released_on_error(read), reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
@@ -358,15 +364,22 @@ def read_topologies(
     """
     job_defaults = options.job_defaults
     if isinstance(topologies, DataFrame):
-        return given_lines(texts_of_rows(topologies, job_defaults), job_defaults)
+        return _read_frames([topologies], job_defaults)
     given = topologies if isinstance(topologies, str | Path | TopologyPaths) else list(topologies)
     if (paths := topology_paths(given)) is not None:
         return _read_paths(spark, paths, options)
     items: list[Any] = list(given)
     match items:
-        case [DataFrame() as rows, DataFrame() as transformations]:
-            return normalized_tables(rows, transformations, job_defaults)
+        case [DataFrame(), DataFrame()]:
+            return _read_frames(items, job_defaults)
     return given_objects(spark, items, job_defaults)
+
+
+def _read_frames(frames: Sequence[DataFrame], job_defaults: JobDefaults) -> GivenLines | GivenTables:
+    """Read one DataFrame with one topology per row, or two: topologies and transformations."""
+    if len(frames) == 1:
+        return given_lines(texts_of_rows(frames[0], job_defaults), job_defaults)
+    return normalized_tables(frames[0], frames[1], job_defaults)
 
 
 def _read_paths(
