@@ -128,7 +128,7 @@ def open_job(
     script: str, arguments: Sequence[str], configuration: Configuration, wanted: str | None = None
 ) -> PlanTables:
     """Plan one job of a script (see job_of_script), which the plan then names as its `job`."""
-    from penstock.engine.library.what_if_of_script import job_of_script
+    from penstock.engine.library.run_script import job_of_script
     from penstock.engine.run.runtime.run_settings import plan_job
 
     configured = configuration()
@@ -185,8 +185,11 @@ def topologies_of_script(script: str, folder: Path, options: "PlanOptions", scri
 
     Lost names and uids, and the script's failure after its last job, are printed.
     """
-    from penstock.engine.library.run_script import print_lost_settings
-    from penstock.engine.library.what_if_of_script import jobs_of_script, print_failure_of_script
+    from penstock.engine.library.run_script import (
+        jobs_of_script,
+        print_failure_of_script,
+        print_lost_settings,
+    )
     from penstock.engine.run.runtime.run_context import EnvironmentSettings
     from penstock.engine.run.runtime.transformations import topology_of
 
@@ -211,8 +214,7 @@ def _topology_of_script(script: str, options: "PlanOptions", scripts: object) ->
     Modules that it imports from its own folder are unloaded afterwards: the other script may have different
     ones with the same names.
     """
-    from penstock.engine.library.run_script import print_lost_settings
-    from penstock.engine.library.what_if_of_script import job_of_script
+    from penstock.engine.library.run_script import job_of_script, print_lost_settings
     from penstock.engine.run.runtime.transformations import topology_of
 
     before = set(sys.modules)

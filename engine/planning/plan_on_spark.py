@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,7 +19,7 @@ from penstock.engine.planning.memory_estimate import (
     rows_at_once,
 )
 from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
-from penstock.engine.planning.plan_giants import OF_GIANTS, Store, plan_in_blocks
+from penstock.engine.planning.plan_giants import OF_GIANTS, plan_in_blocks
 from penstock.engine.planning.plan_in_workers import (
     Read,
     RowCounts,
@@ -57,6 +57,9 @@ from penstock.plans.topology.on_spark.topologies_of_lines import (
     texts_of_rows,
 )
 from penstock.plans.topology.read_topology_files import lines_of_pipes
+
+if TYPE_CHECKING:
+    from penstock.engine.planning.write_layers import WriteLayers
 
 Topologies = (
     str
@@ -147,17 +150,10 @@ def _where(read: Tables, chosen: Column) -> Tables:
 _GIVEN = ("topologies", "transformations")
 
 
-class WritesGiants(Store, Protocol):
-    """Where tables of giants go before the plan is finished."""
-
-    def write(self, plans: Sequence[PlanResult]) -> list[tuple[str, str, int]]:
-        """Write other plans beside giants, after `writer`; return (table, path, rows) for `take`."""
-
-
 class _BesideGiants:
     """The Store of giants that are not alone: all files become part of the write at once, in `finish`."""
 
-    def __init__(self, store: WritesGiants) -> None:
+    def __init__(self, store: "WriteLayers") -> None:
         self.taken = 0  #: giants
         self._store = store
         self._files: list[tuple[str, str, int]] = []
@@ -191,7 +187,7 @@ class _Work(NamedTuple):
     report: Report
     planner: Planner = Planner.AUTO
     custom_planners: CustomPlanners | None = None
-    store: WritesGiants | None = None
+    store: "WriteLayers | None" = None
 
 
 def _plan_into_store(
