@@ -226,9 +226,9 @@ def plan_command(
         spark=settings,
     )
     custom_planners = _custom_planners(planner, costs, time_limit)
-    requested = planner if isinstance(planner, Planner) else Planner.COLUMNAR
+    asked = planner if isinstance(planner, Planner) else Planner.COLUMNAR
     paths = context.with_resource(_sources_as_files(inputs, options, configuration.scripts))
-    chosen = choose_planner(requested, paths, out, bool(settings or master or session or checkpoint_dir))
+    chosen = choose_planner(asked, paths, out, bool(settings or master or session or checkpoint_dir))
     spark = _SparkOptions(
         master, session, {**configuration.spark, **settings}, checkpoint_dir, custom_planners
     )
@@ -237,7 +237,7 @@ def plan_command(
         options,
         chosen,
         out,
-        asked=requested,
+        asked=asked,
         custom_planners=custom_planners,
         on_spark=lambda chosen: partial(_plan_on_spark, spark, chosen),
         progress=progress,

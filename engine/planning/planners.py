@@ -76,7 +76,7 @@ class ChosenPlanner(NamedTuple):
 
 
 def choose_planner(
-    requested: Planner, inputs: TopologyPaths, out: str = os.curdir, wants_spark: bool = False
+    asked: Planner, inputs: TopologyPaths, out: str = os.curdir, wants_spark: bool = False
 ) -> ChosenPlanner:
     """Choose the planner of `inputs` before they are read. `wants_spark`: settings for Spark were given.
 
@@ -88,46 +88,48 @@ def choose_planner(
     obstacle = f"{elsewhere[0]} is not a local path" if elsewhere else None
     if wants_spark:
         obstacle = "settings for Spark were given"
-    if requested in (Planner.FLINK, Planner.PROCESS) and obstacle is not None:
-        raise ConfigurationError(f"--planner {requested}: {obstacle}", "leave --planner out, or say workers")
-    if requested in ON_SPARK or obstacle is not None:
-        return ChosenPlanner(requested, "as asked" if requested in ON_SPARK else obstacle, on_spark=True)
-    size, is_free = estimate_size(inputs), requested is Planner.AUTO
+    if asked in (Planner.FLINK, Planner.PROCESS) and obstacle is not None:
+        raise ConfigurationError(f"--planner {asked}: {obstacle}", "leave --planner out, or say workers")
+    if asked in ON_SPARK:
+        return ChosenPlanner(asked, "as asked", on_spark=True)
+    if obstacle is not None:
+        return ChosenPlanner(asked, obstacle, on_spark=True)
+    size, is_free = estimate_size(inputs), asked is Planner.AUTO
     margin = MARGIN if is_free and spark_fits() and not size.is_giant else 1.0
     try:
-        require_memory_to_plan(size, margin, in_parts=requested is not Planner.FLINK)
+        require_memory_to_plan(size, margin, in_parts=asked is not Planner.FLINK)
     except NotEnoughMemoryError as error:
-        return on_spark_instead(requested, error)
+        return on_spark_instead(asked, error)
     if not is_free:
-        return ChosenPlanner(requested, "as asked", topologies=size.topologies)
+        return ChosenPlanner(asked, "as asked", topologies=size.topologies)
     why = "pipes are read in this process" if inputs.pipes else f"about {size} fit in memory"
     return ChosenPlanner(Planner.COLUMNAR, why, topologies=size.topologies)
 
 
-def on_spark_instead(requested: Planner, error: NotEnoughMemoryError) -> ChosenPlanner:
+def on_spark_instead(asked: Planner, error: NotEnoughMemoryError) -> ChosenPlanner:
     """Choose Spark for input too large for this process; raise `error` unless AUTO may choose and it fits."""
-    if requested is not Planner.AUTO or not spark_fits():
+    if asked is not Planner.AUTO or not spark_fits():
         raise error
     return ChosenPlanner(Planner.AUTO, error.message, on_spark=True)
 
 
 def choose_on_spark(
-    requested: Planner, largest: int, most_tasks: int, worker_bytes: Callable[[], int]
+    asked: Planner, largest: int, most_tasks: int, worker_bytes: Callable[[], int]
 ) -> ChosenPlanner:
     """Choose the planner on Spark by the largest topology and its tasks.
 
     `largest`: most transformations or stream nodes of a topology; `most_tasks`: most tasks of a topology if
     nothing is chained. `worker_bytes` measures the memory of each Python worker; it is called only if that
-    may be too little. Raises ConfigurationError if `requested` is FLINK, which plans without Spark.
+    may be too little. Raises ConfigurationError if `asked` is FLINK, which plans without Spark.
     """
-    if requested in (Planner.FLINK, Planner.PROCESS):
-        if requested is Planner.PROCESS:
+    if asked in (Planner.FLINK, Planner.PROCESS):
+        if asked is Planner.PROCESS:
             hint = "call penstock.engine.planning.plan_in_process.plan_in_process"
             raise ConfigurationError("planner process plans without Spark", hint)
         hint = "call penstock.engine.planning.plan_beside_flink.plan_beside_flink"
         raise ConfigurationError("planner flink plans without Spark", hint)
-    if requested in (*ON_SPARK, Planner.COLUMNAR):
-        return ChosenPlanner(requested, "as asked", on_spark=True)
+    if asked in (*ON_SPARK, Planner.COLUMNAR):
+        return ChosenPlanner(asked, "as asked", on_spark=True)
     tasks = TaskRows(most_tasks, most_tasks, most_tasks)
     needed = largest * BYTES_OF_A_PLANNED_ROW + bytes_of_tasks(tasks)
     if needed > SMALL_ENOUGH_BYTES:
@@ -155,19 +157,6 @@ class ShowProgress(Protocol):
         """Yield the Report of a run."""
 
 
-def planner_here(planner: Planner, custom_planners: "CustomPlanners | None" = None) -> PlanTopologies:
-    """Return the planner of this process, which is imported now."""
-    if custom_planners is not None:
-        return custom_planners.plan
-    if planner is Planner.FLINK:
-        from penstock.engine.planning.plan_beside_flink import plan_beside_flink
-
-        return plan_beside_flink
-    from penstock.engine.planning.plan_in_process import plan_in_process
-
-    return plan_in_process
-
-
 def plan_topologies(
     source: Any,
     options: PlanOptions,
@@ -189,7 +178,8 @@ def plan_topologies(
         try:
             return _plan_here(source, options, chosen, out, custom_planners, progress)
         except NotEnoughMemoryError as error:
-            if on_spark is None or (isinstance(source, TopologyPaths) and source.pipes):  # these are read
+            # Lines already read from a pipe are gone.
+            if on_spark is None or (isinstance(source, TopologyPaths) and source.pipes):
                 raise
             chosen = on_spark_instead(asked, error)
     assert on_spark is not None
@@ -207,7 +197,14 @@ def _plan_here(
     custom_planners: "CustomPlanners | None",
     progress: ShowProgress,
 ) -> PlanResult:
-    plan = planner_here(chosen.planner, custom_planners)
+    """Plan in this process, which imports the planner now."""
+    plan: PlanTopologies
+    if custom_planners is not None:
+        plan = custom_planners.plan
+    elif chosen.planner is Planner.FLINK:
+        from penstock.engine.planning.plan_beside_flink import plan_beside_flink as plan
+    else:
+        from penstock.engine.planning.plan_in_process import plan_in_process as plan
     from penstock.plans.planners.plan_in_parts import stages
 
     others = 4 if chosen.planner is Planner.FLINK else 2
