@@ -131,13 +131,6 @@ def memory_of_workers(spark: "SparkSession") -> Available:
     return Available(min(row["bytes"] for row in workers) * len(hosts), "the smallest machine of the cluster")
 
 
-def is_local(context: Any) -> bool:
-    """Return whether Spark is one JVM on this machine."""
-    from penstock.plans.frames import spark_schemas
-
-    return spark_schemas.is_local(context)
-
-
 def _growth_of_the_jvm(context: Any) -> int:
     """Return the bytes by which the JVM may still grow, inside and outside its heap."""
     process, heap = getattr(context._gateway, "proc", None), heap_bytes(context)
