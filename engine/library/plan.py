@@ -227,15 +227,11 @@ def _custom_planners(planner: Any, costs: Any, time_limit: float) -> Iterator["C
     from penstock.engine.planning.find_custom_planners import names_custom_planner
     from penstock.engine.planning.plan_by_custom_planners import named_custom_planners
 
-    is_custom = names_custom_planner(planner) if isinstance(planner, str) else _are_functions(planner)
-    if not is_custom:
+    are_functions = callable(planner) or isinstance(planner, tuple | list)
+    if not (names_custom_planner(planner) if isinstance(planner, str) else are_functions):
         member("planner", planner, Planner)
     with costs_named(costs) as costs_option, arguments_of_call():
         yield named_custom_planners(planner, costs_option, seconds("time_limit", time_limit))
-
-
-def _are_functions(planner: Any) -> bool:
-    return callable(planner) or isinstance(planner, tuple | list)
 
 
 def _placed(
