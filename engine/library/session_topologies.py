@@ -95,7 +95,8 @@ def place_topologies(
     cores = cores_of(spark)
     if isinstance(source, SparkFrames):
         return _by_cost(spark, source, options, on_spark, cores)
-    why_here = planned_here(size_here(source), cores, None)
+    size = size_here(source)
+    why_here = planned_here(size, cores, None)
     return Placed(source, on_spark if why_here is None else ChosenPlanner(Planner.COLUMNAR, why_here))
 
 
@@ -108,13 +109,15 @@ def _by_cost(
     spark: SparkSession, source: SparkFrames, options: PlanOptions, on_spark: ChosenPlanner, cores: int
 ) -> Placed:
     """Count the rows of DataFrames, and collect them if planning them here costs less."""
-    session = use_this_python(spark)
+    frames, session = _as_read(source), use_this_python(spark)
     with penstock_in_workers():
-        counted = count_frames(session, _as_read(source), options)
+        counted = count_frames(session, frames, options)
         read, counts = counted
         assert isinstance(read, GivenLines | GivenTables)
         with released_on_error(read):
-            why = planned_here(size_on_spark(read, counts), cores, heap_bytes(session.sparkContext))
+            heap = heap_bytes(session.sparkContext)
+            size = size_on_spark(read, counts)
+            why = planned_here(size, cores, heap)
             here = None if why is None else collected(read)
     if why is None or here is None:
         return Placed(counted, on_spark)
