@@ -289,7 +289,7 @@ def _plan_of(
         tables = Tables(made, made.__getitem__, made, spark)
         if is_connect(spark):
             arrow = Tables(made, lambda name: table_of_dataframe(name, made[name]))
-        write = partial(write_dataframes, planned, recorded, None if arrow is None else by_text(arrow))
+        write = partial(write_dataframes, spark, planned, recorded, None if arrow is None else by_text(arrow))
     elif spark is not None:
         from penstock.engine.library.session_topologies import dataframe_of_table
 

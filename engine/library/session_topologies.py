@@ -364,12 +364,16 @@ def table_of_dataframe(name: str, rows: Any) -> pa.Table:
 
 
 def write_dataframes(
-    planned: PlanResult, recorded: Mapping[str, str], arrow: Mapping[str, pa.Table] | None, store: str
+    spark: SparkSession,
+    planned: PlanResult,
+    recorded: Mapping[str, str],
+    arrow: Mapping[str, pa.Table] | None,
+    store: str,
 ) -> VersionNumber:
-    """Write a plan of Spark; this process writes `arrow`, the tables of a session of Spark Connect."""
+    """Write a plan of `spark`; this process writes `arrow`, the tables of a session of Spark Connect."""
     if arrow is not None:
         return replace(planned, tables=dict(arrow)).write(store, recorded)
     with penstock_in_workers():
         if not is_local(store):
-            require_delta(planned.spark)
+            require_delta(spark)
         return planned.write(store, recorded)

@@ -361,14 +361,13 @@ def read_topologies(
     job_defaults = options.job_defaults
     if isinstance(topologies, DataFrame):
         return _read_frames([topologies], job_defaults)
-    given = topologies if isinstance(topologies, str | Path | TopologyPaths) else list(topologies)
+    given: Any = topologies if isinstance(topologies, str | Path | TopologyPaths) else list(topologies)
     if (paths := topology_paths(given)) is not None:
         return _read_paths(spark, paths, options)
-    items: list[Any] = list(given)
-    match items:
+    match given:
         case [DataFrame(), DataFrame()]:
-            return _read_frames(items, job_defaults)
-    return given_objects(spark, items, job_defaults)
+            return _read_frames(given, job_defaults)
+    return given_objects(spark, given, job_defaults)
 
 
 def _read_frames(frames: Sequence[DataFrame], job_defaults: JobDefaults) -> GivenLines | GivenTables:

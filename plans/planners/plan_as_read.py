@@ -202,16 +202,15 @@ def read_topologies(
     """
     if isinstance(topologies, TopologyTexts):
         return read_topology_texts(topologies, job_defaults)
-    given = topologies if isinstance(topologies, str | Path | TopologyPaths) else list(topologies)
+    given: Any = topologies if isinstance(topologies, str | Path | TopologyPaths) else list(topologies)
     if (paths := topology_paths(given)) is not None:
         if (folder := paths.folder) is not None:
             return read_topology_folder(folder, job_defaults)
         return read_topology_files(paths.paths, max_line_bytes, before_block, job_defaults)
-    items: list[Any] = list(given)
-    match items:
+    match given:
         case [pa.Table() | pl.DataFrame() as rows, pa.Table() | pl.DataFrame() as transformations]:
             return read_topology_tables(_as_arrow(rows), _as_arrow(transformations), job_defaults)
-    return read_topology_objects(items, job_defaults)
+    return read_topology_objects(given, job_defaults)
 
 
 def _as_arrow(table: pl.DataFrame | pa.Table) -> pa.Table:

@@ -131,6 +131,11 @@ def test_paths_are_examined_once_on_their_way_into_a_plan(tmp_path: Path, monkey
 
     looked_at: list[str] = []
     holds_tables = find_topology_files.holds_tables
-    monkeypatch.setattr(find_topology_files, "holds_tables", lambda p: looked_at.append(p) or holds_tables(p))
+
+    def look(path: str) -> bool:
+        looked_at.append(path)
+        return holds_tables(path)
+
+    monkeypatch.setattr(find_topology_files, "holds_tables", look)
     assert penstock.plan(paths[2]).planned == len(NAMES)
     assert looked_at == [paths[2]]
