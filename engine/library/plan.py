@@ -25,7 +25,14 @@ from penstock.engine.library.given_topologies import (
     given_topologies,
     session_of,
 )
-from penstock.engine.library.planned_tables import Plan, Tables, by_text, running_session
+from penstock.engine.library.planned_tables import (
+    Plan,
+    Tables,
+    by_text,
+    dataframe_of_table,
+    running_session,
+    table_of_dataframe,
+)
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.planning.plan_result import PlanResult, PlanTopologies
 from penstock.engine.planning.planners import (
@@ -282,7 +289,7 @@ def _plan_of(
     arrow: Tables[pa.Table] | None = None
     write: Callable[[str], VersionNumber] = partial(planned.write, options=recorded)
     if planned.spark is not None:
-        from penstock.engine.library.session_topologies import table_of_dataframe, write_dataframes
+        from penstock.engine.library.session_topologies import write_dataframes
         from penstock.engine.spark.session import is_connect
 
         spark = planned.spark
@@ -291,8 +298,6 @@ def _plan_of(
             arrow = Tables(made, lambda name: table_of_dataframe(name, made[name]))
         write = partial(write_dataframes, spark, planned, recorded, None if arrow is None else by_text(arrow))
     elif spark is not None:
-        from penstock.engine.library.session_topologies import dataframe_of_table
-
         arrow = tables
         tables = Tables(made, lambda name: dataframe_of_table(spark, name, made[name]), spark=spark)
     return Plan(

@@ -1,4 +1,4 @@
-"""Topologies of a Spark session: where they are planned, and in which form; and plans as its DataFrames."""
+"""Topologies of a Spark session: where they are planned, and in which form."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +10,6 @@ from pyarrow import parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from penstock.engine.library.given_topologies import (
     OF_TOPOLOGY,
@@ -36,8 +35,6 @@ from penstock.engine.spark.spark_memory_estimate import heap_bytes
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.version_notes import VersionNumber
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
-from penstock.plans.frames.polars_frames import from_arrow, to_arrow
-from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.layers import PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.find_topology_files import TopologyPaths
@@ -246,6 +243,22 @@ def _as_read(source: SparkFrames) -> list[DataFrame]:
     return [first, others[0].withColumn(TOPOLOGY, F.xxhash64(OF_TOPOLOGY)).drop(OF_TOPOLOGY)]
 
 
+def write_dataframes(
+    spark: SparkSession,
+    planned: PlanResult,
+    recorded: Mapping[str, str],
+    arrow: Mapping[str, pa.Table] | None,
+    store: str,
+) -> VersionNumber:
+    """Write a plan of `spark`; this process writes `arrow`, the tables of a session of Spark Connect."""
+    if arrow is not None:
+        return replace(planned, tables=dict(arrow)).write(store, recorded)
+    with penstock_in_workers():
+        if not is_local(store):
+            require_delta(spark)
+        return planned.write(store, recorded)
+
+
 # Collect the topologies of a session.
 
 
@@ -334,46 +347,3 @@ def _as_topologies(tables: list[pa.Table]) -> TopologyTexts | TablesOfTopologies
     if len(tables) == 1:
         return TopologyTexts(tables[0])
     return TablesOfTopologies(*topology_tables_of_frames(*tables))
-
-
-# Tables of plans as DataFrames, and back.
-
-
-def dataframe_of_table(spark: Any, name: str, table: pa.Table) -> Any:
-    """Return a table of a plan as a DataFrame of `spark`, with the declared columns, in one partition."""
-    schema = spark_schema(name)
-    # PySpark casts, and rejects null for a struct whose fields are declared as not null.
-    rows = spark.createDataFrame(table, _with_nulls(schema)).coalesce(1)
-    return rows.select(*(rows[field.name].alias(field.name, metadata=field.metadata) for field in schema))
-
-
-def _with_nulls(kind: Any) -> Any:
-    """Return the type with nullable values at any depth."""
-    if isinstance(kind, StructType):
-        return StructType([StructField(field.name, _with_nulls(field.dataType)) for field in kind])
-    if isinstance(kind, ArrayType):
-        return ArrayType(_with_nulls(kind.elementType))
-    if isinstance(kind, MapType):
-        return MapType(kind.keyType, _with_nulls(kind.valueType))
-    return kind
-
-
-def table_of_dataframe(name: str, rows: Any) -> pa.Table:
-    """Collect a table of a plan."""
-    return to_arrow(from_arrow(rows.toArrow()), name)
-
-
-def write_dataframes(
-    spark: SparkSession,
-    planned: PlanResult,
-    recorded: Mapping[str, str],
-    arrow: Mapping[str, pa.Table] | None,
-    store: str,
-) -> VersionNumber:
-    """Write a plan of `spark`; this process writes `arrow`, the tables of a session of Spark Connect."""
-    if arrow is not None:
-        return replace(planned, tables=dict(arrow)).write(store, recorded)
-    with penstock_in_workers():
-        if not is_local(store):
-            require_delta(spark)
-        return planned.write(store, recorded)
