@@ -11,8 +11,6 @@ from penstock.plans.installation import own_version
 from penstock.plans.layers import PlanOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from penstock.engine.store.write_plan import WriteInProgress
     from penstock.plans.frames.packed_blocks import PackedTables
 
@@ -43,7 +41,7 @@ class PlanResult:
     storage: tuple[Callable[[], object], ...] = ()
 
     @property
-    def spark(self) -> "SparkSession | None":
+    def spark(self) -> Any:
         """The session of the DataFrames; None for Arrow tables."""
         return getattr(self.tables.get("topologies"), "sparkSession", None)
 
