@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.engine.measure.bench.measure_planner import peak_memory
-from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_on_spark import plan_on_spark
 from penstock.engine.planning.plan_result import PlanResult
+from penstock.engine.planning.planners import Planner
 from penstock.engine.spark.session import get_session
 from penstock.plans.generate.fleet import Spec
 from penstock.plans.generate.generate_on_spark import generate_on_spark

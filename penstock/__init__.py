@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from penstock.engine.library.sweep import sweep as sweep
     from penstock.engine.planning.changed_metrics import Change as Change
     from penstock.engine.planning.changed_metrics import ChangedMetrics as ChangedMetrics
-    from penstock.engine.planning.choose_planner import Planner as Planner
     from penstock.engine.planning.planner_program import planner_program as planner_program
+    from penstock.engine.planning.planners import Planner as Planner
     from penstock.plans.custom_planners.decisions import decides as decides
     from penstock.plans.errors import BrokenInvariantError as BrokenInvariantError
     from penstock.plans.errors import ConfigurationError as ConfigurationError
@@ -56,7 +56,7 @@ _MODULES = {
     "Drawing": "penstock.engine.library.draw",
     "Layer": "penstock.plans.vocabulary",
     "Plan": "penstock.engine.library.planned_tables",
-    "Planner": "penstock.engine.planning.choose_planner",
+    "Planner": "penstock.engine.planning.planners",
     "State": "penstock.engine.library.stream",
     "bench": "penstock.engine.library.bench",
     "check": "penstock.engine.library.planned_tables",

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.planning import plan_giants, plan_on_spark
-from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_in_workers import Size
+from penstock.engine.planning.planners import Planner
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.engine.planning import plan_on_spark as on_spark
-from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_workers import plan_in_workers
 from penstock.engine.planning.plan_on_spark import plan_on_spark
 from penstock.engine.planning.plan_result import PlanResult, require_nothing_lost
+from penstock.engine.planning.planners import Planner
 from penstock.plans.errors import LostTopologiesError
 from penstock.plans.layers import PlanOptions
 from penstock.plans.tables import TABLES

@@ -28,7 +28,7 @@ from penstock.engine.flink.capture.program_command import (
 )
 from penstock.engine.flink.capture.run_capture import CaptureResult, agent_exports, run_capture
 from penstock.engine.flink.plan_with_flink import FLINK_VERSION
-from penstock.engine.library.what_if_of_script import jobs_of_script
+from penstock.engine.library.run_script import jobs_of_script
 from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.machine.replace_file import require_place
 from penstock.engine.output.print_line import print_beside_output, print_error, print_line

@@ -50,7 +50,7 @@ def _explain_what_if_of_script(
     json: bool,
 ) -> None:
     """Print a job's figures before and after a change. Raises ConfigurationError for an unknown change."""
-    from penstock.engine.library.what_if_of_script import parse_change, what_if_of_script
+    from penstock.engine.library.run_script import parse_change, what_if_of_script
     from penstock.engine.planning.plan_options import plan_options
     from penstock.engine.run.runtime.run_context import EnvironmentSettings
 

@@ -18,7 +18,6 @@ from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_source import SourceKind, identify_source
-from penstock.engine.store.store_location import is_local
 from penstock.plans.errors import (
     ConfigurationError,
     ErrorKind,
@@ -66,10 +65,8 @@ _WIDTH = 80
 def print_imports(store: str, version: int, inputs: Mapping[str, str]) -> None:
     """Print, for each file and form of imported topologies of a version, which keys were assumed or ignored.
 
-    `inputs` maps paths to the names that the user knows files by, where they differ.
+    `store` is local; `inputs` maps paths to the names that the user knows files by, where they differ.
     """
-    if not is_local(store):
-        return
     imports = (
         open_plan(store, version)
         .table("topologies")

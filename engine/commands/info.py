@@ -70,8 +70,12 @@ def info_command(
         return
     if script is None:
         raise typer.BadParameter("SCRIPT is required", param_hint="SCRIPT")
-    from penstock.engine.library.run_script import print_lost_settings
-    from penstock.engine.library.what_if_of_script import chosen_job, jobs_of_script, print_failure_of_script
+    from penstock.engine.library.run_script import (
+        chosen_job,
+        jobs_of_script,
+        print_failure_of_script,
+        print_lost_settings,
+    )
     from penstock.engine.planning.plan_options import plan_options
     from penstock.engine.run.runtime.run_context import EnvironmentSettings
 

@@ -342,8 +342,7 @@ def run_command(
     if Path(script).is_file():
         begin_on_cluster(cluster, spark, configuration.cluster.slots)
 
-    from penstock.engine.library.run_script import run_script
-    from penstock.engine.library.what_if_of_script import with_python_files
+    from penstock.engine.library.run_script import run_script, with_python_files
     from penstock.engine.planning.plan_options import plan_options
     from penstock.engine.run.runtime.list_jobs_of_script import list_jobs_of_script, running_script
     from penstock.engine.run.runtime.run_context import EnvironmentSettings, RunContext

@@ -211,7 +211,7 @@ def _diff_with_script(
 
 def _stream_of_script(folder: str, script: str) -> "Job":
     """Return the job of the stream with this state; if the script has one stream only, return that one."""
-    from penstock.engine.library.what_if_of_script import jobs_of_script
+    from penstock.engine.library.run_script import jobs_of_script
     from penstock.engine.planning.plan_options import plan_options
     from penstock.engine.run.runtime.run_context import EnvironmentSettings
 

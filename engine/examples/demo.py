@@ -11,7 +11,7 @@ import pyarrow as pa
 import penstock
 from penstock.engine.commands.explain_error import explain_error
 from penstock.engine.output.print_line import print_error
-from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.planning.planners import Planner
 from penstock.engine.planning.planning_settings import settings_for_planner
 from penstock.engine.spark.session import any_session, begin_session
 

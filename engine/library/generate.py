@@ -7,7 +7,7 @@ import polars as pl
 
 from penstock.engine.library.check_arguments import path, require_session, share, text, whole_number
 from penstock.engine.library.given_topologies import is_spark_frame
-from penstock.engine.library.planned_tables import Plan, plan_tables
+from penstock.engine.library.planned_tables import Plan, dataframe_of_table, plan_tables
 from penstock.engine.measure.draw_after import ENDINGS, topologies_by_trace, workloads
 from penstock.engine.output.pieces import html_table
 from penstock.plans.errors import ConfigurationError
@@ -210,6 +210,4 @@ def _like(like: Any, topologies: int, seed: int) -> Generated:
 def _for_session(generated: Generated, spark: "SparkSession | None") -> Generated:
     if spark is None:
         return generated
-    from penstock.engine.library.small_inputs import dataframe_of_table
-
     return Generated(*(dataframe_of_table(spark, name, table) for name, table in generated._asdict().items()))

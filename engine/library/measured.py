@@ -13,7 +13,6 @@ from penstock.engine.library.check_arguments import arguments_of_call, path, tex
 from penstock.engine.library.given_topologies import costs_named, is_spark_frame
 from penstock.engine.library.planned_graphs import with_names
 from penstock.engine.output.pieces import html_table
-from penstock.engine.planning.changed_metrics import Change, ChangedMetrics
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.store.plan_tables import PlanTables
 from penstock.plans.errors import ConfigurationError
@@ -28,7 +27,7 @@ from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.engine.planning.changed_job import ChangedJob
+    from penstock.engine.planning.changed_metrics import Change, ChangedJob, ChangedMetrics
 
 
 # Jobs of a plan whose decisions may change, each prepared at its first use.
@@ -47,7 +46,7 @@ class ChangedJobs:
         self._costs, self._constants = costs, constants
         self._jobs: dict[str | None, ChangedJob] = {}
 
-    def after(self, change: Change, topology: str | None) -> ChangedMetrics:
+    def after(self, change: "Change", topology: str | None) -> "ChangedMetrics":
         """See PlanMetrics.after."""
         if topology is not None:
             text("topology", topology, "my job")
@@ -57,10 +56,10 @@ class ChangedJobs:
             if len(self._jobs) >= _MOST_PREPARED:
                 del self._jobs[next(iter(self._jobs))]
             self._jobs[topology] = job
-        return job.after(Change(), change)
+        return job.after({}, change)
 
     def _prepared(self, topology: str | None) -> "ChangedJob":
-        from penstock.engine.planning.changed_job import ChangedJob, Setting
+        from penstock.engine.planning.changed_metrics import ChangedJob, Setting
 
         if "planner" in self._options:
             raise ConfigurationError(
@@ -124,7 +123,7 @@ class PlanMetrics(NamedTuple):
 
         return fleet_metrics(self._plans()).to_arrow(compat_level=pl.CompatLevel.oldest())
 
-    def after(self, change: Change, topology: str | None = None) -> ChangedMetrics:
+    def after(self, change: "Change", topology: str | None = None) -> "ChangedMetrics":
         """Compute the metrics of a job after a change of decisions, as planning and measuring it again would.
 
         Chaining and slot sharing groups of most streaming jobs are evaluated without planning.

@@ -55,11 +55,10 @@ def open_source(
     configured, report = configuration(), report or Report()
     options = plan_options_of(configured, until)
     with short_lived_folder("plan") as folder:
-        inputs = [source.path]
+        file = source.path
         if source.kind is SourceKind.SCRIPT:
-            inputs = [str(topologies_of_script(source.path, Path(folder), options, configured.scripts))]
-        store = str(Path(folder) / "store")
-        plan = _planned(source.path, inputs, options, store, report, in_store=in_store)
+            file = str(topologies_of_script(source.path, Path(folder), options, configured.scripts))
+        plan = _planned(source.path, file, options, str(Path(folder) / "store"), report, in_store=in_store)
         with store_errors(source.path, "reading"):
             yield plan
 
@@ -128,7 +127,7 @@ def open_job(
     script: str, arguments: Sequence[str], configuration: Configuration, wanted: str | None = None
 ) -> PlanTables:
     """Plan one job of a script (see job_of_script), which the plan then names as its `job`."""
-    from penstock.engine.library.what_if_of_script import job_of_script
+    from penstock.engine.library.run_script import job_of_script
     from penstock.engine.run.lowering.plan_job import plan_job
 
     configured = configuration()
@@ -158,21 +157,21 @@ def _plan_read(
 
 
 def _planned(
-    label: str, inputs: list[str], options: "PlanOptions", store: str, report: Report, *, in_store: bool
+    label: str, file: str, options: "PlanOptions", store: str, report: Report, *, in_store: bool
 ) -> PlanTables:
     """Plan files as version 1: in memory if that is small, else into `store`, as a file that is read once."""
-    from penstock.engine.planning.choose_planner import estimate_size
-    from penstock.engine.planning.memory_estimate import require_memory_to_plan
+    from penstock.engine.planning.memory_estimate import estimate_size, require_memory_to_plan
     from penstock.engine.planning.plan_in_process import plan_in_process
     from penstock.plans.planners.plan_as_read import ROWS_AT_A_TIME
-    from penstock.plans.topology.find_topology_files import is_pipe
+    from penstock.plans.topology.find_topology_files import examine_paths
 
-    size = estimate_size(inputs)
-    if in_store or size.transformations > ROWS_AT_A_TIME or any(map(is_pipe, inputs)):
+    paths = examine_paths([file])
+    size = estimate_size(paths)
+    if in_store or size.transformations > ROWS_AT_A_TIME or paths.pipes:
         require_memory_to_plan(size, in_parts=True)
-        plan_in_process(inputs, options, store, report)
+        plan_in_process(paths, options, store, report)
         return replace(open_plan(store), label=label)
-    planned = plan_in_process(inputs, options, report=report)
+    planned = plan_in_process(paths, options, report=report)
     plan = plan_in_memory(label, planned.tables, options.recorded, own_version())
     return replace(plan, version=1, published_at=datetime.now(UTC))
 
@@ -185,8 +184,11 @@ def topologies_of_script(script: str, folder: Path, options: "PlanOptions", scri
 
     Lost names and uids, and the script's failure after its last job, are printed.
     """
-    from penstock.engine.library.run_script import print_lost_settings
-    from penstock.engine.library.what_if_of_script import jobs_of_script, print_failure_of_script
+    from penstock.engine.library.run_script import (
+        jobs_of_script,
+        print_failure_of_script,
+        print_lost_settings,
+    )
     from penstock.engine.run.lowering.transformations import topology_of
     from penstock.engine.run.runtime.run_context import EnvironmentSettings
 
@@ -211,8 +213,7 @@ def _topology_of_script(script: str, options: "PlanOptions", scripts: object) ->
     Modules that it imports from its own folder are unloaded afterwards: the other script may have different
     ones with the same names.
     """
-    from penstock.engine.library.run_script import print_lost_settings
-    from penstock.engine.library.what_if_of_script import job_of_script
+    from penstock.engine.library.run_script import job_of_script, print_lost_settings
     from penstock.engine.run.lowering.transformations import topology_of
 
     before = set(sys.modules)

@@ -12,6 +12,7 @@ from penstock.engine.library.planned_tables import (
     Store,
     Tables,
     Version,
+    dataframe_of_table,
     path_of_store,
     shown_path,
 )
@@ -169,8 +170,6 @@ def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: 
 
 def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Plan:
     """Open a plan for a session without Delta, whose tables this process reads on demand."""
-    from penstock.engine.library.small_inputs import dataframe_of_table
-
     with without_pandas():
         stored = open_plan(place, version)
     arrow = _arrow_tables(place, stored)

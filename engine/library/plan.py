@@ -1,10 +1,9 @@
 """Plan topologies by a library call."""
 
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import pyarrow as pa
 
@@ -20,155 +19,47 @@ from penstock.engine.library.check_arguments import (
     whole_number,
 )
 from penstock.engine.library.given_topologies import (
-    Objects,
-    Paths,
     SparkFrames,
     TopologySource,
-    column_named,
     costs_named,
-    frame_as_arrow,
     given_topologies,
-    is_frame,
-    is_spark_frame,
-    spelled_names,
+    session_of,
 )
-from penstock.engine.library.planned_graphs import quoted
-from penstock.engine.library.planned_tables import Plan, Tables, by_text, running_session
-from penstock.engine.output.progress import Report
-from penstock.engine.planning.choose_planner import ON_SPARK, ChosenPlanner, Planner, choose_planner
+from penstock.engine.library.planned_tables import (
+    Plan,
+    Tables,
+    by_text,
+    dataframe_of_table,
+    running_session,
+    table_of_dataframe,
+)
 from penstock.engine.planning.plan_options import plan_options
-from penstock.engine.planning.plan_result import PlanResult
-from penstock.engine.planning.planners import plan_topologies
-from penstock.engine.store.store_location import is_local
+from penstock.engine.planning.plan_result import PlanResult, PlanTopologies
+from penstock.engine.planning.planners import (
+    ON_SPARK,
+    ChosenPlanner,
+    Planner,
+    choose_planner,
+    plan_topologies,
+)
 from penstock.engine.store.store_tables import VersionNumber
-from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.errors import ConfigurationError
 from penstock.plans.installation import own_version
 from penstock.plans.layers import PlanOptions
-from penstock.plans.printable import first_and_count
 from penstock.plans.resources.memory_and_buffers import PROFILES
+from penstock.plans.topology.find_topology_files import TopologyPaths
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
-from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
 from penstock.plans.vocabulary import Layer, LayerName, NetworkName, SlotSharingName, SlotSharingStrategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 
 __all__ = ["plan"]
 
-# Custom planners of a caller: functions, or their names.
-
-
 CustomPlannerFunctions = Callable[..., Any] | Sequence[Callable[..., Any]]
 """Functions marked by penstock.decides."""
-
-
-def _is_custom_planner(planner: Any) -> bool:
-    """Return whether `planner` is a custom planner, after loading and checking it.
-
-    Raises ConfigurationError if it is neither custom nor a member of Planner.
-    """
-    if isinstance(planner, str):
-        if planner in list(Planner):
-            return False
-        from penstock.engine.planning.find_custom_planners import names_custom_planner
-
-        if not names_custom_planner(planner):
-            member("planner", planner, Planner)
-    elif not callable(planner) and not isinstance(planner, tuple | list):
-        member("planner", planner, Planner)
-    from penstock.engine.planning.find_custom_planners import find_custom_planners
-
-    with arguments_of_call():
-        find_custom_planners(planner)
-    return True
-
-
-def _plan_by_custom_planner(
-    planner: Any,
-    costs: Any,
-    time_limit: float,
-    source: TopologySource,
-    options: PlanOptions,
-    spark: "SparkSession | None",
-    ignored: Any,
-) -> Plan:
-    """Plan by a custom planner in this process; DataFrames of Spark are collected first.
-
-    Raises ConfigurationError if topologies are not on this machine, and the errors of planning.
-    """
-    from penstock.engine.planning.plan_by_custom_planners import named_custom_planners
-
-    if isinstance(source, SparkFrames):
-        from penstock.engine.library.small_inputs import read_frames
-
-        spark = spark or source.frames[0].sparkSession
-        source = read_frames(source)
-    if (
-        isinstance(source, Paths)
-        and choose_planner(Planner.COLUMNAR, source.paths, os.curdir, False).on_spark
-    ):
-        raise ConfigurationError(
-            "topologies must be local paths for a custom planner, which plans in this process",
-            "penstock plan --planner NAME --master URL plans in Spark's workers",
-        )
-    chosen = ChosenPlanner(Planner.COLUMNAR, "as asked")
-    with costs_named(costs) as costs_option, arguments_of_call():
-        custom_planners = named_custom_planners(planner, costs_option, seconds("time_limit", time_limit))
-        planned = plan_topologies(_as_read(source), options, chosen, custom_planners=custom_planners)
-    return _plan_of(planned, options, spark, ignored, custom_planners.name)
-
-
-# Split off the columns of frames that a caller wants ignored.
-
-
-NAME = "name"
-
-
-def _split_ignored(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
-    """Split `topologies` into a form without the columns `ignore`, and a frame of `name` and these, if any.
-
-    Raises ConfigurationError if Penstock needs a column, and InputError if a frame lacks one.
-    """
-    if isinstance(ignore, str) or not all(isinstance(column, str) for column in ignore):
-        raise ConfigurationError("ignore must be a list of names of columns, such as ['team']")
-    _require_no_keys(ignore)
-    if not ignore:
-        return topologies, None
-    frames = list(topologies) if isinstance(topologies, list | tuple) else [topologies]
-    if not frames or not all(map(is_frame, frames)):
-        raise ConfigurationError("ignore needs frames, which have columns", "leave it out")
-    first, *others = frames
-    is_on_spark = is_spark_frame(first)
-    columns = list(map(str, first.columns)) if is_on_spark else _columns(first)
-    name = NAME
-    if is_on_spark:
-        name = column_named(first, NAME) or NAME
-        ignore = [column_named(first, column) or column for column in ignore]
-        _require_no_keys(spelled_names(ignore, TOPOLOGY_KEYS))
-    missing = [column for column in (name, *ignore) if column not in columns]
-    if missing:
-        raise InputError(
-            f"ignore: column {', '.join(map(repr, missing))} is missing; "
-            f"the frame has {first_and_count(columns)}"
-        )
-    if is_on_spark:
-        other_columns = first.drop(*ignore)
-        ignored = first.selectExpr(f"{quoted(name)} as {NAME}", *map(quoted, ignore))
-    else:
-        table = frame_as_arrow(first)
-        other_columns, ignored = table.drop_columns(list(ignore)), table.select([NAME, *ignore])
-    return ((other_columns, *others) if others else other_columns), ignored
-
-
-def _require_no_keys(ignore: Sequence[str]) -> None:
-    wrong = [column for column in ignore if column in TOPOLOGY_KEYS]
-    if wrong:
-        raise ConfigurationError(f"ignore must not name {', '.join(wrong)}: topologies are planned from it")
-
-
-def _columns(frame: Any) -> list[str]:
-    return list(frame_as_arrow(frame).column_names)
 
 
 class PlanArguments(TypedDict, total=False):
@@ -307,109 +198,110 @@ def plan(
         job_defaults=configuration.job_defaults,
         max_line_bytes=whole_number("max_line_bytes", max_line_bytes),
     )
-    is_custom = _is_custom_planner(planner)
-    if costs is not None and not is_custom:
-        raise ConfigurationError("costs needs a custom planner")
-    if spark is not None:
-        require_session(spark)
-    with running_session(spark or _session_of(topologies), "plan"):
-        topologies, ignored = _split_ignored(topologies, ignore)
-        source = given_topologies(topologies)
-        if is_custom:
-            return _plan_by_custom_planner(planner, costs, time_limit, source, options, spark, ignored)
-        if isinstance(source, SparkFrames):
-            spark = spark or source.frames[0].sparkSession
+    with _custom_planners(planner, costs, time_limit) as custom_planners:
+        if spark is not None:
             require_session(spark)
-        planned = _planned(Planner(str(planner)), source, options, spark)
-        return _plan_of(planned, options, spark, ignored)
+        with running_session(spark or session_of(topologies), "plan"):
+            source, ignored = given_topologies(topologies, ignore)
+            if isinstance(source, SparkFrames):
+                spark = spark or source.frames[0].sparkSession
+            asked = Planner(str(planner)) if custom_planners is None else Planner.COLUMNAR
+            placed, chosen = _placed(source, options, asked, spark, is_custom=custom_planners is not None)
+            planned = plan_topologies(
+                placed,
+                options,
+                chosen,
+                asked=asked,
+                custom_planners=custom_planners,
+                on_spark=partial(_on_spark, spark) if spark is None or chosen.on_spark else None,
+            )
+            recorded = {} if custom_planners is None else {"planner": custom_planners.name}
+            return _plan_of(planned, {**options.recorded, **recorded}, spark, ignored)
 
 
-def _session_of(topologies: Any) -> "SparkSession | None":
-    """Return the session of a DataFrame of Spark, or of the first of several frames."""
-    frame = topologies[0] if isinstance(topologies, list | tuple) and topologies else topologies
-    return cast("SparkSession", frame.sparkSession) if is_spark_frame(frame) else None
+@contextmanager
+def _custom_planners(planner: Any, costs: Any, time_limit: float) -> Iterator["CustomPlanners | None"]:
+    """Yield the custom planner that is asked for, once it is loaded and checked; None for one of Penstock.
+
+    Errors inside the context name arguments of the call. Raises ConfigurationError if `planner` is neither
+    custom nor a member of Planner, and for wrong costs and time limits.
+    """
+    if isinstance(planner, str) and planner in list(Planner):
+        if costs is not None:
+            raise ConfigurationError("costs needs a custom planner")
+        yield None
+        return
+    from penstock.engine.planning.find_custom_planners import names_custom_planner
+    from penstock.engine.planning.plan_by_custom_planners import named_custom_planners
+
+    are_functions = callable(planner) or isinstance(planner, tuple | list)
+    if not (names_custom_planner(planner) if isinstance(planner, str) else are_functions):
+        member("planner", planner, Planner)
+    with costs_named(costs) as costs_option, arguments_of_call():
+        yield named_custom_planners(planner, costs_option, seconds("time_limit", time_limit))
 
 
-def _planned(
-    asked: Planner, source: TopologySource, options: PlanOptions, spark: "SparkSession | None"
-) -> PlanResult:
-    chosen = _choose(asked, source, wants_spark=spark is not None)
-    given, on_spark = _as_read(source), lambda chosen: partial(_plan_on_spark, spark, chosen.planner)
-    if spark is not None and (chosen.on_spark or asked is Planner.PROCESS):
-        from penstock.engine.library.small_inputs import place_topologies
-
-        placed, chosen = place_topologies(spark, source, options, asked, chosen)
-        given = _as_read(placed)
-    may_change = spark is None or chosen.on_spark
-    return plan_topologies(given, options, chosen, asked=asked, on_spark=on_spark if may_change else None)
-
-
-def _as_read(source: Any) -> Any:
-    """Return topologies as planners read them; paths and objects are lists."""
-    if isinstance(source, Paths):
-        return source.paths
-    return source.topologies if isinstance(source, Objects) else source
-
-
-def _choose(asked: Planner, source: TopologySource, *, wants_spark: bool) -> ChosenPlanner:
-    if isinstance(source, Paths):
-        return choose_planner(asked, source.paths, os.curdir, wants_spark and asked is not Planner.PROCESS)
-    if not isinstance(source, SparkFrames) and not wants_spark and asked not in ON_SPARK:
-        return ChosenPlanner(Planner.COLUMNAR if asked is Planner.AUTO else asked, "in this process")
-    if asked is Planner.FLINK:
-        raise ConfigurationError(
-            "planner flink plans in this process, without Spark",
-            "leave out spark, and give dicts, paths or frames of Arrow",
-        )
-    why = "as asked" if asked in ON_SPARK else "a session or DataFrames given"
-    return ChosenPlanner(asked, why, on_spark=True)
-
-
-def _plan_on_spark(
-    spark: "SparkSession | None",
-    planner: Planner,
-    source: Any,
+def _placed(
+    source: TopologySource,
     options: PlanOptions,
-    out: str | None,
-    report: Report,
-) -> PlanResult:
-    from penstock.engine.library.small_inputs import topologies_on_spark
-    from penstock.engine.planning.plan_on_spark import plan_on_spark
-    from penstock.engine.spark.describe_spark_error import penstock_in_workers
-    from penstock.engine.spark.session import any_session, use_this_python
+    asked: Planner,
+    spark: "SparkSession | None",
+    *,
+    is_custom: bool,
+) -> tuple[Any, ChosenPlanner]:
+    """Choose the planner, and return topologies in the form that it takes.
 
-    session = any_session() if spark is None else use_this_python(spark)
-    with penstock_in_workers():
-        given = topologies_on_spark(session, source)
-        return plan_on_spark(given, options, out, report, spark=session, planner=planner)
+    Custom planners plan in this process. Raises ConfigurationError if topologies are not on this machine.
+    """
+    if is_custom and isinstance(source, SparkFrames):
+        from penstock.engine.library.session_topologies import read_frames
+
+        source = read_frames(source)
+    elif spark is not None and not is_custom:
+        from penstock.engine.library.session_topologies import place_topologies
+
+        return place_topologies(spark, source, options, asked)
+    if not isinstance(source, TopologyPaths):
+        why = "as asked" if is_custom or asked in ON_SPARK else "in this process"
+        here = Planner.COLUMNAR if asked is Planner.AUTO else asked
+        return source, ChosenPlanner(here, why, on_spark=asked in ON_SPARK)
+    chosen = choose_planner(asked, source)
+    if is_custom and chosen.on_spark:
+        raise ConfigurationError(
+            "topologies must be local paths for a custom planner, which plans in this process",
+            "penstock plan --planner NAME --master URL plans in Spark's workers",
+        )
+    return source, chosen
 
 
-# The result of a call.
+def _on_spark(spark: "SparkSession | None", chosen: ChosenPlanner) -> PlanTopologies:
+    from penstock.engine.library.session_topologies import plan_in_session
+
+    return partial(plan_in_session, spark, chosen.planner)
 
 
 def _plan_of(
-    planned: PlanResult,
-    options: PlanOptions,
-    spark: "SparkSession | None",
-    ignored: Any,
-    custom_planner: str = "",
+    planned: PlanResult, recorded: Mapping[str, str], spark: "SparkSession | None", ignored: Any
 ) -> Plan:
     """Return a plan whose tables are DataFrames if Spark made them, or if a session was given."""
-    if is_spark_frame(planned.tables["topologies"]):
-        return _plan_of_dataframes(planned, options, ignored)
+    made = planned.tables
+    tables: Tables[Any] = Tables(made, made.__getitem__, made)
+    arrow: Tables[pa.Table] | None = None
+    write: Callable[[str], VersionNumber] = partial(planned.write, options=recorded)
+    if planned.spark is not None:
+        from penstock.engine.library.session_topologies import write_dataframes
+        from penstock.engine.spark.session import is_connect
 
-    def write(store: str) -> VersionNumber:
-        return planned.write(store, recorded)
-
-    def dataframe(name: str) -> Any:
-        from penstock.engine.library.small_inputs import dataframe_of_table
-
-        return dataframe_of_table(spark, name, planned.tables[name])
-
-    recorded = {**options.recorded, **({"planner": custom_planner} if custom_planner else {})}
-    arrow = Tables(planned.tables, planned.tables.__getitem__, planned.tables)
+        spark = planned.spark
+        tables = Tables(made, made.__getitem__, made, spark)
+        if is_connect(spark):
+            arrow = Tables(made, lambda name: table_of_dataframe(name, made[name]))
+        write = partial(write_dataframes, spark, planned, recorded, None if arrow is None else by_text(arrow))
+    elif spark is not None:
+        arrow = tables
+        tables = Tables(made, lambda name: dataframe_of_table(spark, name, made[name]), spark=spark)
     return Plan(
-        arrow if spark is None else Tables(planned.tables, dataframe, spark=spark),
+        tables,
         planned.inputs,
         planned.planned,
         planned.rejected,
@@ -417,48 +309,8 @@ def _plan_of(
         options=recorded,
         planner_version=own_version(),
         write=write,
-        ignored=ignored,
-        arrow=None if spark is None else arrow,
-        spark=spark,
-    )
-
-
-def _plan_of_dataframes(planned: PlanResult, options: PlanOptions, ignored: Any) -> Plan:
-    from penstock.engine.spark.session import is_connect
-
-    session = planned.tables["topologies"].sparkSession
-    connect = is_connect(session)
-    arrow = Tables(planned.tables, lambda name: _arrow(planned.tables[name], name)) if connect else None
-
-    def write(store: str) -> VersionNumber:
-        from penstock.engine.spark.describe_spark_error import penstock_in_workers
-        from penstock.engine.spark.session import require_delta
-
-        if arrow is not None:
-            return replace(planned, tables=dict(by_text(arrow))).write(store, options.recorded)
-        with penstock_in_workers():
-            if not is_local(store):
-                require_delta(session)
-            return planned.write(store, options.recorded)
-
-    return Plan(
-        Tables(planned.tables, planned.tables.__getitem__, planned.tables, session),
-        planned.inputs,
-        planned.planned,
-        planned.rejected,
-        f"planner {planned.planner}: {planned.why}",
-        options=options.recorded,
-        planner_version=own_version(),
-        write=write,
         release=planned.release,
         ignored=ignored,
         arrow=arrow,
-        spark=session,
+        spark=spark,
     )
-
-
-def _arrow(table: Any, name: str) -> pa.Table:
-    """Collect a table of a plan."""
-    from penstock.plans.frames.polars_frames import from_arrow, to_arrow
-
-    return to_arrow(from_arrow(table.toArrow()), name)

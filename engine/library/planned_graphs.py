@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.library.check_arguments import one_of
-from penstock.engine.library.given_topologies import is_spark_frame
+from penstock.engine.library.given_topologies import is_spark_frame, quoted
 from penstock.engine.output.pieces import html_table
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -172,11 +172,6 @@ def _without_clashes(columns: Sequence[str], own: Sequence[str]) -> list[str]:
     """Return the caller's columns that do not clash with a table's own, ignoring case."""
     taken = {column.lower() for column in (*own, NAME, "name")}
     return [column for column in columns if column.lower() not in taken]
-
-
-def quoted(name: str) -> str:
-    """Return a column's name quoted for Spark, with any characters."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _inputs(rows: Any) -> Any:

@@ -33,7 +33,7 @@ from penstock.engine.views.size_cluster import (
 )
 from penstock.plans.custom_planners.find_violations import STAGE, find_violations
 from penstock.plans.errors import BrokenInvariantError, ConfigurationError
-from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -300,6 +300,34 @@ class Tables(Mapping[TableName, T], Generic[T]):
 
     def _ipython_key_completions_(self) -> list[TableName]:
         return list(self)
+
+
+def dataframe_of_table(spark: Any, name: str, table: pa.Table) -> Any:
+    """Return a table of a plan as a DataFrame of `spark`, with the declared columns, in one partition."""
+    from penstock.plans.frames.spark_schemas import spark_schema
+
+    schema = spark_schema(name)
+    # PySpark casts, and rejects null for a struct whose fields are declared as not null.
+    rows = spark.createDataFrame(table, _with_nulls(schema)).coalesce(1)
+    return rows.select(*(rows[field.name].alias(field.name, metadata=field.metadata) for field in schema))
+
+
+def _with_nulls(kind: Any) -> Any:
+    """Return the type with nullable values at any depth."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    if isinstance(kind, StructType):
+        return StructType([StructField(field.name, _with_nulls(field.dataType)) for field in kind])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_with_nulls(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, _with_nulls(kind.valueType))
+    return kind
+
+
+def table_of_dataframe(name: str, rows: Any) -> pa.Table:
+    """Collect a table of a plan."""
+    return to_arrow(from_arrow(rows.toArrow()), name)
 
 
 def running_session(spark: "SparkSession | None", call: str) -> AbstractContextManager[None]:

@@ -134,8 +134,7 @@ def run(
         >>> [result.state for result in penstock.run(script, parallelism=1)]  # doctest: +SKIP
         ['FINISHED']
     """
-    from penstock.engine.library.run_script import run_script
-    from penstock.engine.library.what_if_of_script import with_python_files
+    from penstock.engine.library.run_script import run_script, with_python_files
     from penstock.engine.output.redaction import remember_secrets
     from penstock.engine.planning.plan_options import plan_options
     from penstock.engine.run.runtime.job_monitor import write_run

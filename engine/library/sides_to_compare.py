@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.library.check_arguments import Config, library_configuration, one_of, text
-from penstock.engine.library.given_topologies import Objects, Paths, TablesOfTopologies, given_topologies
+from penstock.engine.library.given_topologies import TablesOfTopologies, given_topologies
 from penstock.engine.library.open_source import (
     open_to_choose,
     plan_options_of,
@@ -47,7 +47,7 @@ from penstock.engine.views.diff.side_of_store import (
 )
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.find_topology_files import find_topology_files
+from penstock.plans.topology.find_topology_files import TopologyPaths, find_topology_files
 from penstock.plans.topology.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import RestoreFromName, VerdictName
 
@@ -77,12 +77,11 @@ class Opener:
         """Open a plan in memory. Raises ConfigurationError if its tables are Spark's, or end too early."""
         return side_of(plan_tables(plan, "diff"), self._folder)
 
-    def open_topologies(self, topologies: Objects | TablesOfTopologies, side: str) -> Side:
+    def open_topologies(self, topologies: list[Any] | TablesOfTopologies, side: str) -> Side:
         """Open topologies in memory; only differing ones are planned. Raises InputError."""
         from penstock.engine.planning.plan_in_process import read_in_process
 
-        lines = topologies.topologies if isinstance(topologies, Objects) else tuple(topologies)
-        return self._of_parts(f"{side} topologies", [read_in_process(lines, self._options)], side)
+        return self._of_parts(f"{side} topologies", [read_in_process(topologies, self._options)], side)
 
     def open_both(self, old: str, new: str, report: Report) -> tuple[list[Side], int]:
         """Open both sides; also return the number of equal lines in files of both, which are left out.
@@ -293,11 +292,11 @@ def _opened(opener: Opener, source: Any, side: str) -> Side:
         return opener.open_planned(source)
     if isinstance(source, Store):
         return opener.open(source.path, side)
-    topologies = given_topologies(source)
+    topologies = given_topologies(source).source
     match topologies:
-        case Paths(paths=[path]):
+        case TopologyPaths(paths=[path]):
             return opener.open(path, side)
-        case Objects() | TablesOfTopologies():
+        case list() | TablesOfTopologies():
             return opener.open_topologies(topologies, side)
     raise ConfigurationError(
         f"{side} must be one source, got several paths, or DataFrames of Spark",

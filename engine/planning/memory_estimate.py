@@ -11,10 +11,13 @@ GiB, 14.9 million of 800,000, 1.31 GiB; the first of them with one, four and eig
 0.79, 1.52 and 2.19 GiB.
 """
 
+import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -33,6 +36,15 @@ from penstock.engine.spark.spark_memory_estimate import (
 from penstock.engine.spark.spark_memory_estimate import HINT as SPARK_HINT
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.execution_graph.job_graph_arrays import TaskRows
+from penstock.plans.topology.find_topology_files import (
+    TopologyPaths,
+    find_topology_files,
+    is_delta,
+    local_path,
+)
+from penstock.plans.topology.json_documents import is_document
+from penstock.plans.topology.unpacked_texts import CODECS, unpacked_texts
+from penstock.plans.vocabulary import TopologyForm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,13 +129,6 @@ def memory_of_workers(spark: "SparkSession") -> Available:
     )
     hosts = {row["host"] for row in workers}
     return Available(min(row["bytes"] for row in workers) * len(hosts), "the smallest machine of the cluster")
-
-
-def is_local(context: Any) -> bool:
-    """Return whether Spark is one JVM on this machine."""
-    from penstock.plans.frames import spark_schemas
-
-    return spark_schemas.is_local(context)
 
 
 def _growth_of_the_jvm(context: Any) -> int:
@@ -308,3 +313,82 @@ def spark_fits() -> bool:
 
 def _require(needed_bytes: int, work: str, available: Available | None = None, hint: str = HINT) -> None:
     require_memory(needed_bytes, work, available or available_memory(), hint)
+
+
+# Estimate the numbers of transformations and topologies in an input, before it is read.
+
+
+_SAMPLED_FILES = 16
+_SAMPLE_BYTES = 2**20
+_PACKED_BYTES = 2**16
+"""Sampled bytes of a compressed file; compression makes topologies 10 to 30 times smaller."""
+
+
+def estimate_size(inputs: TopologyPaths) -> FleetSize:
+    """Estimate an input's size from the footers of tables, or from the first MiB of some of its files.
+
+    Unreadable files count as empty here; the reader reports them.
+    """
+    try:
+        if inputs.folder is not None:
+            folder = Path(local_path(inputs.folder))
+            return FleetSize(_rows_of(folder / "transformations"), _rows_of(folder / "topologies"))
+        files = [file for file in find_topology_files(inputs.paths) if os.path.isfile(file)]
+        total = sum(os.path.getsize(file) for file in files)
+        sampled = files[:: -(-len(files) // _SAMPLED_FILES) or 1]
+        samples = [sample for sample in map(_sample, sampled) if sample is not None]
+    except Exception:
+        return FleetSize(0, 0)
+    read_bytes = sum(size for size, _ in samples)
+    if not read_bytes:
+        return FleetSize(0, 0)
+    transformations = sum(text.count(b'"kind"') + text.count(b'"in_edges"') for _, text in samples)
+    # A sample without a line end comes from a file of one line.
+    topologies = sum(_topologies(text) for _, text in samples if b"\n" in text)
+    return FleetSize(transformations * total // read_bytes, max(len(files), topologies * total // read_bytes))
+
+
+def _topologies(text: bytes) -> int:
+    """Count the topologies of a sample, invalid lines included; a pretty-printed topology has many lines."""
+    named = sum(text.count(f'"{form}"'.encode()) for form in TopologyForm)
+    lines = sum(bool(line.strip()) for line in text.split(b"\n"))
+    return named if is_document(text) else max(lines, named)
+
+
+def _rows_of(table: Path) -> int:
+    files: Iterable[Path] = table.rglob("*.parquet")
+    if is_delta(table):  # its folder also has files of older versions
+        from deltalake import DeltaTable
+
+        actions = pa.RecordBatchReader.from_stream(DeltaTable(table).get_add_actions()).read_all()
+        rows = actions["num_records"].to_pylist()
+        if None not in rows:
+            return sum(rows)
+        files = [table / unquote(path) for path in actions["path"].to_pylist()]
+    from pyarrow.parquet import read_metadata
+
+    return sum(read_metadata(file).num_rows for file in files)
+
+
+def _sample(file: str) -> tuple[int, bytes] | None:
+    """Return the number of bytes read at the start of a file, and their text; None if reading fails."""
+    codec = CODECS.get(os.path.splitext(file)[1].lower())
+    try:
+        with open(file, "rb") as opened:
+            read_bytes = opened.read(_SAMPLE_BYTES if codec is None else _PACKED_BYTES)
+    except OSError:
+        return None
+    return len(read_bytes), read_bytes if codec is None else _unpacked(read_bytes, codec)
+
+
+def _unpacked(packed: bytes, codec: str) -> bytes:
+    """Decompress the start of a file, up to _SAMPLE_BYTES and a little more."""
+    text = bytearray()
+    try:
+        for chunk in unpacked_texts(pa.BufferReader(packed), codec, 2**14):
+            text += chunk
+            if len(text) >= _SAMPLE_BYTES:
+                break
+    except (OSError, pa.ArrowException):  # the sample ends inside the file, as expected
+        pass
+    return bytes(text)

@@ -16,7 +16,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from penstock.engine.output.progress import SILENT, Report
 from penstock.engine.planning.memory_estimate import (
     bytes_of_tasks,
-    is_local,
     memory_of_workers,
     require_memory_for_blocks,
 )
@@ -30,7 +29,7 @@ from penstock.plans.blocks.stages import jobs_of_giant, starts_of_blocks
 from penstock.plans.execution_graph.job_graph_arrays import TaskRows
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.spark_frames import no_rows
-from penstock.plans.frames.spark_schemas import conform, free, spark_schema
+from penstock.plans.frames.spark_schemas import conform, free, is_local, spark_schema
 from penstock.plans.layers import LAYER_TABLES, PlanOptions, layers_until
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -29,8 +28,9 @@ from penstock.plans.layers import DEFAULT_OPTIONS, PlanOptions
 from penstock.plans.planners.plan_as_read import ROWS_AT_A_TIME, Topologies, plan_as_read, read_topologies
 from penstock.plans.planners.plan_in_parts import plan_alone, plan_in_parts, without_garbage_collection
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.find_topology_files import topology_paths
 from penstock.plans.topology.read_topology_files import read_topology_files_in_parts
-from penstock.plans.topology.read_topology_tables import holds_tables, read_topology_folder_in_parts
+from penstock.plans.topology.read_topology_tables import read_topology_folder_in_parts
 from penstock.plans.topology.topologies_of_lines import TopologyTables
 
 if TYPE_CHECKING:
@@ -125,25 +125,16 @@ def parts_in_process(source: Topologies, options: PlanOptions = DEFAULT_OPTIONS)
 
     Same errors.
     """
-    paths = _paths(source)
+    paths = topology_paths(source)
     if paths is None:
         return iter([read_in_process(source, options)])
-    if any(map(holds_tables, paths)):
+    if (folder := paths.folder) is not None:
         return read_topology_folder_in_parts(
-            paths, ROWS_AT_A_TIME, require_memory_to_read_on, options.job_defaults
+            folder, ROWS_AT_A_TIME, require_memory_to_read_on, options.job_defaults
         )
     return read_topology_files_in_parts(
-        paths, ROWS_AT_A_TIME, options.max_line_bytes, require_memory_to_read_on, options.job_defaults
+        paths.paths, ROWS_AT_A_TIME, options.max_line_bytes, require_memory_to_read_on, options.job_defaults
     )
-
-
-def _paths(source: Topologies) -> list[str] | None:
-    """Return the paths that a source consists of; None if it has other items."""
-    if isinstance(source, str | Path):
-        return [str(source)]
-    if isinstance(source, list | tuple) and source and all(isinstance(item, str | Path) for item in source):
-        return [str(item) for item in source]
-    return None
 
 
 def _frames(read: TopologyTables) -> tuple[dict[str, pl.DataFrame], int]:

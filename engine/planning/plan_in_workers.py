@@ -15,7 +15,6 @@ from penstock.engine.output.progress import SILENT, Report
 from penstock.engine.planning.find_custom_planners import send_planners
 from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 from penstock.engine.planning.plan_result import PlanResult, require_nothing_lost
-from penstock.engine.planning.require_memory_in_worker import require_memory_in_worker
 from penstock.engine.spark.session import cores_of
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.frames.packed_blocks import PackedTables
@@ -51,6 +50,7 @@ from penstock.plans.vocabulary import Kind
 if TYPE_CHECKING:
     import polars as pl
 
+    from penstock.plans.execution_graph.job_graph_arrays import TaskRows
     from penstock.plans.planners.plan_in_parts import InParts
 
 
@@ -117,7 +117,7 @@ def count_rows(topology_tables: Read, of_giants: Size) -> RowCounts:
     giants = {}
     if (row["largest"] or 0) > of_giants.rows or (row["most_tasks"] or 0) > of_giants.tasks:
         is_large = (F.col("size") > of_giants.rows) | (F.col("tasks") > of_giants.tasks)
-        large = sizes.filter(F.col(TOPOLOGY).isNotNull() & F.col("in_blocks") & is_large).collect()
+        large = sizes.where(F.col(TOPOLOGY).isNotNull() & F.col("in_blocks") & is_large).collect()
         giants = {giant[TOPOLOGY]: Size(giant["size"], giant["tasks"]) for giant in large}
     inputs = (row["inputs"] or 0) if isinstance(topology_tables, GivenTables) else None
     return RowCounts(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0, giants, inputs=inputs)
@@ -246,7 +246,7 @@ def plan_in_workers(
     report("plan whole topologies")
     started = time.monotonic()
     if custom_planners is None:
-        plan_part = planned_by_flinks_rules(options, require_memory_in_worker)
+        plan_part = planned_by_flinks_rules(options, memory_check_in_worker())
     else:
         send_planners(_some_rows(read).sparkSession, custom_planners.chosen)
         plan_part = planned_in_worker(custom_planners, options)
@@ -349,6 +349,21 @@ def _counted(planned: DataFrame) -> tuple[pa.Table, Counts]:
     return pa.concat_tables(tables[STAGE_SECONDS]), Counts(
         *(pc.sum(counts[name]).as_py() for name in Counts._fields)
     )
+
+
+def memory_check_in_worker() -> "Callable[[TaskRows], None]":
+    """Return a function that raises NotEnoughMemoryError before tasks take more than a worker has.
+
+    It is pickled by value, and imports nothing before it is called: workers set the number of polars' threads
+    first.
+    """
+
+    def require_memory(rows: "TaskRows") -> None:
+        from penstock.engine.planning.memory_estimate import require_memory_for_tasks
+
+        require_memory_for_tasks()(rows)
+
+    return require_memory
 
 
 def planned_in_worker(custom_planners: CustomPlanners, options: PlanOptions) -> PlanPart:

@@ -5,14 +5,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.output.progress import SILENT, Report
-from penstock.engine.planning.choose_planner import ChosenPlanner, Planner, choose_on_spark
 from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
     memory_of_workers,
@@ -20,7 +19,7 @@ from penstock.engine.planning.memory_estimate import (
     rows_at_once,
 )
 from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
-from penstock.engine.planning.plan_giants import OF_GIANTS, Store, plan_in_blocks
+from penstock.engine.planning.plan_giants import OF_GIANTS, plan_in_blocks
 from penstock.engine.planning.plan_in_workers import (
     Read,
     RowCounts,
@@ -29,6 +28,7 @@ from penstock.engine.planning.plan_in_workers import (
     storage_of,
 )
 from penstock.engine.planning.plan_result import PlanResult
+from penstock.engine.planning.planners import ChosenPlanner, Planner, choose_on_spark
 from penstock.engine.planning.planning_settings import (
     ROWS_PER_PARTITION,
     partitions_for,
@@ -41,7 +41,9 @@ from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import DEFAULT_OPTIONS, PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.find_topology_files import TopologyPaths, topology_paths
 from penstock.plans.topology.input_errors import tables_beside_others
+from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.topology.on_spark.local_transformations import is_delta_table
 from penstock.plans.topology.on_spark.normalized_tables import load_topology_folder, normalized_tables
 from penstock.plans.topology.on_spark.read_topology_files import read_topology_files
@@ -56,10 +58,14 @@ from penstock.plans.topology.on_spark.topologies_of_lines import (
 )
 from penstock.plans.topology.read_topology_files import lines_of_pipes
 
+if TYPE_CHECKING:
+    from penstock.engine.planning.write_layers import WriteLayers
+
 Topologies = (
     str
     | Path
     | Sequence[str | Path]
+    | TopologyPaths
     | DataFrame
     | tuple[DataFrame, DataFrame]
     | Iterable[Mapping[str, Any] | str | bytes]
@@ -144,17 +150,10 @@ def _where(read: Tables, chosen: Column) -> Tables:
 _GIVEN = ("topologies", "transformations")
 
 
-class WritesGiants(Store, Protocol):
-    """Where tables of giants go before the plan is finished."""
-
-    def write(self, plans: Sequence[PlanResult]) -> list[tuple[str, str, int]]:
-        """Write other plans beside giants, after `writer`; return (table, path, rows) for `take`."""
-
-
 class _BesideGiants:
     """The Store of giants that are not alone: all files become part of the write at once, in `finish`."""
 
-    def __init__(self, store: WritesGiants) -> None:
+    def __init__(self, store: "WriteLayers") -> None:
         self.taken = 0  #: giants
         self._store = store
         self._files: list[tuple[str, str, int]] = []
@@ -188,7 +187,7 @@ class _Work(NamedTuple):
     report: Report
     planner: Planner = Planner.AUTO
     custom_planners: CustomPlanners | None = None
-    store: WritesGiants | None = None
+    store: "WriteLayers | None" = None
 
 
 def _plan_into_store(
@@ -238,6 +237,11 @@ def _plan(work: _Work, source: Topologies | CountedTopologies) -> PlanResult:
         planner=str(chosen.planner) if custom_planners is None else custom_planners.name,
         why=chosen.why,
     )
+
+
+def count_frames(spark: SparkSession, frames: Sequence[DataFrame], options: PlanOptions) -> CountedTopologies:
+    """Read and count DataFrames (see _read_frames), to decide where they are planned."""
+    return count_topologies(spark, _read_frames(frames, options.job_defaults))
 
 
 def count_topologies(spark: SparkSession, read: Read) -> CountedTopologies:
@@ -355,23 +359,31 @@ def read_topologies(
     Given tables and texts are returned as they are: the planner decides where they are validated.
     """
     job_defaults = options.job_defaults
-    if isinstance(topologies, str | Path):
-        return _read_paths(spark, [str(topologies)], options)
     if isinstance(topologies, DataFrame):
-        return given_lines(texts_of_rows(topologies, job_defaults), job_defaults)
-    items: list[Any] = list(topologies)
-    match items:
-        case [DataFrame() as rows, DataFrame() as transformations]:
-            return normalized_tables(rows, transformations, job_defaults)
-    if items and all(isinstance(item, str | Path) for item in items):
-        return _read_paths(spark, [str(item) for item in items], options)
-    return given_objects(spark, items, job_defaults)
+        return _read_frames([topologies], job_defaults)
+    given: Any = topologies if isinstance(topologies, str | Path | TopologyPaths) else list(topologies)
+    if (paths := topology_paths(given)) is not None:
+        return _read_paths(spark, paths, options)
+    match given:
+        case [DataFrame(), DataFrame()]:
+            return _read_frames(given, job_defaults)
+    return given_objects(spark, given, job_defaults)
 
 
-def _read_paths(spark: SparkSession, paths: list[str], options: PlanOptions) -> TopologyTables | GivenTables:
+def _read_frames(frames: Sequence[DataFrame], job_defaults: JobDefaults) -> GivenLines | GivenTables:
+    """Read one DataFrame with one topology per row, or two: topologies and transformations."""
+    if len(frames) == 1:
+        return given_lines(texts_of_rows(frames[0], job_defaults), job_defaults)
+    return normalized_tables(frames[0], frames[1], job_defaults)
+
+
+def _read_paths(
+    spark: SparkSession, given: TopologyPaths, options: PlanOptions
+) -> TopologyTables | GivenTables:
+    paths = given.paths
     folders = [path for path in paths if _holds_tables(spark, path)]
     if not folders:
-        piped = lines_of_pipes(paths, options.max_line_bytes)
+        piped = lines_of_pipes(given.pipes, options.max_line_bytes)
         return read_topology_files(spark, paths, options.max_line_bytes, piped, options.job_defaults)
     if len(paths) > 1:
         raise tables_beside_others(folders[0])

@@ -41,6 +41,11 @@ class PlanResult:
     packed: "tuple[PackedTables, ...]" = ()
     storage: tuple[Callable[[], object], ...] = ()
 
+    @property
+    def spark(self) -> Any:
+        """The session of the DataFrames; None for Arrow tables."""
+        return getattr(self.tables.get("topologies"), "sparkSession", None)
+
     def release(self) -> None:
         """Free the storage of intermediate tables in Spark; the plan's DataFrames cannot be read then."""
         freed, self.storage = self.storage, ()
@@ -58,14 +63,14 @@ class PlanResult:
         from penstock.engine.store.write_plan import write_plan
 
         version = own_version()
-        if not hasattr(self.tables["topologies"], "sparkSession"):
+        if self.spark is None:
             from penstock.engine.store.delta_rs_tables import DeltaRsTables
 
             return write_plan(DeltaRsTables(store), self.tables, planner_version=version, options=options)
         from penstock.engine.store.spark_tables import tables_of_spark
 
         return write_plan(
-            tables_of_spark(self.tables["topologies"].sparkSession, store, self.packed),
+            tables_of_spark(self.spark, store, self.packed),
             self.tables,
             planner_version=version,
             options=options,

@@ -7,7 +7,7 @@ from math import ceil
 from pyspark.sql import SparkSession
 
 from penstock.engine.machine.available_memory import memory_bytes
-from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.planning.planners import Planner
 from penstock.engine.spark.session import cores_of
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.engine.spark.spark_memory_estimate import heap_mebibytes

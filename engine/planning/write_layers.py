@@ -58,7 +58,10 @@ class WriteLayers:
         return partial(write_part, folders, folder_of_write(self._write_id))
 
     def write(self, plans: Sequence[PlanResult]) -> list[tuple[str, str, int]]:
-        """As plan_on_spark.WritesGiants. Raises StoreError, MachineError and SchemaError."""
+        """Write plans beside giants, after `writer`; return (table, path, rows) for `take`.
+
+        Raises StoreError, MachineError and SchemaError.
+        """
         delta = LocalSparkTables(self._store, spark=self._spark)
         with store_errors(self._store, "writing"):
             return [

@@ -9,8 +9,12 @@ from penstock.engine.store.store_location import AT_VERSION, MANIFEST, is_local,
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.importing.importers import NoJob, content_of, importer_of_name
 from penstock.plans.tables import TABLES
-from penstock.plans.topology.find_topology_files import find_topology_files, is_pipe, local_path
-from penstock.plans.topology.read_topology_tables import holds_tables
+from penstock.plans.topology.find_topology_files import (
+    find_topology_files,
+    holds_tables,
+    is_pipe,
+    local_path,
+)
 from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
 FOLDERS_OF_STATE = ("versions", "segments")

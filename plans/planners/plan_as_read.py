@@ -19,7 +19,8 @@ from penstock.plans.planners.plan_in_parts import (
     plan_columnar,
     without_garbage_collection,
 )
-from penstock.plans.topology.input_errors import MAX_LINE_BYTES, tables_beside_others
+from penstock.plans.topology.find_topology_files import TopologyPaths, topology_paths
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.lines_batch import (
     TopologyTexts,
@@ -27,11 +28,7 @@ from penstock.plans.topology.lines_batch import (
     read_topology_texts,
 )
 from penstock.plans.topology.read_topology_files import read_topology_files
-from penstock.plans.topology.read_topology_tables import (
-    holds_tables,
-    read_topology_folder,
-    read_topology_tables,
-)
+from penstock.plans.topology.read_topology_tables import read_topology_folder, read_topology_tables
 from penstock.plans.topology.topologies_of_lines import TopologyTables
 
 ROWS_AT_A_TIME = 100_000
@@ -182,6 +179,7 @@ Topologies = (
     str
     | Path
     | Sequence[str | Path]
+    | TopologyPaths
     | tuple[Any, Any]
     | Iterable[Mapping[str, Any] | str | bytes]
     | TopologyTexts
@@ -202,29 +200,18 @@ def read_topologies(
     `max_line_bytes`, `before_block` and `job_defaults` see read_topology_files. Raises InputError, and
     SchemaError for tables with other columns.
     """
-    if isinstance(topologies, str | Path):
-        return _read_paths([str(topologies)], max_line_bytes, before_block, job_defaults)
     if isinstance(topologies, TopologyTexts):
         return read_topology_texts(topologies, job_defaults)
-    items: list[Any] = list(topologies)
-    match items:
-        case [pa.Table() | pl.DataFrame() as given, pa.Table() | pl.DataFrame() as transformations]:
-            return read_topology_tables(_as_arrow(given), _as_arrow(transformations), job_defaults)
-    if items and all(isinstance(item, str | Path) for item in items):
-        return _read_paths([str(item) for item in items], max_line_bytes, before_block, job_defaults)
-    return read_topology_objects(items, job_defaults)
+    given: Any = topologies if isinstance(topologies, str | Path | TopologyPaths) else list(topologies)
+    if (paths := topology_paths(given)) is not None:
+        if (folder := paths.folder) is not None:
+            return read_topology_folder(folder, job_defaults)
+        return read_topology_files(paths.paths, max_line_bytes, before_block, job_defaults)
+    match given:
+        case [pa.Table() | pl.DataFrame() as rows, pa.Table() | pl.DataFrame() as transformations]:
+            return read_topology_tables(_as_arrow(rows), _as_arrow(transformations), job_defaults)
+    return read_topology_objects(given, job_defaults)
 
 
 def _as_arrow(table: pl.DataFrame | pa.Table) -> pa.Table:
     return table.to_arrow(compat_level=pl.CompatLevel.oldest()) if isinstance(table, pl.DataFrame) else table
-
-
-def _read_paths(
-    paths: list[str], max_line_bytes: int, before_block: Callable[[], None], job_defaults: JobDefaults
-) -> TopologyTables:
-    folders = [path for path in paths if holds_tables(path)]
-    if not folders:
-        return read_topology_files(paths, max_line_bytes, before_block, job_defaults)
-    if len(paths) > 1:
-        raise tables_beside_others(folders[0])
-    return read_topology_folder(paths[0], job_defaults)

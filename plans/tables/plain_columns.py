@@ -25,7 +25,7 @@ def plain_columns(table: pa.Table) -> pa.Table:
     require_unique_columns(table.column_names, "topologies")
     if all(plain_type(field.type) == field.type for field in table.schema):
         return table
-    return pa.table([plain_column(column) for column in table.columns], table.column_names)
+    return pa.Table.from_arrays([plain_column(column) for column in table.columns], table.column_names)
 
 
 def plain_column(column: Column) -> Column:

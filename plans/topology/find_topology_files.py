@@ -1,4 +1,4 @@
-"""Resolve paths, directories and globs to local files, as Spark's file sources do.
+"""Examine paths of topologies once; resolve directories and globs to files, as Spark's file sources do.
 
 Hadoop: Globber, GlobPattern, GlobExpander; Spark: DataSource.checkAndGlobPathIfNecessary, HadoopFSUtils.
 """
@@ -7,10 +7,17 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+from typing import NamedTuple
 
 from penstock.plans.errors import InputError
-from penstock.plans.topology.input_errors import no_such_path, unreadable_file, unusable_path
+from penstock.plans.topology.input_errors import (
+    no_such_path,
+    tables_beside_others,
+    unreadable_file,
+    unusable_path,
+)
 
 STANDARD_INPUT = "/dev/stdin"
 """The file of the path `-`. It is read like a pipe, even if it is a file: once, from its current position."""
@@ -18,6 +25,48 @@ STANDARD_INPUT = "/dev/stdin"
 _GLOB_SIGNS = frozenset("{}[]*?\\")
 _SPECIAL = {"*": ".*", "?": ".", "{": "(?:"}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)|(file):").match
+
+
+class TopologyPaths(NamedTuple):
+    """Paths of topologies, each examined once: files, directories, globs, and one folder of tables."""
+
+    paths: list[str]
+    tables: list[str]  #: folders of tables
+    pipes: list[str]  #: files that can be read once
+    elsewhere: list[str]  #: paths that are not local
+
+    @property
+    def folder(self) -> str | None:
+        """The folder of tables, if the only path is one. Raises InputError if there are others beside it."""
+        if self.tables and len(self.paths) > 1:
+            raise tables_beside_others(self.tables[0])
+        return self.tables[0] if self.tables else None
+
+
+def examine_paths(paths: Sequence[str]) -> TopologyPaths:
+    """Return what planners need to know about paths. A path that does not exist is left to its reader."""
+    tables, pipes, elsewhere = list[str](), list[str](), list[str]()
+    for path in paths:
+        try:
+            if holds_tables(path):
+                tables.append(path)
+            elif is_pipe(path):
+                pipes.append(path)
+        except InputError:
+            elsewhere.append(path)
+        except OSError:
+            continue
+    return TopologyPaths(list(paths), tables, pipes, elsewhere)
+
+
+def topology_paths(source: object) -> TopologyPaths | None:
+    """Return a path, or a list of paths, as TopologyPaths; None if `source` is something else."""
+    if isinstance(source, TopologyPaths):
+        return source
+    items = [source] if isinstance(source, str | Path) else source
+    if not isinstance(items, list | tuple) or not items:
+        return None
+    return examine_paths(list(map(str, items))) if all(isinstance(p, str | Path) for p in items) else None
 
 
 def find_topology_files(paths: Sequence[str]) -> list[str]:
@@ -68,6 +117,17 @@ def is_pipe(path: str) -> bool:
     except (InputError, OSError, ValueError):
         return False
     return not S_ISREG(mode) and not S_ISDIR(mode)
+
+
+def holds_tables(path: str) -> bool:
+    """Return whether a path is a folder of tables."""
+    table = Path(local_path(path)) / "transformations"
+    return is_delta(table) or any(table.glob("*.parquet"))
+
+
+def is_delta(table: Path) -> bool:
+    """Return whether a folder is a Delta table."""
+    return any((table / "_delta_log").glob("*.json")) or (table / "_delta_log" / "_last_checkpoint").exists()
 
 
 def _files(root: str) -> Iterator[str]:

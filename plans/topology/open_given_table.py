@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.plans.errors import PenstockError
 from penstock.plans.tables.column_types import type_name
+from penstock.plans.topology.find_topology_files import is_delta
 from penstock.plans.topology.input_errors import missing_table
 
 if TYPE_CHECKING:
@@ -55,11 +56,6 @@ class GivenTable(NamedTuple):
             raise
         except Exception as error:
             raise _unreadable(self.path, error) from None
-
-
-def is_delta(table: Path) -> bool:
-    """Return whether a folder is a Delta table."""
-    return any((table / "_delta_log").glob("*.json")) or (table / "_delta_log" / "_last_checkpoint").exists()
 
 
 def open_given_table(table: Path) -> GivenTable:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.plans.frames.compiled import expect_rows
 from penstock.plans.planners.plan_in_parts import one_after_the_other
-from penstock.plans.topology.find_topology_files import find_topology_files, is_pipe
+from penstock.plans.topology.find_topology_files import find_topology_files
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, no_files_given, no_topologies
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, Element, elements, is_document
@@ -215,8 +215,8 @@ def _without_long_lines(text: bytes, max_line_bytes: int) -> Iterator[bytes | Lo
 # Lines of FIFOs and other files that can be read once, from the start, by one process.
 
 
-def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, pa.Table]:
-    """Return LINES, in memory, of the pipes among `paths`; a pipe that is named twice is read once.
+def lines_of_pipes(pipes: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, pa.Table]:
+    """Return LINES, in memory, of `pipes`; a pipe that is named twice is read once.
 
     For a line longer than `max_line_bytes`, only its size is stored. Raises InputError for a pipe that cannot
     be read to its end.
@@ -224,7 +224,7 @@ def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -
     schema = lines_batch([], None, []).schema
     lines_by_path: dict[str, pa.Table] = {}
     read: set[str] = set()
-    for path in filter(is_pipe, paths):
+    for path in pipes:
         files = [file for file in find_topology_files([path]) if file not in read]
         read.update(files)
         batches = []

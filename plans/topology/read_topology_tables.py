@@ -1,6 +1,6 @@
 """Read given tables (Arrow, Delta, Parquet) of topologies and transformations into the topology layer."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +26,7 @@ from penstock.plans.topology.canonical_texts import (
 )
 from penstock.plans.topology.find_topology_files import local_path
 from penstock.plans.topology.fingerprint import BLOCK, block_bounds, fingerprint, text_digests
-from penstock.plans.topology.input_errors import tables_beside_others, unusable_path
+from penstock.plans.topology.input_errors import unusable_path
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.job_settings import may_run_as_batch, settings_or_errors
 from penstock.plans.topology.lines_of_tables import (
@@ -45,7 +45,7 @@ from penstock.plans.topology.normalized_tables import (
     require_given_columns,
     to_nullable_arrow,
 )
-from penstock.plans.topology.open_given_table import GivenTable, is_delta, open_given_table
+from penstock.plans.topology.open_given_table import GivenTable, open_given_table
 from penstock.plans.topology.parse_lines import SETTINGS, as_arrow, parse_lines, shown
 from penstock.plans.topology.suspicious_transformation import suspicious_transformation
 from penstock.plans.topology.topologies_of_lines import (
@@ -418,12 +418,6 @@ _MOST_REFUSED_OF_A_PART = 100_000
 _ACCEPTED = pa.schema([("ordinal", pa.int64()), ("fingerprint", pa.string()), ("settings", SETTINGS)])
 
 
-def holds_tables(path: str) -> bool:
-    """Return whether a path is a folder of tables."""
-    table = Path(local_path(path)) / "transformations"
-    return is_delta(table) or any(table.glob("*.parquet"))
-
-
 def read_topology_folder(path: str, job_defaults: JobDefaults = NO_DEFAULTS) -> TopologyTables:
     """`read_topology_tables` for the tables `topologies` and `transformations` in a folder, Delta or Parquet.
 
@@ -437,20 +431,18 @@ def read_topology_folder(path: str, job_defaults: JobDefaults = NO_DEFAULTS) -> 
 
 
 def read_topology_folder_in_parts(
-    paths: Sequence[str],
+    path: str,
     rows_of_a_part: int,
     before_block: Callable[[], None] = lambda: None,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> Iterator[TopologyTables]:
-    """read_topology_folder for the only one of `paths`, in parts of about `rows_of_a_part` transformations.
+    """read_topology_folder in parts of about `rows_of_a_part` transformations.
 
     Together the parts equal the result of read_topology_folder; there is at least one part. All rows of
     `topologies` and the transformations of one part are in memory (see rows_in_parts). `before_block` is
     called before each batch is read; its exceptions stop the reading.
     """
-    if len(paths) > 1:
-        raise tables_beside_others(next(filter(holds_tables, paths)))
-    topologies, transformations = _open(paths[0])
+    topologies, transformations = _open(path)
     try:
         require_given_columns(transformations.types, "transformations")
         topology_rows = normalized_topologies(_load(topologies), job_defaults)
@@ -471,7 +463,7 @@ def read_topology_folder_in_parts(
                 orphans[:_MOST_REFUSED_OF_A_PART] if last else [],
             )
     except SchemaError as error:
-        raise unusable_path(paths[0], error.message) from None
+        raise unusable_path(path, error.message) from None
     for first in range(_MOST_REFUSED_OF_A_PART, len(orphans), _MOST_REFUSED_OF_A_PART):
         yield _validated(
             topology_rows.clear(), empty("transformations"), orphans[first:][:_MOST_REFUSED_OF_A_PART]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.planning.planners import Planner
 
 COMPLETE = """
 eval "$(_PENSTOCK_COMPLETE=source_bash penstock)"

@@ -186,7 +186,7 @@ TAKE_SPARK = {
         "engine/library/measured.py",
         "engine/library/planned_graphs.py",
         "engine/library/planned_tables.py",
-        "engine/library/small_inputs.py",
+        "engine/library/session_topologies.py",
         "engine/library/given_topologies.py",
         "engine/library/sweep.py",
         "engine/library/batches_of_stream.py",

@@ -12,17 +12,23 @@ from typer.testing import CliRunner
 from penstock.engine.commands.main import app
 from penstock.engine.machine import operating_system
 from penstock.engine.machine.available_memory import Available, available_memory, memory_bytes
-from penstock.engine.planning import choose_planner as choosing
 from penstock.engine.planning import memory_estimate as foresee
-from penstock.engine.planning.choose_planner import ChosenPlanner, Planner, choose_planner, estimate_size
-from penstock.engine.planning.memory_estimate import FleetSize, bytes_of_tasks, require_memory_for_tasks
+from penstock.engine.planning import planners as choosing
+from penstock.engine.planning.memory_estimate import (
+    FleetSize,
+    bytes_of_tasks,
+    estimate_size,
+    require_memory_for_tasks,
+)
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_result import PlanResult
+from penstock.engine.planning.planners import ChosenPlanner, Planner, choose_planner
 from penstock.engine.store.store_tables import VersionNumber
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.execution_graph import job_graph_arrays as counting
 from penstock.plans.execution_graph.job_graph_arrays import TaskRows
 from penstock.plans.layers import PlanOptions
+from penstock.plans.topology.find_topology_files import examine_paths
 from penstock.plans.vocabulary import Layer
 from tests.plans.topology.builders import simple, transformation
 
@@ -95,7 +101,7 @@ def test_what_is_asked_for_and_does_not_fit_is_an_error_before_anything_is_read(
     leaves(monkeypatch, 100 * MEBIBYTE)
     for planner in (Planner.COLUMNAR, Planner.AUTO):
         with pytest.raises(NotEnoughMemoryError) as raised:
-            choose_planner(planner, [str(file)], "store", wants_spark=False)
+            choose_planner(planner, examine_paths([str(file)]))
         assert raised.value.exit_code == 9
         for said in ("takes about 0.16 GiB", "leaves 0.10 GiB", "the free memory", "--until job_graph",
                      "--planner joins", "--master", "smaller parts"):  # fmt: skip
@@ -107,10 +113,10 @@ def test_auto_takes_spark_where_that_fits(tmp_path, monkeypatch):
     file.write_bytes(orjson.dumps(simple("t")))
     leaves(monkeypatch, 100 * MEBIBYTE)
     monkeypatch.setattr(choosing, "spark_fits", lambda: True)
-    chosen = choose_planner(Planner.AUTO, [str(file)], "store", wants_spark=False)
+    chosen = choose_planner(Planner.AUTO, examine_paths([str(file)]))
     assert (chosen.on_spark, "leaves 0.10 GiB" in chosen.why) == (True, True)
     with pytest.raises(NotEnoughMemoryError):
-        choose_planner(Planner.COLUMNAR, [str(file)], "store", wants_spark=False)
+        choose_planner(Planner.COLUMNAR, examine_paths([str(file)]))
 
 
 def test_a_giant_needs_no_more_than_its_estimate(monkeypatch):
@@ -119,7 +125,7 @@ def test_a_giant_needs_no_more_than_its_estimate(monkeypatch):
     for size, on_spark in ((FleetSize(37_500_000, 1), False), (FleetSize(37_500_000, 2), True)):
         leaves(monkeypatch, int(size.needed_bytes_in_parts * 1.05))
         monkeypatch.setattr(choosing, "estimate_size", lambda inputs, size=size: size)
-        assert choose_planner(Planner.AUTO, ["t"], "store", wants_spark=False).on_spark is on_spark
+        assert choose_planner(Planner.AUTO, examine_paths(["t"])).on_spark is on_spark
 
 
 @pytest.mark.parametrize(
@@ -148,18 +154,18 @@ def test_sizes_are_estimated_from_samples(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b"".join(lines))
     (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(b"".join(lines)))
     for name in ("a.jsonl", "b.jsonl.gz"):
-        found = estimate_size([str(tmp_path / name)])
+        found = estimate_size(examine_paths([str(tmp_path / name)]))
         assert found.transformations == pytest.approx(rows, rel=0.3)
         assert found.topologies == pytest.approx(3_000, rel=0.3)
     (tmp_path / "giant.jsonl").write_bytes(lines[0].rstrip()[:-2] + rows * b',{"kind":"sink"}' + b"]}")
-    found = estimate_size([str(tmp_path / "giant.jsonl")])
+    found = estimate_size(examine_paths([str(tmp_path / "giant.jsonl")]))
     assert found.topologies == 1
     assert found.transformations == pytest.approx(rows, rel=0.3)
     (tmp_path / "zeros.gz").write_bytes(gzip.compress(bytes(2**24)))
-    assert estimate_size([str(tmp_path / "zeros.gz")]).transformations == 0
+    assert estimate_size(examine_paths([str(tmp_path / "zeros.gz")])).transformations == 0
     (tmp_path / "blank.gz").write_bytes(gzip.compress(b"\n" * 2**24))
-    assert estimate_size([str(tmp_path / "blank.gz")]).topologies == 1
-    assert estimate_size([str(tmp_path / "nothing")]) == FleetSize(0, 0)
+    assert estimate_size(examine_paths([str(tmp_path / "blank.gz")])).topologies == 1
+    assert estimate_size(examine_paths([str(tmp_path / "nothing")])) == FleetSize(0, 0)
 
 
 def test_tasks_that_do_not_fit_are_an_error_before_they_are_made(monkeypatch):

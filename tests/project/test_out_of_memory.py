@@ -11,10 +11,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JNetworkError
-from pyspark import SparkContext
+from pyspark import SparkContext, cloudpickle
 
 from penstock.engine.commands.main import COMMANDS
 from penstock.engine.machine.available_memory import require_address_space
+from penstock.engine.planning.plan_in_workers import memory_check_in_worker
 from penstock.engine.spark.describe_memory_error import describe_memory_error, is_out_of_memory
 from penstock.plans.errors import InputError, NotEnoughMemoryError
 
@@ -109,9 +110,12 @@ def test_every_command_but_doctor_needs_address_space(monkeypatch, command, kind
 
 
 def test_the_check_of_workers_imports_no_polars_before_it_is_called():
+    check = cloudpickle.dumps(memory_check_in_worker())
     code = (
-        "import sys, penstock.engine.planning.require_memory_in_worker\n"
-        "print({'polars', 'numpy'} & set(sys.modules))"
+        "import sys\n"
+        "from pyspark import cloudpickle\n"
+        f"cloudpickle.loads({check!r})\n"
+        "print({'polars', 'numpy', 'penstock'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

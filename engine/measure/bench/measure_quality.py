@@ -32,7 +32,6 @@ from penstock.engine.planning.find_custom_planners import (
 )
 from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
-    is_local,
     memory_of_workers,
     require_memory_of_workers,
     rows_at_once,
@@ -50,7 +49,7 @@ from penstock.engine.planning.planning_settings import ROWS_PER_PARTITION, parti
 from penstock.engine.planning.print_metrics import number
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.frames.spark_schemas import free
+from penstock.plans.frames.spark_schemas import free, is_local
 from penstock.plans.layers import PlanOptions
 from penstock.plans.metrics.plan_metrics import (
     ESTIMATED,

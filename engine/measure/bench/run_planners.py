@@ -12,11 +12,11 @@ from penstock.engine.machine.folders import short_lived_folder
 from penstock.engine.measure.bench.planners import bench_configuration, bench_options
 from penstock.engine.measure.bench.times import NotPlannedError, Times, by_layer
 from penstock.engine.output.progress import SILENT
-from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS, named_custom_planners
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_result import PlanResult, PlanTopologies
 from penstock.engine.planning.planner_program import PREFIX, program_named
+from penstock.engine.planning.planners import Planner
 from penstock.plans.custom_planners.find_violations import STAGE
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import LAYER_TABLES

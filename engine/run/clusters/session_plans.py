@@ -25,7 +25,7 @@ from penstock.plans.errors import PenstockError
 from penstock.plans.installation import own_version
 
 if TYPE_CHECKING:
-    from penstock.engine.planning.choose_planner import Planner
+    from penstock.engine.planning.planners import Planner
     from penstock.plans.layers import PlanOptions
 
 _REQUEST, _STAGES, _ANSWER = ".request", ".stages", ".answer"

@@ -15,8 +15,9 @@ from pyspark.sql.types import StructType
 
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.tables.column_types import type_name
+from penstock.plans.topology.find_topology_files import is_delta
 from penstock.plans.topology.input_errors import no_such_path
-from penstock.plans.topology.open_given_table import is_delta, plain_files
+from penstock.plans.topology.open_given_table import plain_files
 from penstock.plans.topology.operator_rules import DEFAULTS
 
 # The files of a local Delta table that needs nothing of Delta to be read.

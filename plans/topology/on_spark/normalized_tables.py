@@ -14,6 +14,7 @@ from penstock.plans.frames.spark_schemas import column_types
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import RESOURCES, type_name
 from penstock.plans.topology.canonical_texts import RESOURCES_OF_ZERO
+from penstock.plans.topology.find_topology_files import is_delta
 from penstock.plans.topology.input_errors import missing_table, unusable_path
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.normalized_tables import (
@@ -31,7 +32,6 @@ from penstock.plans.topology.on_spark.local_transformations import (
     is_delta_table,
 )
 from penstock.plans.topology.on_spark.topologies_of_lines import GivenTables
-from penstock.plans.topology.open_given_table import is_delta
 from penstock.plans.topology.operator_rules import DEFAULTS
 from penstock.plans.vocabulary import TopologyForm
 

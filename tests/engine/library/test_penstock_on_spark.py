@@ -11,9 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 import penstock
-from penstock.engine.library import small_inputs
+from penstock.engine.library import session_topologies
 from penstock.engine.library.given_topologies import SparkFrames
-from penstock.engine.library.small_inputs import few_rows, read_frames
+from penstock.engine.library.session_topologies import few_rows, read_frames
 from penstock.plans.frames.spark_schemas import spark_schema
 from tests.engine.library.test_penstock import EVERY_KEY, GIVEN, TWO, rows
 from tests.plans.topology.builders import simple
@@ -142,7 +142,7 @@ def test_more_rows_than_spark_may_collect_are_not_planned_here(monkeypatch):
             "than spark.driver.maxResultSize (64.0 MiB)"
         )
 
-    monkeypatch.setattr(small_inputs, "interpreted", lambda spark: nullcontext())
+    monkeypatch.setattr(session_topologies, "interpreted", lambda spark: nullcontext())
     frames = [
         SimpleNamespace(
             columns=spark_schema(table).names, schema=spark_schema(table), toArrow=refused, sparkSession=None

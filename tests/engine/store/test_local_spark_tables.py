@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_on_spark import plan_on_spark
+from penstock.engine.planning.planners import Planner
 from penstock.engine.spark.describe_spark_error import describe_spark_error
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.engine.store import spark_tables as local_spark_tables

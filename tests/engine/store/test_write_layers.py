@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from penstock.engine.commands.maintain import verify_version
 from penstock.engine.planning import plan_giants
 from penstock.engine.planning import plan_on_spark as on_spark
-from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_in_workers import Size
 from penstock.engine.planning.plan_on_spark import plan_on_spark
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.planning.plan_result import PlanResult
+from penstock.engine.planning.planners import Planner
 from penstock.engine.planning.write_layers import WriteLayers
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan

@@ -18,12 +18,12 @@ import penstock
 from penstock.engine.library.planned_tables import by_text
 from penstock.engine.planning import plan_giants
 from penstock.engine.planning import plan_on_spark as on_spark
-from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_in_workers import Size
 from penstock.engine.planning.plan_on_spark import plan_on_spark
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.planning.plan_result import PlanResult
+from penstock.engine.planning.planners import Planner
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.plans.blocks import run_blocks

@@ -12,19 +12,14 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from penstock.engine.planning import choose_planner as choosing
-from penstock.engine.planning.choose_planner import (
-    GivenToSpark,
-    Planner,
-    choose_on_spark,
-    choose_planner,
-    planned_here,
-)
+from penstock.engine.library import session_topologies as choosing
+from penstock.engine.library.session_topologies import GivenToSpark, planned_here
 from penstock.engine.planning.chosen_costs import DRAWN
 from penstock.engine.planning.plan_by_custom_planners import named_custom_planners, plan_by_custom_planners
 from penstock.engine.planning.plan_in_process import plan_in_process, read_in_process
 from penstock.engine.planning.plan_in_workers import plan_in_workers
 from penstock.engine.planning.plan_on_spark import plan_on_spark, read_topologies
+from penstock.engine.planning.planners import Planner, choose_on_spark, choose_planner
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
 from penstock.plans.frames.spark_schemas import spark_schema
@@ -32,6 +27,7 @@ from penstock.plans.layers import DEFAULT_OPTIONS
 from penstock.plans.planners import plan_packed_tables as packing
 from penstock.plans.planners.plan_packed_tables import divide, packed_rows, unpack
 from penstock.plans.tables import require_schema
+from penstock.plans.topology.find_topology_files import examine_paths
 from penstock.plans.topology.lines_batch import TopologyTexts, read_topology_texts
 from penstock.plans.topology.on_spark.local_transformations import files_of_frame
 from penstock.plans.topology.topologies_of_lines import topology_id
@@ -225,13 +221,13 @@ def test_texts_in_any_order_are_read_alike(seed):
 def test_spark_is_taken_for_what_this_process_cannot_read(tmp_path):
     file = tmp_path / "t.jsonl"
     file.write_text("x" * 1_000)
-    local = [str(file)], str(tmp_path / "store")
-    assert choose_planner(Planner.AUTO, *local, wants_spark=False)[::2] == (Planner.COLUMNAR, False)
-    assert choose_planner(Planner.COLUMNAR, *local, wants_spark=True)[::2] == (Planner.COLUMNAR, True)
-    remote = choose_planner(Planner.AUTO, ["s3://b/t.jsonl"], "store", wants_spark=False)
+    local = examine_paths([str(file)])
+    assert choose_planner(Planner.AUTO, local)[::2] == (Planner.COLUMNAR, False)
+    assert choose_planner(Planner.COLUMNAR, local, wants_spark=True)[::2] == (Planner.COLUMNAR, True)
+    remote = choose_planner(Planner.AUTO, examine_paths(["s3://b/t.jsonl"]))
     assert (remote.on_spark, remote.why) == (True, "s3://b/t.jsonl is not a local path")
     with pytest.raises(ConfigurationError, match="settings for Spark were given"):
-        choose_planner(Planner.FLINK, *local, wants_spark=True)
+        choose_planner(Planner.FLINK, local, wants_spark=True)
 
 
 @pytest.mark.parametrize("size", [1, 4, 10, 47])

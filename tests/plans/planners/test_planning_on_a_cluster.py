@@ -24,10 +24,10 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.engine.planning import plan_in_workers, plan_on_spark
-from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_in_workers import Size
 from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.planning.planners import Planner
 from penstock.engine.spark.session import get_session
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan

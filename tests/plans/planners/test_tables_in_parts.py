@@ -106,7 +106,7 @@ def read_whole(
 def test_parts_hold_what_the_whole_holds(read_whole, monkeypatch, order, size):
     monkeypatch.setattr(parts, "_ROWS_SORTED_AT_ONCE", 150)
     folder, whole, rows = read_whole(order)
-    found = list(read_topology_folder_in_parts([folder], size))
+    found = list(read_topology_folder_in_parts(folder, size))
     assert together(found).inputs == whole.inputs == len(whole.topologies) + len(whole.rejected)
     assert frame_contents(together(found)) == rows
     kinds = set(whole.rejected["error"])
@@ -159,7 +159,7 @@ def test_more_rows_without_a_topology_than_one_part_holds(tmp_path, monkeypatch)
     folder = write_folder(tmp_path, "as given")
     for file in (folder / "topologies").iterdir():
         pq.write_table(pq.read_table(file).slice(0, 0), file)
-    found = list(read_topology_folder_in_parts([str(folder)], 100_000))
+    found = list(read_topology_folder_in_parts(str(folder), 100_000))
     assert [len(part.rejected) for part in found[:-1]] == [10] * (len(found) - 1)
     assert frame_contents(together(found)) == frame_contents(read_topologies(folder))
 
@@ -173,12 +173,12 @@ def test_errors_and_the_end_of_memory_stop_the_reading(tmp_path, monkeypatch):
         raise NotEnoughMemoryError("none left", "")
 
     with pytest.raises(NotEnoughMemoryError):
-        next(read_topology_folder_in_parts([str(folder)], 10, no_memory))
+        next(read_topology_folder_in_parts(str(folder), 10, no_memory))
     (folder / "transformations" / "001.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(InputError, match="transformations"):
-        list(read_topology_folder_in_parts([str(folder)], 10))
+        list(read_topology_folder_in_parts(str(folder), 10))
     wrong = tables()[1].rename({"kind": "kin"}).to_arrow(compat_level=pl.CompatLevel.oldest())
     for file in (folder / "transformations").iterdir():
         pq.write_table(wrong, file)
     with pytest.raises(InputError, match="kin"):
-        list(read_topology_folder_in_parts([str(folder)], 10))
+        list(read_topology_folder_in_parts(str(folder), 10))

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import penstock
 import penstock.plans.topology.on_spark.read_topology_files as on_spark
 from penstock.plans.errors import InputError
+from penstock.plans.topology import find_topology_files
+from penstock.plans.topology.find_topology_files import examine_paths
 from penstock.plans.topology.read_topology_files import lines_of_pipes, read_topology_files
 from tests.plans.topology.builders import simple
 
@@ -38,7 +41,7 @@ def by_columns(_: SparkSession, *paths: object) -> list[str]:
 
 def by_spark(spark: SparkSession, *paths: object) -> list[str]:
     names = [str(path) for path in paths]
-    tables = on_spark.read_topology_files(spark, names, piped=lines_of_pipes(names))
+    tables = on_spark.read_topology_files(spark, names, piped=lines_of_pipes(examine_paths(names).pipes))
     try:
         return sorted(row["name"] for row in tables.topologies.collect())
     finally:
@@ -112,3 +115,27 @@ def test_a_path_that_is_there_is_no_glob(spark: SparkSession, tmp_path: Path, re
 def test_a_glob_that_matches_nothing_is_no_path(spark: SparkSession, tmp_path: Path, read: Read):
     with pytest.raises(InputError, match="no such file or directory"):
         read(spark, tmp_path / "no*.jsonl")
+
+
+def test_paths_are_examined_once_on_their_way_into_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "tables" / "transformations").mkdir(parents=True)
+    (tmp_path / "tables" / "transformations" / "0.parquet").touch()
+    (tmp_path / "a.jsonl").write_bytes(TEXT)
+    paths = [str(tmp_path / name) for name in ("pipe", "tables", "a.jsonl", "missing")]
+    examined = examine_paths([*paths, "-", "s3://b/t.jsonl", "", f"{tmp_path}/\0"])
+    assert examined.tables == [paths[1]]
+    assert (examined.pipes, examined.elsewhere) == ([paths[0], "-"], ["s3://b/t.jsonl", ""])
+    with pytest.raises(InputError, match="cannot be read together with other inputs"):
+        assert examined.folder
+
+    looked_at: list[str] = []
+    holds_tables = find_topology_files.holds_tables
+
+    def look(path: str) -> bool:
+        looked_at.append(path)
+        return holds_tables(path)
+
+    monkeypatch.setattr(find_topology_files, "holds_tables", look)
+    assert penstock.plan(paths[2]).planned == len(NAMES)
+    assert looked_at == [paths[2]]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.engine.library.what_if_of_script import chosen_job, jobs_of_script
+from penstock.engine.library.run_script import chosen_job, jobs_of_script
 from penstock.engine.pyflink.common import Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.run.runtime.run_context import EnvironmentSettings

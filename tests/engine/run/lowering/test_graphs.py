@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from penstock.engine.library.what_if_of_script import jobs_of_script
+from penstock.engine.library.run_script import jobs_of_script
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.run.lowering.transformations import topology_of
 from penstock.engine.run.runtime.run_context import EnvironmentSettings

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.commands.capture import compare_with_captured
-from penstock.engine.library.what_if_of_script import jobs_of_script, parse_change, what_if_of_script
+from penstock.engine.library.run_script import jobs_of_script, parse_change, what_if_of_script
 from penstock.engine.pyflink.datastream import CoMapFunction, StreamExecutionEnvironment
 from penstock.engine.run.runtime.run_context import EnvironmentSettings
 from penstock.operators.common.typeinfo import Types
