@@ -38,6 +38,7 @@ from penstock.plans.layers import PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.lines_batch import TopologyTexts
 from penstock.plans.topology.on_spark.topologies_of_lines import GivenLines, GivenTables, texts_of_rows
+from penstock.plans.topology.topologies_of_lines import NAMED_BY_TRANSFORMATIONS
 
 
 class Placed(NamedTuple):
@@ -115,13 +116,30 @@ def topologies_on_spark(spark: SparkSession, source: Any) -> Any:
     if not isinstance(source, SparkFrames):
         return source
     frames = source.frames
-    return frames[0] if len(frames) == 1 else (frames[0], _with_topology_id(frames[1]))
-
-
-def _with_topology_id(rows: DataFrame) -> DataFrame:
+    if len(frames) == 1:
+        return frames[0]
+    topologies, rows = frames
     if OF_TOPOLOGY not in rows.columns or TOPOLOGY in rows.columns:
-        return rows
-    return rows.withColumn(TOPOLOGY, F.xxhash64(OF_TOPOLOGY)).drop(OF_TOPOLOGY)
+        return topologies, rows
+    with_id = rows.withColumn(TOPOLOGY, F.xxhash64(OF_TOPOLOGY)).drop(OF_TOPOLOGY)
+    return _with_missing(topologies, rows), with_id
+
+
+_MOST_NAMED = 10_000
+"""Topologies that only transformations name; the others are rejected by their topology_id."""
+
+
+def _with_missing(topologies: DataFrame, rows: DataFrame) -> DataFrame:
+    """Add a row, to be rejected, for each topology that only `rows` name."""
+    if "name" not in topologies.columns:
+        return topologies
+    names = rows.select(F.col(OF_TOPOLOGY).alias("name")).dropna().distinct()
+    missing = names.join(topologies.select("name"), "name", "left_anti").limit(_MOST_NAMED).toArrow()
+    if not len(missing):
+        return topologies
+    form = pa.array([NAMED_BY_TRANSFORMATIONS] * len(missing))
+    added = topologies.sparkSession.createDataFrame(missing.append_column("form", form))
+    return topologies.unionByName(added, allowMissingColumns=True)
 
 
 PROBED_TOPOLOGIES = 2_000

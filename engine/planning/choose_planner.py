@@ -49,11 +49,19 @@ class Planner(StrEnum):
     BLOCKS = "blocks"  #: on Spark: topologies too large for a worker in blocks, others as workers
     JOINS = "joins"  #: the former name of blocks
     COLUMNAR = "columnar"  #: process or workers
-    FLINK = "flink"  #: columnar, checked by the real Flink: topologies it plans differently are rejected
+    FLINK = "flink"  #: process, checked by the real Flink: topologies it plans differently are rejected
 
 
 ON_SPARK = (Planner.WORKERS, Planner.BLOCKS, Planner.JOINS)
 """Planners that need Spark."""
+
+_CURRENT_NAMES = {
+    Planner.WORKERS: Planner.WORKERS,
+    Planner.COLUMNAR: Planner.WORKERS,
+    Planner.BLOCKS: Planner.BLOCKS,
+    Planner.JOINS: Planner.BLOCKS,
+}
+"""Planners on Spark by every name that asks for them there."""
 
 
 class ChosenPlanner(NamedTuple):
@@ -67,7 +75,7 @@ class ChosenPlanner(NamedTuple):
     @property
     def by_blocks(self) -> bool:
         """Whether giants are planned in blocks."""
-        return self.planner in (Planner.BLOCKS, Planner.JOINS)
+        return self.planner is Planner.BLOCKS
 
 
 def choose_planner(requested: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> ChosenPlanner:
@@ -120,8 +128,8 @@ def choose_on_spark(
             raise ConfigurationError("planner process plans without Spark", hint)
         hint = "call penstock.engine.planning.plan_beside_flink.plan_beside_flink"
         raise ConfigurationError("planner flink plans without Spark", hint)
-    if requested in (*ON_SPARK, Planner.COLUMNAR):
-        return ChosenPlanner(requested, "as asked", on_spark=True)
+    if requested in _CURRENT_NAMES:
+        return ChosenPlanner(_CURRENT_NAMES[requested], "as asked", on_spark=True)
     tasks = TaskRows(most_tasks, most_tasks, most_tasks)
     needed = largest * BYTES_OF_A_PLANNED_ROW + bytes_of_tasks(tasks)
     if needed > SMALL_ENOUGH_BYTES:
@@ -132,7 +140,7 @@ def choose_on_spark(
                 f"{shown_bytes(needed)}, and a worker of Spark has {shown_bytes(worker_memory)}"
             )
             return ChosenPlanner(Planner.BLOCKS, why, on_spark=True)
-    return ChosenPlanner(Planner.COLUMNAR, "whole topologies in Spark's workers", on_spark=True)
+    return ChosenPlanner(Planner.WORKERS, "whole topologies in Spark's workers", on_spark=True)
 
 
 # Topologies of a Spark session: whether planning them here costs less than in its workers.

@@ -41,6 +41,7 @@ from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import DEFAULT_OPTIONS, PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.find_topology_files import hadoop_path
 from penstock.plans.topology.input_errors import tables_beside_others
 from penstock.plans.topology.on_spark.local_transformations import is_delta_table
 from penstock.plans.topology.on_spark.normalized_tables import load_topology_folder, normalized_tables
@@ -369,6 +370,7 @@ def read_topologies(
 
 
 def _read_paths(spark: SparkSession, paths: list[str], options: PlanOptions) -> TopologyTables | GivenTables:
+    paths = list(map(hadoop_path, paths))
     folders = [path for path in paths if _holds_tables(spark, path)]
     if not folders:
         piped = lines_of_pipes(paths, options.max_line_bytes)

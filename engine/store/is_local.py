@@ -24,6 +24,10 @@ def local_folder(store: str, table: str = "") -> str:
     return os.path.abspath(unquote(path.removeprefix("file://")) if "://" in path else path)
 
 
+AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
+"""A version of a store, as in arguments of plan and diff."""
+
+
 # Paths of tables.
 
 

@@ -1,7 +1,6 @@
 """Open a version of a store as a plan's tables, through Spark only if the store is not local."""
 
 import os
-import re
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -12,7 +11,7 @@ import polars as pl
 from penstock.engine.store.damage import find_damage
 from penstock.engine.store.data_files import damaged
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.is_local import AT_VERSION, is_local, local_folder
 from penstock.engine.store.plan_tables import PlanTables, StoredVersion
 from penstock.engine.store.plan_versions import find_version, require_not_dropped, tables_of
 from penstock.engine.store.require_target import require_columns_to_read
@@ -64,10 +63,6 @@ def open_plan_of(delta: StoreTables[Any], version: int | None, topology: str | N
 
 
 # Parse STORE or STORE@VERSION.
-
-
-AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
-"""A version of a store, as in arguments of plan and diff."""
 
 
 def local_store_and_version(path: str) -> tuple[str, int | None] | None:

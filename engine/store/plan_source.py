@@ -5,8 +5,7 @@ from enum import StrEnum
 from glob import has_magic
 from typing import NamedTuple
 
-from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.open_plan import AT_VERSION
+from penstock.engine.store.is_local import AT_VERSION, is_local, local_folder
 from penstock.engine.store.version_notes import MANIFEST
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.importing.importers import NoJob, content_of, importer_of_name

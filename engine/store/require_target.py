@@ -12,7 +12,7 @@ from penstock.engine.machine.replace_file import NO_HARD_LINKS, sync_descriptor,
 from penstock.engine.store.damage import repair_if_damaged
 from penstock.engine.store.delta_rs_table import delta_rs_schema, open_log_tail, open_table
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.is_local import is_local, local_folder, table_path
+from penstock.engine.store.is_local import AT_VERSION, is_local, local_folder, table_path
 from penstock.engine.store.plan_versions import is_store, read_listed, require_not_lost
 from penstock.engine.store.store_tables import WRITE_ID
 from penstock.engine.store.version_notes import MANIFEST
@@ -131,6 +131,7 @@ def require_target(store: str) -> list[str]:
     checked.
     """
     table_path(store, MANIFEST)
+    _require_no_version(store)
     if not is_local(store):
         return []
     folder = local_folder(store)
@@ -148,6 +149,18 @@ def require_target(store: str) -> list[str]:
         return repaired
     except OSError as error:
         raise machine_error(error, f"writing {store}") or MachineError(f"writing {store}: {error}") from error
+
+
+def _require_no_version(store: str) -> None:
+    """Raise StoreError for STORE@VERSION, unless it is the name of a store, as commands that read take it."""
+    named = AT_VERSION.fullmatch(store.rstrip("/"))
+    if named is None or (is_local(store) and os.path.isdir(local_folder(store, MANIFEST))):
+        return
+    raise StoreError(
+        f"cannot write to {store}: it names version {named['version']} of the store {named['store']}, and "
+        "versions never change",
+        f"write to {named['store']}, which adds a version",
+    )
 
 
 def _require_new_files(folder: str, store: str) -> None:

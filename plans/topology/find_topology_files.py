@@ -58,6 +58,12 @@ def local_path(path: str) -> str:
     return "/" + os.path.abspath(local).lstrip("/")
 
 
+def hadoop_path(path: str) -> str:
+    """Return `path` as Hadoop reads it: the beginning of a local path such as a:b.jsonl is not a scheme."""
+    has_colon = ":" in path.partition("/")[0]
+    return f"file:{local_path(path)}" if has_colon and _SCHEME(path) is None else path
+
+
 def is_pipe(path: str) -> bool:
     """Return whether a path is a local file other than a regular file or directory: a FIFO, /dev/fd/63, …"""
     try:

@@ -19,6 +19,7 @@ from rich.table import Column
 
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.measure.bench.measure_suites import draw_differences
+from penstock.engine.measure.bench.planners import FORMER_NAMES, PLANNERS
 from penstock.engine.measure.bench.print_results import render_template
 from penstock.engine.output.people import is_terminal, print_table
 from penstock.engine.output.pieces import StyledText
@@ -72,8 +73,8 @@ if TYPE_CHECKING:
     from penstock.plans.planners.plan_in_parts import InParts
 
 
-_FLINKS_RULES = ("flink", "columnar")
-"""Names of Flink's own rules. The columnar planner makes Flink's plans, so Flink need not run."""
+_FLINKS_RULES = (*reversed(PLANNERS), *FORMER_NAMES)
+"""Names of Flink's own rules. Penstock's planners make Flink's plans, so Flink need not run."""
 
 ROWS_OF_A_PART = 300_000
 """Transformations or stream nodes planned at a time, approximately; a topology is never split."""
@@ -98,7 +99,7 @@ def require_planners(planners: Sequence[Any]) -> None:
     for name in planners:
         if isinstance(name, str) and name not in _FLINKS_RULES and not names_custom_planner(name):
             raise ConfigurationError(
-                f"--planner must be one of {', '.join(_FLINKS_RULES)}, or a custom planner, got {name}",
+                f"--planner must be one of {', '.join(reversed(PLANNERS))}, or a custom planner, got {name}",
                 "package.module:function, or an entry point of the group penstock.planners",
             )
         if name not in _FLINKS_RULES:

@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.table import Column
 
 from penstock.engine.machine.replace_file import replace_file
+from penstock.engine.measure.bench.planners import current_name
 from penstock.engine.output.people import is_terminal, print_table
 from penstock.engine.output.print_line import print_line
 from penstock.plans.errors import InputError
@@ -380,6 +381,10 @@ def read_results(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: format must be {FORMAT}, got {file_format}")
     if not isinstance(summary, list):
         raise InputError(f"{path} is not a results.json of penstock bench: its summary is not a list")
+    try:
+        results["summary"] = [{**row, "planner": current_name(row["planner"])} for row in summary]
+    except (TypeError, KeyError) as error:
+        raise InputError(f"{path} is not a results.json of penstock bench: {error}") from error
     return results
 
 
@@ -465,6 +470,7 @@ def read_history(folder: Path) -> list[Series]:
     rows = delta_table.to_pyarrow_table(columns=[key for key in _KEYS if key in known]).to_pylist()
     by_series: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
+        row["planner"] = current_name(row["planner"])
         if row["place"] >= 0 and row["planning_seconds"]:
             by_series[tuple(row.get(key) or "" for key in _SERIES)].append(row)
     series = [_series(rows) for rows in by_series.values()]

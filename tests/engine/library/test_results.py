@@ -229,5 +229,5 @@ def test_processes_of_their_own_take_functions_of_modules(tmp_path):
     with pytest.raises(ConfigurationError, match=said):
         penstock.sweep(spec, tmp_path)
     with pytest.raises(ConfigurationError, match=said):
-        penstock.bench("fleet", ["columnar", local])
+        penstock.bench("fleet", ["process", local])
     assert importable_name(only_small, "planners") == f"{__name__}:only_small"
