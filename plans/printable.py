@@ -77,14 +77,14 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 _JAVA_CLASS = re.compile(
-    r"(?:[a-z_][a-z0-9_]*\.){2,}(?:\w+\$)*(?P<name>[A-Z]\w*?)(?:Exception|Error)\b(?P<colon>(?:: )?)"
+    r"(?:[a-z_][a-z0-9_]*\.){2,}(?:\w+\$)*(?P<name>(?:[A-Z]\w*?)?)(?:Exception|Error)\b(?P<colon>(?:: )?)"
 )
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 _WITHOUT_MEANING = ("", "Runtime", "Spark", "Execution", "UncheckedExecution", "IO", "UncheckedIO")
 
 
 def without_java_classes(text: str) -> str:
-    """Return a message of Java with its exceptions in words: "file not found: x" for FileNotFoundException."""
+    """Return a message of Java with its exceptions in words: "file not found: x" of FileNotFoundException."""
     return _JAVA_CLASS.sub(_in_words, text)
 
 
@@ -92,7 +92,7 @@ def _in_words(match: re.Match[str]) -> str:
     if match["name"] in _WITHOUT_MEANING and match["colon"]:
         return ""
     words = [word if word.isupper() else word.lower() for word in _WORD.findall(match["name"])]
-    return " ".join(words) + (" error" if len(words) == 1 else "") + match["colon"]
+    return " ".join([*words, "error"] if len(words) < 2 else words) + match["colon"]
 
 
 MOST_ERRORS = 20

@@ -14,7 +14,7 @@ from penstock import engine
 from penstock.engine.output import people
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.progress import progress
-from penstock.plans.printable import printable, printable_json, printable_lines
+from penstock.plans.printable import printable, printable_json, printable_lines, without_java_classes
 from tests.project.hostile_text import FOREIGN_STYLE, HOSTILE, OBEYED
 from tests.project.on_terminal import on_terminal
 
@@ -119,3 +119,20 @@ def test_progress_shows_names_as_they_are(monkeypatch):
     assert OBEYED.findall(plain) == []
     assert "obeyed" not in plain
     assert "[bold]x[/bold]" in plain
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("java.net.URISyntaxException: Relative path: a:b", "URI syntax: Relative path: a:b"),
+        ("java.io.FileNotFoundException: /x", "file not found: /x"),
+        ("org.apache.spark.SparkException: Job aborted: java.io.IOException: full", "Job aborted: full"),
+        ("java.lang.NullPointerException", "null pointer"),
+        ("java.lang.ArithmeticException: / by zero", "arithmetic error: / by zero"),
+        ("org.x.Outer$InnerException: y", "inner error: y"),
+        ("java.io.IOException", "IO error"),
+        ("my.package.value is not an Exception", "my.package.value is not an Exception"),
+    ],
+)
+def test_exceptions_of_java_are_said_in_words(text, said):
+    assert without_java_classes(text) == said

@@ -126,6 +126,30 @@ def call(sources, monkeypatch, capsys, tmp_path):
     return called
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [*LOOKS, "info"])
+def test_what_a_script_prints_is_beside_the_answer_about_it(sources, command, capfd, monkeypatch, tmp_path):
+    monkeypatch.chdir(sources)
+    monkeypatch.setattr(sys, "argv", [])
+    ways = (
+        'print("OWN")',
+        'os.write(1, b"OWN")',
+        'subprocess.run(["echo", "OWN"])',
+        'sys.stdout.write("OWN")',
+    )
+    (tmp_path / "noisy.py").write_text("\n".join(("import os, subprocess, sys", *ways, SCRIPT)))
+    script = str(tmp_path / "noisy.py")
+    options = {"diff": [script], "plan": ["--out", str(tmp_path / "store")]}
+    with as_command():
+        code = run(command, script, *options.get(command, LOOKS.get(command) or []))
+    written, beside = capfd.readouterr()
+    assert code == 0, beside
+    assert "OWN" not in written
+    assert beside.count("OWN") >= len(ways)
+    print("back")
+    assert capfd.readouterr().out == "back\n"
+
+
 def some_of_each(commands, sources, every_source):
     """`commands` with every source, and every command with `sources`: one function says what a source is."""
     chosen = {(command, source) for command in commands for source in every_source}

@@ -12,7 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock.plans.topology.on_spark.read_topology_files as on_spark
+from penstock.engine.planning.plan_on_spark import read_topologies
 from penstock.plans.errors import InputError
+from penstock.plans.topology.find_topology_files import hadoop_path
+from penstock.plans.topology.on_spark.topologies_of_lines import TopologyTables
 from penstock.plans.topology.read_topology_files import lines_of_pipes, read_topology_files
 from tests.plans.topology.builders import simple
 
@@ -112,3 +115,23 @@ def test_a_path_that_is_there_is_no_glob(spark: SparkSession, tmp_path: Path, re
 def test_a_glob_that_matches_nothing_is_no_path(spark: SparkSession, tmp_path: Path, read: Read):
     with pytest.raises(InputError, match="no such file or directory"):
         read(spark, tmp_path / "no*.jsonl")
+
+
+@pytest.mark.parametrize("name", ["a:b.jsonl", "é:b.jsonl", "1a:b.jsonl"])
+def test_what_precedes_a_colon_is_no_scheme_of_a_local_path(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=f"cannot read file:.*{name}: no such file or directory"):
+        read_topologies(spark, [name])
+    Path(name).write_bytes(TEXT)
+    tables = read_topologies(spark, [name])
+    assert isinstance(tables, TopologyTables)
+    assert tables.inputs == len(NAMES)
+    for kept in tables.persisted:
+        kept.unpersist()
+
+
+def test_paths_of_other_file_systems_are_hadoops():
+    for path in ("s3a://bucket/a", "file:///a", "hdfs:/a", "-", "./a:b", "a/b:c"):
+        assert hadoop_path(path) == path

@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from penstock.engine.measure.bench.measure_suites import Line, draw_lines, render_page
 from penstock.engine.measure.bench.print_results import (
+    FORMAT,
     append_rows,
     best_planning,
     compare_results,
@@ -207,9 +208,24 @@ def test_the_terminal_says_what_draws_figures_where_that_is_not_installed(monkey
     assert describe_figures(Path("a.html"), "plots") == said
 
 
+def test_older_results_name_planners_as_new_ones_do(tmp_path):
+    rows = [{"planner": name} for name in ("joins", "columnar-on-spark", "columnar", "flink", "mine:policy")]
+    (tmp_path / "results.json").write_text(json.dumps({"format": FORMAT, "summary": rows}))
+    named = [row["planner"] for row in read_results(tmp_path / "results.json")["summary"]]
+    assert named == ["blocks", "workers", "process", "flink", "mine:policy"]
+
+
 def test_other_files_are_no_results(tmp_path):
     for number, text in enumerate(
-        ("", "[]", "{}", '{"format": 99}', '{"format": 1}', '{"format": 1, "summary": {}}')
+        (
+            "",
+            "[]",
+            "{}",
+            '{"format": 99}',
+            '{"format": 1}',
+            '{"format": 1, "summary": {}}',
+            '{"format": 1, "summary": [3]}',
+        )
     ):
         file = tmp_path / f"{number}.json"
         file.write_text(text)

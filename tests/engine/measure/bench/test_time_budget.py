@@ -58,6 +58,11 @@ def test_planners_of_ones_own_are_measured_beside_others(tmp_path, monkeypatch):
     own = "penstock.engine.examples.chain_equal_costs:chain"
     assert chosen_planners(["process", own]) == (["process", own], {})
     assert get_planner(own).includes.startswith("A custom planner in one Python process")
+    assert chosen_planners(["joins", "columnar-on-spark", "columnar", "process"])[0] == [
+        "blocks",
+        "workers",
+        "process",
+    ]
     with pytest.raises(ConfigurationError, match=r"must be one of .*process.*, or a custom planner"):
         chosen_planners(["columna"])
     with pytest.raises(ConfigurationError, match="ModuleNotFoundError"):
