@@ -145,6 +145,7 @@ DRAWN = {
 
 
 _STRIDE = 0x9E3779B97F4A7C15
+_SEED = 1
 
 
 def operator_costs(
@@ -224,7 +225,7 @@ def selectivity_of_levels(
     return np.where(missing, own, selectivity)
 
 
-def drawn_costs(stream_nodes: pl.DataFrame, seed: int = 1) -> pl.DataFrame:
+def drawn_costs(stream_nodes: pl.DataFrame) -> pl.DataFrame:
     """Costs that a hash of topology and id draws from DRAWN; the same for every plan of a topology.
 
     An operator's LEVEL is drawn instead of its selectivity.
@@ -233,7 +234,7 @@ def drawn_costs(stream_nodes: pl.DataFrame, seed: int = 1) -> pl.DataFrame:
     ids = stream_nodes["id"].to_numpy().astype(np.uint64)
     columns = []
     for number, (name, values) in enumerate(DRAWN.items()):
-        mixed = _mix(keys ^ _mix(ids + np.uint64(_STRIDE * (seed + number) % 2**64)))
+        mixed = _mix(keys ^ _mix(ids + np.uint64(_STRIDE * (_SEED + number) % 2**64)))
         columns.append(pl.Series(name, np.array(values)[mixed % np.uint64(len(values))]))
     return stream_nodes.select(TOPOLOGY, "id").with_columns(columns)
 

@@ -218,6 +218,7 @@ def _plan_and_measure(
 
 
 RESAMPLES = 1_000
+_SEED = 1
 GROUPS = 2_000
 """Larger numbers of differences are resampled in this many groups of equal size."""
 
@@ -228,7 +229,7 @@ EXTREMES = 3
 BARS = 24
 
 
-def compare_quality(base: pl.DataFrame, other: pl.DataFrame, seed: int = 1) -> list[dict[str, Any]]:
+def compare_quality(base: pl.DataFrame, other: pl.DataFrame) -> list[dict[str, Any]]:
     """Compare the metrics that have a better direction over the topologies that both planners planned.
 
     `base` and `other` are plan_metrics. Returns one entry per metric. Rates that differ by less than
@@ -238,7 +239,7 @@ def compare_quality(base: pl.DataFrame, other: pl.DataFrame, seed: int = 1) -> l
     """
     both = base.join(other, on=TOPOLOGY, suffix=" of other").sort("name")
     names = both["name"].to_list()
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(_SEED)
     compared = []
     for metric, (direction, about) in METRICS.items():
         if not direction:
