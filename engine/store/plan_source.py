@@ -173,5 +173,9 @@ def _kind_of_file(path: str, place: str) -> SourceKind:
         and b"\0" not in beginning
     ):
         return SourceKind.TOPOLOGIES  # with an error for each line
-    kind = "a binary file" if b"\0" in beginning else "text without a line of JSON"
-    raise InputError(f"{path} must be a plan store, topology file or script, got {kind}")
+    is_binary = b"\0" in beginning
+    kind = "a binary file" if is_binary else "text without a line of JSON"
+    raise InputError(
+        f"{path} must be a plan store, topology file or script, got {kind}",
+        None if is_binary else f"penstock import {path} reads edge lists and other forms of graphs",
+    )
