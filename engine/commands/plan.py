@@ -143,7 +143,7 @@ def _sources_as_files(
         files = []
         for number, path in enumerate(inputs):
             # a path on another file system is left to Spark
-            recognised = require_kind(path, None, *HOLDS_PLANS) if is_local(path) else None
+            recognised = require_kind(path, None, *HOLDS_PLANS) if is_local(path) or not path else None
             place = Path(folder) / str(number)
             if recognised is not None and recognised.kind is SourceKind.STORE:
                 files.append(_topologies_of_store(recognised.path, recognised.version, place))

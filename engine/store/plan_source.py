@@ -51,6 +51,8 @@ def identify_source(source: str, version: int | None = None) -> PlanSource:
     Raises InputError if the path does not exist or no command can read it; ConfigurationError if a
     version is given twice, or for a source without versions.
     """
+    if not source:
+        raise InputError("a source must be a path, got an empty text", _NAME_A_SOURCE)
     path, at = _version_in(source)
     if at is not None and version is not None:
         raise ConfigurationError(f"--version {version}: {source} already names a version", "leave one out")

@@ -131,7 +131,7 @@ def require_target(store: str) -> list[str]:
     checked.
     """
     table_path(store, MANIFEST)
-    _require_no_version(store)
+    require_no_version(store)
     if not is_local(store):
         return []
     folder = local_folder(store)
@@ -151,14 +151,20 @@ def require_target(store: str) -> list[str]:
         raise machine_error(error, f"writing {store}") or MachineError(f"writing {store}: {error}") from error
 
 
-def _require_no_version(store: str) -> None:
-    """Raise StoreError for STORE@VERSION, unless it is the name of a store, as commands that read take it."""
+def require_no_version(store: str) -> None:
+    """Raise StoreError for STORE@VERSION, which commands that read take for a version.
+
+    Such a name is valid if a store or another folder of results has it already.
+    """
     named = AT_VERSION.fullmatch(store.rstrip("/"))
-    if named is None or (is_local(store) and os.path.isdir(local_folder(store, MANIFEST))):
+    if named is None:
+        return
+    folder = local_folder(store) if is_local(store) else ""
+    if os.path.isdir(folder) and os.listdir(folder):
         return
     raise StoreError(
-        f"cannot write to {store}: it names version {named['version']} of the store {named['store']}, and "
-        "versions never change",
+        f"cannot write to {store}: it names version {named['version']} of {named['store']}, and versions "
+        "never change",
         f"write to {named['store']}, which adds a version",
     )
 

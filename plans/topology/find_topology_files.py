@@ -61,7 +61,8 @@ def local_path(path: str) -> str:
 def hadoop_path(path: str) -> str:
     """Return `path` as Hadoop reads it: the beginning of a local path such as a:b.jsonl is not a scheme."""
     has_colon = ":" in path.partition("/")[0]
-    return f"file:{local_path(path)}" if has_colon and _SCHEME(path) is None else path
+    scheme = _SCHEME(path)
+    return f"file:{local_path(path)}" if has_colon and (scheme is None or scheme[2]) else path
 
 
 def is_pipe(path: str) -> bool:

@@ -63,7 +63,7 @@ def test_a_version_is_read_and_never_written(tmp_path: Path, monkeypatch: pytest
     plan = penstock.plan(simple("a"))
     plan.write("store")
     store = named.partition("@")[0]
-    said = f"it names version {named.rstrip('/')[-1]} of the store {store}, and versions never change"
+    said = f"it names version {named.rstrip('/')[-1]} of {store}, and versions never change"
     with pytest.raises(StoreError, match=said) as refused:
         plan.write(named)
     assert refused.value.hint == f"write to {store}, which adds a version"
@@ -79,6 +79,18 @@ def test_a_version_is_read_and_never_written(tmp_path: Path, monkeypatch: pytest
         with pytest.raises(StoreError, match=said):
             penstock.read_plan("store").write(named)
     assert os.listdir() == ["store"]
+
+
+def test_results_and_state_are_not_written_to_versions_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    said = "it names version 3 of here, and versions never change"
+    with pytest.raises(StoreError, match=said):
+        penstock.sweep({"topologies": {"shape": ["chain"], "operators": [3]}}, "here@3")
+    with pytest.raises(StoreError, match=said):
+        penstock.foreach_batch(print, state="here@3")
+    assert os.listdir() == []
 
 
 def test_a_store_whose_name_ends_like_a_version_keeps_its_name(
