@@ -264,7 +264,7 @@ def plan_command(
             help="The planner; plans are the same. process: in this process. workers: in Spark's workers, "
             "whole topologies in each. blocks: as workers, and topologies too large for a worker in blocks. "
             "auto: process if the input is local and fits in memory, else workers, or blocks if a topology "
-            "is too large. columnar is auto without blocks, and joins the former name of blocks. flink: "
+            "is too large. Former names: columnar for process or workers, joins for blocks. flink: "
             "process, checked against the real Flink; topologies that Flink refuses or plans differently are "
             "rejected. Needs a JDK and pip install 'penstock-spark\\[flink]'. PACKAGE.MODULE:FUNCTION or an "
             "entry point of the group penstock.planners: a custom planner replaces Flink's rules, in this "

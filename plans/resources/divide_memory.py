@@ -329,6 +329,13 @@ class TaskManager:
         """Managed memory per slot. Source: TaskExecutorResourceUtils.generateDefaultSlotResourceProfile."""
         return self.managed_bytes // self.slots
 
+    @property
+    def network_bytes_per_slot(self) -> int:
+        """Network memory per slot; at run time all slots share one pool. Source: as
+        managed_bytes_per_slot.
+        """
+        return self.network_bytes // self.slots
+
     def network_buffers(self, segment_size_bytes: int) -> int:
         """Return the number of network buffers in its pool. Source: NettyShuffleEnvironmentConfiguration.
 
