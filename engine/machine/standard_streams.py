@@ -58,6 +58,7 @@ def nobody_reads(error: BaseException | None) -> bool:
 
 
 _redirecting = threading.Lock()
+_was_redirected = threading.Event()
 _blocks: list[ExitStack] = []
 """Blocks of output_to_standard_error; the first one restores standard output when the last one ends."""
 
@@ -68,6 +69,7 @@ def output_to_standard_error() -> Iterator[None]:
 
     Blocks may overlap in several threads.
     """
+    _was_redirected.set()
     with _redirecting:
         _blocks.append(ExitStack() if _blocks else _redirected())
     try:
@@ -77,6 +79,17 @@ def output_to_standard_error() -> Iterator[None]:
             if len(_blocks) == 1:
                 _blocks[0].close()
             _blocks.pop()
+
+
+def end_on_standard_error() -> None:
+    """Write to standard error what a script that was looked at still prints: its threads, and at exit.
+
+    For the end of a command, when standard output has the whole answer. Nothing changes without a script.
+    """
+    if _was_redirected.is_set():
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            os.dup2(2, 1)
 
 
 def _redirected() -> ExitStack:

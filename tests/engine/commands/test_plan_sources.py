@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import shutil
+import subprocess
 import sys
 from contextlib import ExitStack
 
@@ -148,6 +149,16 @@ def test_what_a_script_prints_is_beside_the_answer_about_it(sources, command, ca
     assert beside.count("OWN") >= len(ways)
     print("back")
     assert capfd.readouterr().out == "back\n"
+
+
+@pytest.mark.slow
+def test_what_a_script_prints_at_exit_is_beside_the_answer_too(tmp_path):
+    at_exit = 'import atexit\natexit.register(lambda: print("OWN"))\n'
+    (tmp_path / "noisy.py").write_text(at_exit + SCRIPT)
+    command = [sys.executable, "-m", "penstock", "draw", str(tmp_path / "noisy.py"), "--format", "mermaid"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("flowchart LR\n")
+    assert ("OWN" in done.stdout, "OWN" in done.stderr) == (False, True)
 
 
 def some_of_each(commands, sources, every_source):
