@@ -76,6 +76,13 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(int(code, 16)) if int(code, 16) < 0x110000 else match[0]
 
 
+def reason_of(error: Exception) -> str:
+    """Return the first line of an error's message, or the place of the first byte that is not UTF-8."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start:,} is not UTF-8"
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
 _JAVA_CLASS = re.compile(
     r"(?:[a-z_][a-z0-9_]*\.){2,}(?:\w+\$)*(?P<name>(?:[A-Z]\w*?)?)(?:Exception|Error)\b(?P<colon>(?:: )?)"
 )

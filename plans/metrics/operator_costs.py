@@ -23,7 +23,7 @@ from penstock.plans.importing.bounds import (
     bounded_text,
     require_at_most,
 )
-from penstock.plans.printable import MOST_OF_A_NAME, limited
+from penstock.plans.printable import MOST_OF_A_NAME, limited, reason_of
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
@@ -48,7 +48,7 @@ def rows_of_costs(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
             if isinstance(error, BoundError):
                 raise
             raise InputError(
-                f"{path}: {_shortened(str(error))}",
+                f"{path}: {_shortened(reason_of(error))}",
                 "costs are JSON lines, or .csv or .parquet, by the file name",
             ) from None
         except OSError as error:

@@ -3,6 +3,7 @@
 Hadoop: Globber, GlobPattern, GlobExpander; Spark: DataSource.checkAndGlobPathIfNecessary, HadoopFSUtils.
 """
 
+import errno
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,9 @@ from penstock.plans.topology.input_errors import no_such_path, unreadable_file, 
 
 STANDARD_INPUT = "/dev/stdin"
 """The file of the path `-`. It is read like a pipe, even if it is a file: once, from its current position."""
+
+_DANGLING = (errno.ENOENT, errno.ELOOP)
+"""Errors of links to nothing, and to themselves."""
 
 _GLOB_SIGNS = frozenset("{}[]*?\\")
 _SPECIAL = {"*": ".*", "?": ".", "{": "(?:"}
@@ -96,8 +100,10 @@ def _files(root: str) -> Iterator[str]:
             path = f"{folder.rstrip('/')}/{name}"
             try:
                 entry = os.stat(path)
-            except FileNotFoundError:  # a dangling link
-                continue
+            except OSError as error:
+                if error.errno in _DANGLING:
+                    continue
+                raise unreadable_file(path, str(error.strerror)) from None
             if S_ISDIR(entry.st_mode):
                 pending.append((path, above | {identity}))
             elif S_ISREG(entry.st_mode) and entry.st_size and not _hidden(name):

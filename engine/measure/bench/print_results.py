@@ -19,7 +19,7 @@ from penstock.engine.measure.bench.planners import current_name
 from penstock.engine.output.people import is_terminal, print_table
 from penstock.engine.output.print_line import print_line
 from penstock.plans.errors import InputError
-from penstock.plans.printable import printable_lines
+from penstock.plans.printable import printable_lines, reason_of
 from penstock.plans.vocabulary import Layer
 
 # Medians over repetitions and their uncertainty: one row per suite, size and planner.
@@ -376,7 +376,7 @@ def read_results(path: Path) -> dict[str, Any]:
         results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         file_format, summary = results["format"], results["summary"]
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path} is not a results.json of penstock bench: {error}") from error
+        raise InputError(f"{path} is not a results.json of penstock bench: {reason_of(error)}") from error
     if file_format != FORMAT:
         raise InputError(f"{path}: format must be {FORMAT}, got {file_format}")
     if not isinstance(summary, list):
@@ -384,7 +384,7 @@ def read_results(path: Path) -> dict[str, Any]:
     try:
         results["summary"] = [{**row, "planner": current_name(row["planner"])} for row in summary]
     except (TypeError, KeyError) as error:
-        raise InputError(f"{path} is not a results.json of penstock bench: {error}") from error
+        raise InputError(f"{path} is not a results.json of penstock bench: {reason_of(error)}") from error
     return results
 
 

@@ -65,6 +65,9 @@ HOLD_NONE = {
     "binary.dat": "binary.dat must be a plan store, topology file or script, got a binary file",
     "tasks.txt": "tasks.txt must be a plan store or a script or tables of topologies or topologies, got ",
     "queries.sql": "queries.sql must be a plan, topology or script, got a SQL script",
+    "utf16.jsonl": "utf16.jsonl must be a plan, topology or script, got text in UTF-16\n  hint: save it as UTF-8",
+    "packed.jsonl": "packed.jsonl must be a plan, topology or script, got a file packed by gzip",
+    "": "a source must be a path, got an empty text",
     "missing": "missing does not exist",
 }
 
@@ -97,6 +100,8 @@ def sources(tmp_path_factory):
         (folder / "empty.jsonl").touch()
         (folder / "empty").mkdir()
         (folder / "binary.dat").write_bytes(bytes(range(200)))
+        (folder / "utf16.jsonl").write_text(line, encoding="utf-16")
+        shutil.copy("jobs.jsonl.gz", "packed.jsonl")
         assert run("plan", "jobs.jsonl", "--out", "store") == 0
         assert run("export", "store", "--to", "plan.jsonl") == 0
         assert run("export", "store", "--format", "flink-plan", "--to", "flink.jsonl") == 0

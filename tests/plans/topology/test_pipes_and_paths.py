@@ -94,8 +94,10 @@ def test_a_fifo_without_lines_holds_no_topologies(spark: SparkSession, tmp_path:
         read(spark, path)
 
 
-def test_a_fifo_in_a_directory_is_left_alone(tmp_path: Path):
+def test_a_fifo_and_links_without_a_file_in_a_directory_are_left_alone(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "nowhere").symlink_to("missing")
+    (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "a.jsonl").write_bytes(TEXT)
     assert by_columns(None, tmp_path) == sorted(NAMES)  # type: ignore[arg-type]
 
