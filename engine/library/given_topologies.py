@@ -596,7 +596,12 @@ def costs_named(costs: Any) -> Iterator[str | None]:
         with short_lived_folder("costs") as folder:
             file = Path(folder) / "costs.parquet"
             parquet.write_table(table, file)
-            yield str(file)
+            try:
+                yield str(file)
+            except (InputError, ConfigurationError) as error:
+                if str(file) not in error.message:
+                    raise
+                raise type(error)(error.message.replace(str(file), "costs"), error.hint) from None
     elif isinstance(costs, os.PathLike):
         yield path("costs", costs)
     else:

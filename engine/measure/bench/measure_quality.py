@@ -19,7 +19,7 @@ from rich.table import Column
 
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.measure.bench.measure_suites import draw_differences
-from penstock.engine.measure.bench.planners import FORMER_NAMES, PLANNERS
+from penstock.engine.measure.bench.planners import OTHER_NAMES, PLANNERS
 from penstock.engine.measure.bench.print_results import render_template
 from penstock.engine.output.people import is_terminal, print_table
 from penstock.engine.output.pieces import StyledText
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from penstock.plans.planners.plan_in_parts import InParts
 
 
-_FLINKS_RULES = (*reversed(PLANNERS), *FORMER_NAMES)
+_FLINKS_RULES = (*reversed(PLANNERS), *OTHER_NAMES)
 """Names of Flink's own rules. Penstock's planners make Flink's plans, so Flink need not run."""
 
 ROWS_OF_A_PART = 300_000

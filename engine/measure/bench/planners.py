@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -86,8 +87,13 @@ PLANNERS: dict[str, MeasuredPlanner] = {
 }
 """Planners by the names that `penstock plan --planner` takes, too."""
 
-FORMER_NAMES = {"joins": "blocks", "columnar-on-spark": "workers", "columnar": "process"}
-"""Names that these planners had in older benchmarks; they stay valid."""
+OTHER_NAMES = {
+    "auto": "process",  # its choice for local inputs that fit in memory
+    "joins": "blocks",
+    "columnar-on-spark": "workers",
+    "columnar": "process",
+}
+"""Other names that are taken: auto, and the names that these planners had in older benchmarks."""
 
 OWN = (
     "A custom planner in one Python process, as process. Start-up: importing it, too. Planning: "
@@ -96,8 +102,8 @@ OWN = (
 
 
 def current_name(name: str) -> str:
-    """Return the name of a planner that may be given by its former one."""
-    return FORMER_NAMES.get(name, name)
+    """Return the name of a planner in PLANNERS that may be given by another one."""
+    return OTHER_NAMES.get(name, name)
 
 
 def get_planner(name: str) -> MeasuredPlanner:
@@ -158,9 +164,12 @@ def _require_own(name: str) -> None:
     from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
 
     if not names_custom_planner(name):
+        close = get_close_matches(name, [*PLANNERS, *OTHER_NAMES], n=1)
         raise ConfigurationError(
             f"--planner must be one of {', '.join(PLANNERS)}, or a custom planner, got {name}",
-            "package.module:function, or an entry point of the group penstock.planners",
+            f"did you mean {close[0]}?"
+            if close
+            else "package.module:function, or an entry point of the group penstock.planners",
         )
     find_custom_planners(name)
 

@@ -58,7 +58,7 @@ def test_planners_of_ones_own_are_measured_beside_others(tmp_path, monkeypatch):
     own = "penstock.engine.examples.chain_equal_costs:chain"
     assert chosen_planners(["process", own]) == (["process", own], {})
     assert get_planner(own).includes.startswith("A custom planner in one Python process")
-    assert chosen_planners(["joins", "columnar-on-spark", "columnar", "process"])[0] == [
+    assert chosen_planners(["joins", "columnar-on-spark", "columnar", "process", "auto"])[0] == [
         "blocks",
         "workers",
         "process",
