@@ -465,7 +465,8 @@ def _tables_like(named: str, views: Views) -> str:
     in_layer = [] if named not in _LAYERS else [t for t in views.tables if t in LAYER_TABLES[Layer(named)]]
     if in_layer and views.plan is not None:
         return f"{named} is a layer, with the tables {', '.join(in_layer)}"
-    close = _closest(named, views.tables if views.plan is None else TABLES)
+    known = views.tables if views.plan is None else TABLES
+    close = [named] if named in known else _closest(named, known)
     present = [table for table in close if table in views.tables]
     if present:
         return f"tables with close names: {', '.join(present[:_MOST_NAMES])}"

@@ -96,8 +96,9 @@ OTHER_NAMES = {
 """Other names that are taken: auto, and the names that these planners had in older benchmarks."""
 
 OWN = (
-    "A custom planner in one Python process, as process. Start-up: importing it, too. Planning: "
-    "Flink's plan that it gets, its decisions, the plan that follows from them, and the checks of it."
+    "A custom planner in one Python process, like the planner process. Start-up: importing it, too. "
+    "Planning: Flink's plan that it gets, its decisions, the plan that follows from them, and the checks "
+    "of it."
 )
 
 

@@ -140,7 +140,7 @@ def test_explain_size_and_metrics_show_themselves(capsys):
     assert size.session_cluster["slots"] == 4
     metrics = planned.metrics(costs=pl.DataFrame({"topology": ["a"], "id": [1], "records_per_second": [7.0]}))
     assert 7.0 in metrics.plans["source_records_per_second"].to_pylist()
-    with pytest.raises(penstock.InputError, match="^costs: column topology must be text, got Null"):
+    with pytest.raises(penstock.InputError, match=r"^costs: column topology must be text, got Null"):
         planned.metrics(costs=pl.DataFrame({"topology": [None], "id": [1]}))
     assert metrics.summary.num_rows > 15
     for one, said in ((explained, "chained"), (size, "TaskManagers"), (metrics, "utilisation")):
