@@ -284,7 +284,7 @@ def plan_command(
     time_limit: Annotated[
         int,
         typer.Option(
-            "--time-limit", metavar="S", help="Seconds that a custom planner may take for each batch."
+            "--time-limit", min=1, metavar="S", help="Seconds that a custom planner may take for each batch."
         ),
     ] = 60,
     max_line_size: Annotated[
