@@ -14,6 +14,7 @@ from penstock import engine
 from penstock.engine.output import people
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.progress import progress
+from penstock.plans.errors import TopologyError
 from penstock.plans.printable import (
     printable,
     printable_json,
@@ -150,4 +151,6 @@ def test_bytes_that_are_not_utf8_are_said_by_their_place():
         b"abc\xff".decode()
     assert reason_of(wrong.value) == "byte 3 is not UTF-8"
     assert [reason_of(ValueError(text)) for text in ("first\nsecond", "")] == ["first", "ValueError"]
-    assert "(byte 1 is not UTF-8)" in parse_topology(b'"\xe9"').message
+    refused = parse_topology(b'"\xe9"')
+    assert isinstance(refused, TopologyError)
+    assert "(byte 1 is not UTF-8)" in refused.message
