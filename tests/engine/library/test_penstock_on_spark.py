@@ -64,7 +64,7 @@ def test_two_frames_with_integers_of_any_width(spark):
         edges = sorted(found.tables["stream_edges"].toArrow().to_pylist(), key=repr)
         assert edges == rows(expected)["stream_edges"]
     for planner in ("process", "blocks"):
-        found = penstock.plan((topologies.where("name = 'a'"), frames[1]), planner=planner, until="topology")
+        found = penstock.plan((topologies.where("name = 'a'"), cast), planner=planner, until="topology")
         (rejected,) = found.tables["rejected"].select("name", "error", "message").collect()
         assert rejected[:2] == ("every", "NoTopology")
         assert "found transformations of topology every; allowed: a name in topologies" in rejected["message"]
