@@ -55,14 +55,6 @@ class Planner(StrEnum):
 ON_SPARK = (Planner.WORKERS, Planner.BLOCKS, Planner.JOINS)
 """Planners that need Spark."""
 
-_CURRENT_NAMES = {
-    Planner.WORKERS: Planner.WORKERS,
-    Planner.COLUMNAR: Planner.WORKERS,
-    Planner.BLOCKS: Planner.BLOCKS,
-    Planner.JOINS: Planner.BLOCKS,
-}
-"""Planners on Spark by every name that asks for them there."""
-
 
 class ChosenPlanner(NamedTuple):
     """A planner, the reason shown to users, and whether it needs Spark."""
@@ -75,7 +67,14 @@ class ChosenPlanner(NamedTuple):
     @property
     def by_blocks(self) -> bool:
         """Whether giants are planned in blocks."""
-        return self.planner is Planner.BLOCKS
+        return self.planner in (Planner.BLOCKS, Planner.JOINS)
+
+    @property
+    def name(self) -> str:
+        """The name that messages use, which is none of the former ones."""
+        if self.planner is Planner.COLUMNAR:
+            return str(Planner.WORKERS if self.on_spark else Planner.PROCESS)
+        return str(Planner.BLOCKS if self.by_blocks else self.planner)
 
 
 def choose_planner(requested: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> ChosenPlanner:
@@ -128,8 +127,8 @@ def choose_on_spark(
             raise ConfigurationError("planner process plans without Spark", hint)
         hint = "call penstock.engine.planning.plan_beside_flink.plan_beside_flink"
         raise ConfigurationError("planner flink plans without Spark", hint)
-    if requested in _CURRENT_NAMES:
-        return ChosenPlanner(_CURRENT_NAMES[requested], "as asked", on_spark=True)
+    if requested in (*ON_SPARK, Planner.COLUMNAR):
+        return ChosenPlanner(requested, "as asked", on_spark=True)
     tasks = TaskRows(most_tasks, most_tasks, most_tasks)
     needed = largest * BYTES_OF_A_PLANNED_ROW + bytes_of_tasks(tasks)
     if needed > SMALL_ENOUGH_BYTES:
@@ -140,7 +139,7 @@ def choose_on_spark(
                 f"{shown_bytes(needed)}, and a worker of Spark has {shown_bytes(worker_memory)}"
             )
             return ChosenPlanner(Planner.BLOCKS, why, on_spark=True)
-    return ChosenPlanner(Planner.WORKERS, "whole topologies in Spark's workers", on_spark=True)
+    return ChosenPlanner(Planner.COLUMNAR, "whole topologies in Spark's workers", on_spark=True)
 
 
 # Topologies of a Spark session: whether planning them here costs less than in its workers.

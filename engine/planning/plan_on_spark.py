@@ -236,7 +236,7 @@ def _plan(work: _Work, source: Topologies | CountedTopologies) -> PlanResult:
         planned,
         seconds={"read_topologies": reading, **planned.seconds},
         rows_read=counts.rows,
-        planner=str(chosen.planner) if custom_planners is None else custom_planners.name,
+        planner=chosen.name if custom_planners is None else custom_planners.name,
         why=chosen.why,
     )
 

@@ -89,8 +89,7 @@ def _plan_here(
     others = 4 if chosen.planner is Planner.FLINK else 2
     with progress(stages(options.until) + others, expected=chosen.topologies) as report:
         planned = plan(source, options, out, report)
-    name = Planner.FLINK if chosen.planner is Planner.FLINK else Planner.PROCESS
-    return replace(planned, planner=planned.planner or name.value, why=chosen.why)
+    return replace(planned, planner=planned.planner or chosen.name, why=chosen.why)
 
 
 def _reads_pipe(source: Any) -> bool:
