@@ -59,7 +59,7 @@ def main() -> int:
             "spark.eventLog.compress=false",
             *options.conf,
         ]
-        command = [*_PENSTOCK, "plan", options.input, "--out", options.out, "--planner", "joins"]
+        command = [*_PENSTOCK, "plan", options.input, "--out", options.out, "--planner", "blocks"]
         command += ["--master", cluster.url, *(word for value in settings for word in ("--conf", value))]
         started = time.monotonic()
         planning = subprocess.Popen(command)
@@ -78,7 +78,7 @@ _PENSTOCK = (sys.executable, "-m", "penstock.engine.commands.main")
 def _compare(given: str, store: str, other: Path) -> int:
     """Plan in one process, print what that takes, and which tables differ; 1 if some do."""
     started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([*_PENSTOCK, "plan", given, "--out", str(other), "--planner", "columnar"], check=True)
+    subprocess.run([*_PENSTOCK, "plan", given, "--out", str(other), "--planner", "process"], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     print(f"one process: {time.monotonic() - started:.0f} s, {cpu_seconds:.0f} CPU s")

@@ -1,6 +1,6 @@
 """Simulate a run on Spark on other numbers of cores: its tasks, scheduled again.
 
-    penstock plan DIR --out STORE --planner joins \\
+    penstock plan DIR --out STORE --planner blocks \\
         --conf spark.eventLog.enabled=true --conf spark.eventLog.dir=DIR
     python -m benchmarks.simulate_cores LOG [--cores 1,2,16,100,1000] [--times 1] [--skew 2]
 

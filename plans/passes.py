@@ -414,9 +414,6 @@ PASSES: tuple[Pass, ...] = (
 `transformation_reasons` and `walk_reasons` are reasons to refuse a topology, computed as early as possible,
 so that the wide tables they read are freed before the next ones are created."""
 
-GIVEN = ("topologies", "transformations", "job_settings", "given_stream_nodes", "given_stream_edges")
-"""The tables of the topology layer, under the names that passes use."""
-
 
 def passes_until(until: Layer) -> tuple[Pass, ...]:
     """Return the passes that derive the layers up to and including `until`."""

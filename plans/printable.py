@@ -76,6 +76,32 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(int(code, 16)) if int(code, 16) < 0x110000 else match[0]
 
 
+def reason_of(error: Exception) -> str:
+    """Return the first line of an error's message, or the place of the first byte that is not UTF-8."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start:,} is not UTF-8"
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+_JAVA_CLASS = re.compile(
+    r"(?:[a-z_][a-z0-9_]*\.){2,}(?:\w+\$)*(?P<name>(?:[A-Z]\w*?)?)(?:Exception|Error)\b(?P<colon>(?:: )?)"
+)
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+_WITHOUT_MEANING = ("", "Runtime", "Spark", "Execution", "UncheckedExecution", "IO", "UncheckedIO")
+
+
+def without_java_classes(text: str) -> str:
+    """Return a message of Java with its exceptions in words: "file not found: x" of FileNotFoundException."""
+    return _JAVA_CLASS.sub(_in_words, text)
+
+
+def _in_words(match: re.Match[str]) -> str:
+    if match["name"] in _WITHOUT_MEANING and match["colon"]:
+        return ""
+    words = [word if word.isupper() else word.lower() for word in _WORD.findall(match["name"])]
+    return " ".join([*words, "error"] if len(words) < 2 else words) + match["colon"]
+
+
 MOST_ERRORS = 20
 """Errors listed per topology; further ones are counted."""
 

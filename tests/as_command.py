@@ -1,6 +1,7 @@
 """Call commands in a process of tests, and restore the process afterwards."""
 
 import atexit
+import os
 import signal
 import sys
 import warnings
@@ -17,9 +18,12 @@ def as_command() -> Iterator[None]:
     state = (_Stop.handling, _Stop.number, _Stop.on_interrupt)
     handlers = {number: signal.getsignal(number) for number in _WORDS}
     hooks = (sys.stdout, sys.stderr, sys.unraisablehook, warnings.showwarning)
+    standard_output = os.dup(1)
     try:
         yield
     finally:
+        os.dup2(standard_output, 1)
+        os.close(standard_output)
         sys.stdout, sys.stderr, sys.unraisablehook, warnings.showwarning = hooks
         for number, handler in handlers.items():
             signal.signal(number, handler)

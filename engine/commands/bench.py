@@ -266,7 +266,7 @@ def bench_command(
     and rows of the Delta table quality.
 
     Examples:
-        penstock bench --suite fleet,layered --planner columnar,joins --sizes 1000,10000
+        penstock bench --suite fleet,layered --planner process,blocks --sizes 1000,10000
         penstock bench --compare bench-results/results.json
         penstock bench --quality --planner flink,my_planner:chain
 

@@ -143,7 +143,8 @@ def draw_command(
         penstock draw jobs.jsonl --topology word-count --layer stream_graph --to plan.html
 
     Exit codes:
-        4: Not a store, or no such version or topology.
+        2: No such topology.
+        4: Not a store, or no such version.
         7: The topology was refused.
     """
     wanted = _format(file_format, to)

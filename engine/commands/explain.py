@@ -369,7 +369,8 @@ def explain_command(
         penstock explain plans --what-if DIFFERENT_PARALLELISM
 
     Exit codes:
-        4: Not a store, or no such version or topology.
+        2: No such topology.
+        4: Not a store, or no such version.
         7: The topology was refused.
     """
     if without is not None and source.endswith(".py"):

@@ -10,6 +10,7 @@ import warnings
 from penstock.engine.machine.operating_system import adopt_orphans
 from penstock.engine.machine.standard_streams import (
     NOBODY_READS,
+    end_on_standard_error,
     name_standard_output,
     nobody_reads,
     open_missing_standard_files,
@@ -213,6 +214,7 @@ def main() -> None:
         print_error(traceback.format_exc().rstrip())
         sys.exit(1)
     finally:
+        end_on_standard_error()
         if stopped_by() is not None:
             end_children()
             if "penstock.plans.planners.plan_in_parts" in sys.modules:  # Python waits for its threads

@@ -120,7 +120,7 @@ _PlannerName = Annotated[
         help="The planner; plans are the same. process: in this process. workers: in Spark's workers, "
         "whole topologies in each. blocks: as workers, and topologies too large for a worker in blocks. "
         "auto: process if the input is local and fits in memory, else workers, or blocks if a topology "
-        "is too large. columnar is auto without blocks, and joins the former name of blocks. flink: "
+        "is too large. Former names: columnar for process or workers, joins for blocks. flink: "
         "process, checked against the real Flink; topologies that Flink refuses or plans differently are "
         "rejected. Needs a JDK and pip install 'penstock-spark\\[flink]'. PACKAGE.MODULE:FUNCTION or an "
         "entry point of the group penstock.planners: a custom planner replaces Flink's rules, in this "
@@ -139,7 +139,9 @@ _Costs = Annotated[
 ]
 _TimeLimit = Annotated[
     int,
-    typer.Option("--time-limit", metavar="S", help="Seconds that a custom planner may take for each batch."),
+    typer.Option(
+        "--time-limit", min=1, metavar="S", help="Seconds that a custom planner may take for each batch."
+    ),
 ]
 _MaxLineSize = Annotated[
     str, typer.Option("--max-line-size", metavar="SIZE", help="Reject longer lines, e.g. 2g.")
@@ -304,7 +306,7 @@ def _sources_as_files(
     with short_lived_folder("plan") as folder:
         for number, path in enumerate(inputs):
             # a path on another file system is left to Spark
-            source = None if path in given.elsewhere else require_kind(path, None, *HOLDS_PLANS)
+            source = None if path and path in given.elsewhere else require_kind(path, None, *HOLDS_PLANS)
             place = Path(folder) / str(number)
             if source is not None and source.kind is SourceKind.STORE:
                 files.append(_topologies_of_store(source.path, source.version, place))

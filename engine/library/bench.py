@@ -170,10 +170,10 @@ def bench(
     Args:
         suites: Names that `penstock bench --help` lists, and files of topology lines; default fleet and
             layered.
-        planners: "columnar" (in a process), "columnar-on-spark" (in Spark's workers), "joins" (the same,
-            large topologies in blocks), "flink" (the real Flink), and custom planners as "module:name" or as
-            functions of modules. Default: all that are installed. With `quality`: "flink" (Flink's rules,
-            without Flink itself) and custom planners, the first of which the others are compared with.
+        planners: "process", "workers" (in Spark's), "blocks" (the same, large topologies in blocks), "flink"
+            (the real Flink), and custom planners as "module:name" or as functions of modules. Default: all
+            that are installed. With `quality`: "flink" (Flink's rules, without Flink itself) and custom
+            planners, the first of which the others are compared with.
         sizes: Operators of a suite, each 1 or more; files keep their own.
         until: The last layer to plan; default slots.
         repeat: Measured processes of each planner, 1 or more.
@@ -223,7 +223,7 @@ def bench(
             with _folder(out) as folder:
                 return _compared(cases, by, costs, limit, config, folder)
         by = [importable_name(planner, "planners") if callable(planner) else planner for planner in by]
-        chosen, unavailable = chosen_planners([text("planners", planner, "columnar") for planner in by])
+        chosen, unavailable = chosen_planners([text("planners", planner, "process") for planner in by])
     settings = {
         "until": layer.value,
         "repeat": whole_number("repeat", repeat),

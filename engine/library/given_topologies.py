@@ -34,7 +34,7 @@ from penstock.plans.topology.json_documents import elements
 from penstock.plans.topology.normalized_tables import require_given_columns
 from penstock.plans.topology.operator_rules import TRANSFORMATION_KEYS
 from penstock.plans.topology.rules import shorten
-from penstock.plans.topology.topologies_of_lines import topology_id
+from penstock.plans.topology.topologies_of_lines import NAMED_BY_TRANSFORMATIONS, topology_id
 from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
 from penstock.plans.vocabulary import Partitioner, PartitionerName, SeveralInputsName, TopologyForm
 
@@ -411,6 +411,7 @@ def topology_tables_of_frames(topologies: Any, transformations: Any) -> tuple[pa
     Columns without any value are left out. Maps may be structs, or lists of keys and values. Raises
     InputError.
     """
+    given = _with_maps(frame_as_arrow(topologies), "topologies")
     rows = _with_maps(frame_as_arrow(transformations), "transformations")
     require_topology(rows.column_names)
     if OF_TOPOLOGY in rows.column_names and TOPOLOGY not in rows.column_names:
@@ -424,7 +425,24 @@ def topology_tables_of_frames(topologies: Any, transformations: Any) -> tuple[pa
         ids = {name: topology_id(name) for name in set(names)}
         rows = rows.drop_columns([OF_TOPOLOGY])
         rows = rows.append_column(TOPOLOGY, pa.array([ids[name] for name in names], pa.int64()))
-    return _with_maps(frame_as_arrow(topologies), "topologies"), rows
+        given = _with_missing(given, dict.fromkeys(names))
+    return given, rows
+
+
+def _with_missing(topologies: pa.Table, names: Iterable[str]) -> pa.Table:
+    """Add a row, to be rejected, for each of the `names` that `topologies` lacks."""
+    if "name" not in topologies.column_names:
+        return topologies
+    known = set(topologies["name"].to_pylist())
+    missing = [name for name in names if name not in known]
+    if not missing:
+        return topologies
+    forms = [NAMED_BY_TRANSFORMATIONS] * len(missing)
+    texts = [pa.array(column, pa.large_string()) for column in (missing, forms)]
+    for name in {"name", "form"}.intersection(topologies.column_names):
+        place = topologies.column_names.index(name)
+        topologies = topologies.set_column(place, name, topologies[name].cast(pa.large_string()))
+    return pa.concat_tables([topologies, pa.table(texts, ["name", "form"])], promote_options="default")
 
 
 def require_topology(columns: Sequence[str]) -> None:
@@ -557,7 +575,12 @@ def costs_named(costs: Any) -> Iterator[str | None]:
         with short_lived_folder("costs") as folder:
             file = Path(folder) / "costs.parquet"
             parquet.write_table(table, file)
-            yield str(file)
+            try:
+                yield str(file)
+            except (InputError, ConfigurationError) as error:
+                if str(file) not in error.message:
+                    raise
+                raise type(error)(error.message.replace(str(file), "costs"), error.hint) from None
     elif isinstance(costs, os.PathLike):
         yield path("costs", costs)
     else:

@@ -193,8 +193,7 @@ def topologies_of_script(script: str, folder: Path, options: "PlanOptions", scri
     from penstock.engine.run.runtime.run_context import EnvironmentSettings
 
     settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]
-    with redirect_stdout(sys.stderr):
-        captured = jobs_of_script(script, [], settings)
+    captured = jobs_of_script(script, [], settings)
     print_failure_of_script(captured)
     for job in captured.jobs:
         print_lost_settings(job)

@@ -363,7 +363,7 @@ class Plan(Generic[T]):
         >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
         >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]})
         >>> plan
-        <penstock.Plan: 1 planned, 0 rejected of 1 topologies; 21 tables; planner columnar: in this process>
+        <penstock.Plan: 1 planned, 0 rejected of 1 topologies; 21 tables; planner process: in this process>
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow.compute as pc
 
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.machine.standard_streams import is_of_standard_output
+from penstock.engine.machine.standard_streams import is_of_standard_output, output_to_standard_error
 from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.pyflink.datastream.environment_options import PARALLELISM as DEFAULT_PARALLELISM
 from penstock.engine.pyflink.datastream.environment_options import JobCaptured
@@ -169,9 +169,13 @@ def chosen_job(captured: JobsOfScript, wanted: str | None, script: str) -> Job:
 def _run_to_its_end(
     script: str, arguments: Sequence[str], settings: EnvironmentSettings, *, real_pyflink: bool = False
 ) -> None:
-    """Call run_script; sys.exit ends the script, and raises ScriptError if it reports a failure."""
+    """Call run_script; sys.exit ends the script, and raises ScriptError if it reports a failure.
+
+    The script's output goes to standard error, because standard output is for the answer about its jobs.
+    """
     try:
-        run_script(script, arguments, RunContext(settings=settings), real_pyflink=real_pyflink)
+        with output_to_standard_error():
+            run_script(script, arguments, RunContext(settings=settings), real_pyflink=real_pyflink)
     except SystemExit as end:
         if end.code:
             raise ScriptError(f"{script} failed: sys.exit({end.code!r})") from end

@@ -179,6 +179,7 @@ def foreach_batch(
 
     Raises:
         ConfigurationError: An argument is invalid.
+        StoreError: `state` is the name of a version, such as state@3.
 
     Examples:
         >>> from penstock.common import Types
@@ -190,6 +191,8 @@ def foreach_batch(
         >>> counts = penstock.foreach_batch(build, state="state")
         >>> query = clicks.writeStream.foreachBatch(counts).start()  # doctest: +SKIP
     """
+    from penstock.engine.store.store_location import require_no_version
+
     if not callable(build):
         raise ConfigurationError(f"build must be a function of a stream, got {type(build).__name__}")
     if into is not None and not callable(into):
@@ -200,6 +203,7 @@ def foreach_batch(
     if watermark is not None and event_time is None:
         raise ConfigurationError("watermark needs event_time, the name of the column with the rows' time")
     folder = as_path("state", state)
+    require_no_version(folder, None if "://" in folder else folder)
     folder = folder if "://" in folder else os.path.abspath(folder)  # workers may run in another folder
     source = {"event_time": event_time, "watermark": watermark, "key": key}
     return BatchFunction(

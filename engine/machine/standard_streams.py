@@ -7,6 +7,9 @@ import io
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from typing import Any, TextIO
 
 # Replace standard files that a process was started without (`penstock … >&-`).
@@ -49,6 +52,56 @@ def is_of_standard_output(error: BaseException | None) -> bool:
 def nobody_reads(error: BaseException | None) -> bool:
     """Return whether the reader of standard output has gone."""
     return isinstance(error, BrokenPipeError) and is_of_standard_output(error)
+
+
+# Output of a script that runs only to be looked at: standard output has the picture or text of its job.
+
+
+_redirecting = threading.Lock()
+_was_redirected = threading.Event()
+_blocks: list[ExitStack] = []
+"""Blocks of output_to_standard_error; the first one restores standard output when the last one ends."""
+
+
+@contextmanager
+def output_to_standard_error() -> Iterator[None]:
+    """Write to standard error inside the block whatever is for standard output, by child processes too.
+
+    Blocks may overlap in several threads.
+    """
+    _was_redirected.set()
+    with _redirecting:
+        _blocks.append(ExitStack() if _blocks else _redirected())
+    try:
+        yield
+    finally:
+        with _redirecting:
+            if len(_blocks) == 1:
+                _blocks[0].close()
+            _blocks.pop()
+
+
+def end_on_standard_error() -> None:
+    """Write to standard error what a script that was looked at still prints: its threads, and at exit.
+
+    For the end of a command, when standard output has the whole answer. Nothing changes without a script.
+    """
+    if _was_redirected.is_set():
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            os.dup2(2, 1)
+
+
+def _redirected() -> ExitStack:
+    stack = ExitStack()
+    with suppress(OSError, ValueError):  # a caller's stream without a file, or closed files
+        sys.stdout.flush()
+        before = os.dup(1)
+        stack.callback(os.close, before)
+        stack.callback(os.dup2, before, 1)
+        os.dup2(2, 1)
+    stack.enter_context(redirect_stdout(sys.stderr))
+    return stack
 
 
 def _with(kind: type[io.FileIO], stream: TextIO) -> TextIO:

@@ -1,6 +1,6 @@
 """Estimate the memory that a plan takes, and refuse before it is taken.
 
-Bytes per row are measured: the growth of the peak resident memory of `penstock plan --planner columnar`
+Bytes per row are measured: the growth of the peak resident memory of `penstock plan --planner process`
 while it runs, writing the store included (VmHWM, Linux, 2 cores). Tasks: a chain of 1,000 vertices with
 parallelism 32,768 takes 4.25 GiB, 139 bytes for each task with its partition and its edge; 100 sources
 read by 100 vertices with parallelism 4,096, which have 50 edges for each task, take 80 bytes per edge.
@@ -182,7 +182,7 @@ LEAST_TO_READ_ON = 64 * 2**20
 
 
 HINT = (
-    "plan the input in smaller parts, with --until job_graph (which has no tasks), or with --planner joins "
+    "plan the input in smaller parts, with --until job_graph (which has no tasks), or with --planner blocks "
     "and --master URL on a cluster; or give it more memory"
 )
 

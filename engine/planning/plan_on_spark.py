@@ -41,7 +41,7 @@ from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import DEFAULT_OPTIONS, PlanOptions
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.find_topology_files import TopologyPaths, topology_paths
+from penstock.plans.topology.find_topology_files import TopologyPaths, hadoop_path, topology_paths
 from penstock.plans.topology.input_errors import tables_beside_others
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.topology.on_spark.local_transformations import is_delta_table
@@ -234,7 +234,7 @@ def _plan(work: _Work, source: Topologies | CountedTopologies) -> PlanResult:
         planned,
         seconds={"read_topologies": reading, **planned.seconds},
         rows_read=counts.rows,
-        planner=str(chosen.planner) if custom_planners is None else custom_planners.name,
+        planner=chosen.name if custom_planners is None else custom_planners.name,
         why=chosen.why,
     )
 
@@ -380,7 +380,7 @@ def _read_frames(frames: Sequence[DataFrame], job_defaults: JobDefaults) -> Give
 def _read_paths(
     spark: SparkSession, given: TopologyPaths, options: PlanOptions
 ) -> TopologyTables | GivenTables:
-    paths = given.paths
+    paths = list(map(hadoop_path, given.paths))
     folders = [path for path in paths if _holds_tables(spark, path)]
     if not folders:
         piped = lines_of_pipes(given.pipes, options.max_line_bytes)

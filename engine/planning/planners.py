@@ -54,7 +54,7 @@ class Planner(StrEnum):
     BLOCKS = "blocks"  #: on Spark: topologies too large for a worker in blocks, others as workers
     JOINS = "joins"  #: the former name of blocks
     COLUMNAR = "columnar"  #: process or workers
-    FLINK = "flink"  #: columnar, checked by the real Flink: topologies it plans differently are rejected
+    FLINK = "flink"  #: process, checked by the real Flink: topologies it plans differently are rejected
 
 
 ON_SPARK = (Planner.WORKERS, Planner.BLOCKS, Planner.JOINS)
@@ -73,6 +73,13 @@ class ChosenPlanner(NamedTuple):
     def by_blocks(self) -> bool:
         """Whether giants are planned in blocks."""
         return self.planner in (Planner.BLOCKS, Planner.JOINS)
+
+    @property
+    def name(self) -> str:
+        """The name that messages use, which is none of the former ones."""
+        if self.planner is Planner.COLUMNAR:
+            return str(Planner.WORKERS if self.on_spark else Planner.PROCESS)
+        return str(Planner.BLOCKS if self.by_blocks else self.planner)
 
 
 def choose_planner(
@@ -210,4 +217,4 @@ def _plan_here(
     others = 4 if chosen.planner is Planner.FLINK else 2
     with progress(stages(options.until) + others, expected=chosen.topologies) as report:
         planned = plan(source, options, out, report)
-    return replace(planned, planner=planned.planner or chosen.planner.value, why=chosen.why)
+    return replace(planned, planner=planned.planner or chosen.name, why=chosen.why)

@@ -18,6 +18,7 @@ from penstock.operators.common.pickles import dumps_for_workers
 from penstock.operators.task.keep_rows import CANNOT_KEEP
 from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
 from penstock.plans.installation import own_version
+from penstock.plans.printable import without_java_classes
 
 # Broadcast variables of Spark in functions that are pickled before Spark pickles them itself.
 #
@@ -126,8 +127,8 @@ _WORKER_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].
 
 
 def describe_spark_error(error: BaseException) -> str:
-    """Return the innermost message with a reason, without Java stacks, worker tracebacks and secrets."""
-    return redact(_described(error))
+    """Return the innermost message with a reason, without Java, worker tracebacks and secrets."""
+    return redact(without_java_classes(_described(error)))
 
 
 def _described(error: BaseException) -> str:

@@ -28,7 +28,7 @@ _BYTES_MAPPED_BESIDE_A_HEAP = 3 * 2**30
 """Address space that a JVM reserves for classes, code and threads."""
 
 HINT = (
-    "plan in this process (--planner columnar, without --master and --conf), use a cluster (--master URL), "
+    "plan in this process (--planner process, without --master and --conf), use a cluster (--master URL), "
     "or give it more memory"
 )
 

@@ -196,6 +196,7 @@ def _end_spawned(spawned: SpawnedJvm) -> None:
 
 
 _SECONDS_FOR_AN_ARCHIVE = 120.0
+_SECONDS_TO_END = 30.0
 
 
 class _EarlyJvm:
@@ -279,7 +280,7 @@ def forget_jvm() -> None:
     Silence.until = before
 
 
-def end_jvm(seconds: float = 30.0) -> None:
+def end_jvm() -> None:
     """End the JVM that this process has started, if any, and wait for it to remove its local files."""
     end_early()
     if "pyspark" not in sys.modules:
@@ -294,7 +295,7 @@ def end_jvm(seconds: float = 30.0) -> None:
         process.stdin.close()
     with suppress(subprocess.TimeoutExpired):
         if not writes_archive():
-            process.wait(seconds)
+            process.wait(_SECONDS_TO_END)
         elif sys.stderr.isatty():
             with status_beside_output("writing an archive of Spark's classes, once: later jobs start sooner"):
                 process.wait(_SECONDS_FOR_AN_ARCHIVE)

@@ -54,6 +54,8 @@ def identify_source(source: str, version: int | None = None) -> PlanSource:
     Raises InputError if the path does not exist or no command can read it; ConfigurationError if a
     version is given twice, or for a source without versions.
     """
+    if not source:
+        raise InputError("a source must be a path, got an empty text", _NAME_A_SOURCE)
     path, at = _version_in(source)
     if at is not None and version is not None:
         raise ConfigurationError(f"--version {version}: {source} already names a version", "leave one out")
@@ -177,5 +179,9 @@ def _kind_of_file(path: str, place: str) -> SourceKind:
         and b"\0" not in beginning
     ):
         return SourceKind.TOPOLOGIES  # with an error for each line
-    kind = "a binary file" if b"\0" in beginning else "text without a line of JSON"
-    raise InputError(f"{path} must be a plan store, topology file or script, got {kind}")
+    is_binary = b"\0" in beginning
+    kind = "a binary file" if is_binary else "text without a line of JSON"
+    raise InputError(
+        f"{path} must be a plan store, topology file or script, got {kind}",
+        None if is_binary else f"penstock import {path} reads edge lists and other forms of graphs",
+    )

@@ -132,6 +132,21 @@ def local_store_and_version(path: str) -> tuple[str, int | None] | None:
     return match["store"], int(match["version"])
 
 
+def require_no_version(store: str, folder: str | None) -> None:
+    """Raise StoreError for STORE@VERSION as a new store, or other `folder` of results that lasts.
+
+    Commands that read take it for a version. Such a name is valid if a folder with files has it already.
+    """
+    named = AT_VERSION.fullmatch(store.rstrip("/"))
+    if named is None or (folder is not None and os.path.isdir(folder) and os.listdir(folder)):
+        return
+    raise StoreError(
+        f"cannot write to {store}: it names version {named['version']} of {named['store']}, and versions "
+        "never change",
+        f"write to {named['store']}, which adds a version",
+    )
+
+
 def _is_store(path: str) -> bool:
     folder = local_folder(path)
     return folder is not None and os.path.isdir(os.path.join(folder, MANIFEST))

@@ -43,7 +43,7 @@ from penstock.engine.store.plan_versions import (
     require_not_lost,
     start_manifest,
 )
-from penstock.engine.store.store_location import MANIFEST, Location, store_errors
+from penstock.engine.store.store_location import MANIFEST, Location, require_no_version, store_errors
 from penstock.engine.store.store_tables import (
     PARALLEL_WRITES,
     WRITE_ID,
@@ -284,6 +284,7 @@ def require_target(store: str | Location) -> list[str]:
     """
     delta = DeltaRsTables(store)
     at, folder = delta.store, delta.store.folder
+    require_no_version(at.name, folder)
     if folder is None:
         return []
     try:

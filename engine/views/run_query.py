@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -26,8 +26,10 @@ from penstock.engine.store.store_location import locate, store_errors
 from penstock.engine.store.store_tables import PlanVersion
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError, PenstockError
 from penstock.plans.frames.polars_frames import to_arrow
+from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.view_columns import view_columns
+from penstock.plans.vocabulary import Layer
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -118,10 +120,11 @@ def require_duckdb() -> None:
 
 
 class Views(NamedTuple):
-    """A connection with views of the tables of a plan, or of other tables (None)."""
+    """A connection with views of tables: of a plan, of results, or the states of a version (plan None)."""
 
     connection: "DuckDBPyConnection"
     plan: PlanTables | None
+    tables: Sequence[str]  #: every name, also of states that the query does not mention
 
 
 @contextmanager
@@ -136,7 +139,7 @@ def open_views(plan: PlanTables, query: str, memory_bytes: int | None = None) ->
             for table in plan.tables:
                 _add_table(connection, table, to_arrow(plan.table(table).collect(), table))
             _close_to_all_but(connection, [])
-            yield Views(connection, plan)
+            yield Views(connection, plan, plan.tables)
         return
     delta, plan_version = plan.stored
     mentioned = [table for table in plan_version.tables if _mentions(query, table)]
@@ -151,7 +154,7 @@ def open_views(plan: PlanTables, query: str, memory_bytes: int | None = None) ->
             for table, rows in read_plan(delta, plan_version.version, mentioned).items() if mentioned else ():
                 _add_table(connection, table, rows.toArrow())
         _close_to_all_but(connection, readable)
-        yield Views(connection, plan)
+        yield Views(connection, plan, plan.tables)
 
 
 def _add_views(
@@ -195,10 +198,11 @@ def _selected(table: str) -> str:
 @contextmanager
 def open_results(folder: str) -> Iterator[Views]:
     """Open a view of each table in a folder of results. Raises StoreError for damage."""
+    tables = tables_of_results(folder)
     with _duckdb_connection() as connection:
         readable: list[str] = []
         with store_errors(folder, "reading"):
-            for table in tables_of_results(folder):
+            for table in tables:
                 place = locate(folder).join(table)
                 uris = DeltaTable(place).get_add_actions(flatten=True)
                 paths = [os.path.join(place, path) for path in pa.table(uris)["path"].to_pylist()]
@@ -208,7 +212,7 @@ def open_results(folder: str) -> Iterator[Views]:
                     )
                     readable += paths
         _close_to_all_but(connection, readable)
-        yield Views(connection, None)
+        yield Views(connection, None, tables)
 
 
 @contextmanager
@@ -216,14 +220,15 @@ def open_state_views(folder: str, version: int | None, query: str) -> Iterator[V
     """Open a table of each state of a version that the query mentions. Raises StoreError for damage."""
     manifest = manifest_of(folder, version)
     with _duckdb_connection() as connection:
-        for name, (state, operator) in views_of(manifest).items():
+        states = views_of(manifest)
+        for name, (state, operator) in states.items():
             if _mentions(query, re.escape(name)):
                 connection.register("given", read_state(folder, manifest, state, operator))
                 quoted = name.replace('"', '""')
                 connection.execute(f'CREATE TABLE "{quoted}" AS SELECT * FROM given')
                 connection.unregister("given")
         _close_to_all_but(connection, [])
-        yield Views(connection, None)
+        yield Views(connection, None, list(states))
 
 
 def columns_of_state(folder: str, version: int | None) -> list[tuple[str, str, str]]:
@@ -309,7 +314,7 @@ def run_query(views: Views, query: str) -> Iterator[QueryRows]:
     A signal stops the query.
     """
     connection = views.connection
-    with in_thread(connection) as run, query_errors(query, views.plan):
+    with in_thread(connection) as run, query_errors(query, views):
         relation: DuckDBPyRelation = run(lambda: connection.sql(query))
         names = list(relation.columns)
 
@@ -402,6 +407,7 @@ def in_thread(connection: "DuckDBPyConnection") -> Iterator[Callable[[Callable[[
 
 _TABLE = re.compile(r"Table with name (.+?) does not exist")
 _COLUMN = re.compile(r'(?:[Rr]eferenced column|column named|[Cc]olumn) "(.+?)"')
+_FIELD = re.compile(r"Cannot extract field '(.+?)' from expression \"(.+?)\"")
 _GUESS = re.compile(r'\nDid you mean ".*?"\?')
 """DuckDB's own suggestions, which include names of its catalogue."""
 
@@ -412,10 +418,10 @@ _LISTED = "penstock sql STORE --tables lists tables and columns"
 
 
 @contextmanager
-def query_errors(query: str, plan: PlanTables | None = None) -> Iterator[None]:
+def query_errors(query: str, views: Views | None = None) -> Iterator[None]:
     """Raise ConfigurationError for an invalid query, NotEnoughMemoryError, or MachineError.
 
-    `version`: the version whose tables the query reads, once it is known.
+    `views`: the tables that the query reads, once they are known; hints name the closest.
     """
     import duckdb
 
@@ -434,33 +440,97 @@ def query_errors(query: str, plan: PlanTables | None = None) -> Iterator[None]:
         message = str(error).strip()
         if _WRAPPED in message:
             message = message.partition("\n\nLINE ")[0]
-        hint = None if plan is None else _hint(message, query, plan)
+        hint = None if views is None else _hint(message, query, views)
         raise ConfigurationError(_GUESS.sub("", message) if hint else message, hint) from error
 
 
-def _hint(message: str, query: str, plan: PlanTables) -> str | None:
+def _hint(message: str, query: str, views: Views) -> str | None:
     if match := _TABLE.search(message):
-        named = match[1].strip('"').lower()
-        if named in TABLES:
-            until = plan.options.get("until")
-            planned = f" was planned until {until} and" if until else ""
-            return f"version {plan.version}{planned} has no table {named}; {_LISTED}"
-        close = get_close_matches(named, plan.tables, n=3, cutoff=0.5)
-        return f"tables with close names: {', '.join(close)}" if close else _LISTED
+        return _tables_like(match[1].strip('"').lower(), views)
+    if match := _FIELD.search(message):
+        field, column = match[1].lower(), match[2].lower()
+        table = next(iter(_closest(column, views.tables)), column)
+        return (
+            f"{column} is a column: write {table}.COLUMN for the table; {_columns_like(field, query, views)}"
+        )
     if match := _COLUMN.search(message):
-        named = match[1].lower()
-        mentioned = [table for table in plan.tables if _mentions(query, table)]
-        columns = {table: view_columns(table) for table in mentioned}
-        renamed = [
-            f"{table}.{known[named]}" for table, known in columns.items() if known.get(named, named) != named
-        ]
-        if renamed:
-            return f"in SQL it is {', '.join(renamed)}; {_LISTED}"
-        every = sorted({name for known in columns.values() for name in known.values()})
-        close = get_close_matches(named, every, n=3, cutoff=0.6)
-        places = [f"{t}.{c}" for c in close for t, known in columns.items() if c in known.values()]
-        return f"columns with close names: {', '.join(places[:6])}" if places else _LISTED
+        return _columns_like(match[1].lower(), query, views)
     return None
+
+
+def _tables_like(named: str, views: Views) -> str:
+    """Return the tables closest to `named` or of the layer `named`, or why the version lacks the closest."""
+    in_layer = [] if named not in _LAYERS else [t for t in views.tables if t in LAYER_TABLES[Layer(named)]]
+    if in_layer and views.plan is not None:
+        return f"{named} is a layer, with the tables {', '.join(in_layer)}"
+    known = views.tables if views.plan is None else TABLES
+    close = [named] if named in known else _closest(named, known)
+    present = [table for table in close if table in views.tables]
+    if present:
+        return f"tables with close names: {', '.join(present[:_MOST_NAMES])}"
+    if not close or views.plan is None:
+        return _LISTED
+    version, until = views.plan.version, views.plan.options.get("until")
+    plan = "the plan" if version is None else f"version {version}"
+    planned = f" was planned until {until} and" if until else ""
+    return f"{plan}{planned} has no table {close[0]}; {_LISTED}"
+
+
+def _columns_like(named: str, query: str, views: Views) -> str:
+    """Return the columns of the query's tables closest to `named`, or other tables that have it."""
+    columns = _columns_of(views)
+    mentioned = [table for table in columns if _mentions(query, re.escape(table))]
+    renamed = [f"{t}.{columns[t][named]}" for t in mentioned if columns[t].get(named, named) != named]
+    if renamed:
+        return f"in SQL it is {', '.join(renamed)}; {_LISTED}"
+    others = [f"{table}.{named}" for table, known in columns.items() if named in known.values()]
+    if others:
+        return f"other tables have it: {', '.join(others[:_MOST_NAMES])}"
+    every = {spelling for t in mentioned for column in columns[t].items() for spelling in column}
+    places = dict.fromkeys(
+        f"{table}.{columns[table].get(close, close)}"
+        for close in _closest(named, sorted(every))
+        for table in mentioned
+        if close in columns[table] or close in columns[table].values()
+    )
+    if places:
+        return f"columns with close names: {', '.join(list(places)[: 2 * _MOST_NAMES])}"
+    if f'"{named}"' in query.lower():
+        return f"a text is in single quotes: '{named}'; {_LISTED}"
+    return _LISTED
+
+
+def _columns_of(views: Views) -> dict[str, dict[str, str]]:
+    """Return the stored columns of each table, with their names in SQL."""
+    if views.plan is not None:
+        return {table: view_columns(table) for table in views.plan.tables}
+    columns: dict[str, dict[str, str]] = {table: {} for table in views.tables}
+    listed = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal ORDER BY column_index"
+    for table, column in views.connection.execute(listed).fetchall():
+        columns.setdefault(table, {})[column] = column
+    return columns
+
+
+_LAYERS = list(map(str, Layer))[1:]
+_MOST_NAMES = 3
+_LEAST_RATIO = 0.6
+_NEARLY_AS_CLOSE = 0.15
+
+
+def _closest(named: str, names: Iterable[str]) -> list[str]:
+    """Return the names about as close to `named` as the closest, as a whole or in one of their words."""
+
+    def ratio(name: str) -> float:
+        matcher = SequenceMatcher(b=named, autojunk=False)
+        ratios = []
+        for text, weight in ((name.lower(), 1.0), *((word, 0.9) for word in name.lower().split("_"))):
+            matcher.set_seq1(text)
+            ratios.append(weight * matcher.ratio())
+        return max(ratios)
+
+    ratios = {name: ratio(name) for name in names}
+    least = max(_LEAST_RATIO, max(ratios.values(), default=0.0) - _NEARLY_AS_CLOSE)
+    return sorted((name for name in ratios if ratios[name] >= least), key=lambda name: -ratios[name])
 
 
 def _first_line(error: Exception) -> str:

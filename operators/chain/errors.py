@@ -31,10 +31,10 @@ class DescribedError(str):
     """A text that describes the timer or window that was being handled, in place of a record."""
 
 
-def describe_error(error: BaseException, limit: int = _ERROR_CHARACTERS) -> str:
+def describe_error(error: BaseException) -> str:
     """Return the type and message of an exception, or the reason why its __str__ fails.
 
-    The form is `Type: message`; the message is cut to `limit` characters.
+    The form is `Type: message`; a long message is cut.
     """
     name = type(error).__name__
     try:
@@ -43,7 +43,7 @@ def describe_error(error: BaseException, limit: int = _ERROR_CHARACTERS) -> str:
         text = (
             f"(its text cannot be shown: __str__ raised {type(failure).__name__}) {_arguments(error)}".strip()
         )
-    return encodable(f"{name}: {shortened(text, limit)}" if text else name)
+    return encodable(f"{name}: {shortened(text, _ERROR_CHARACTERS)}" if text else name)
 
 
 def encodable(text: str) -> str:
@@ -58,15 +58,15 @@ def encodable(text: str) -> str:
 _NOT_SENT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def describe_record(value: Any, limit: int = _RECORD_CHARACTERS) -> str:
-    """Return the record's repr, cut to `limit` characters; if repr fails, the name of its type."""
+def describe_record(value: Any) -> str:
+    """Return the record's repr, cut if it is long; if repr fails, the name of its type."""
     if isinstance(value, DescribedError):
-        return encodable(shortened(str(value), limit))
+        return encodable(shortened(str(value), _RECORD_CHARACTERS))
     try:
-        text = repr(_cut(value, limit, _DEPTH))
+        text = repr(_cut(value, _RECORD_CHARACTERS, _DEPTH))
     except BaseException:
         return encodable(f"<{type(value).__name__}>")
-    return encodable(shortened(text, limit))
+    return encodable(shortened(text, _RECORD_CHARACTERS))
 
 
 def misfit(values: list[Any], convert: Callable[[list[Any]], object]) -> Any:

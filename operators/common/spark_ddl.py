@@ -123,9 +123,9 @@ class _Tokens:
     def __init__(self, whole: str, tokens: list[_Token]) -> None:
         self._whole, self._tokens, self._at = whole, tokens, 0
 
-    def next_is(self, *texts: str, ahead: int = 0) -> bool:
+    def next_is(self, *texts: str) -> bool:
         """Whether these words or marks come next, in any case."""
-        next_tokens = self._tokens[self._at + ahead : self._at + ahead + len(texts)]
+        next_tokens = self._tokens[self._at : self._at + len(texts)]
         return [token.text.lower() for token in next_tokens if token.kind in ("word", "mark")] == list(texts)
 
     def take(self, *texts: str) -> bool:

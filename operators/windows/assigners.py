@@ -5,7 +5,6 @@ Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.assi
 """
 
 from collections.abc import Iterable
-from math import gcd
 from typing import Any
 
 from penstock.operators.chain.operator import MIN_WATERMARK
@@ -541,7 +540,6 @@ class SlidingProcessingTimeWindows(ProcessingTimeAssigner[T]):
         self._size = size
         self._slide = slide
         self._offset = offset
-        self._pane_size = gcd(size, slide)
 
     @staticmethod
     def of(size: Time, slide: Time, offset: Time | None = None) -> "SlidingProcessingTimeWindows[T]":
@@ -599,7 +597,6 @@ class SlidingEventTimeWindows(EventTimeAssigner[T]):
         self._size = size
         self._slide = slide
         self._offset = offset
-        self._pane_size = gcd(size, slide)
 
     @staticmethod
     def of(size: Time, slide: Time, offset: Time | None = None) -> "SlidingEventTimeWindows[T]":

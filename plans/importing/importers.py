@@ -186,6 +186,10 @@ _NETWORKX = "read it with networkx, and convert it with penstock.import_graph"
 _CAPTURE = "penstock capture runs a program and writes its jobs as topologies"
 _READS = f"penstock import reads {READ_FORMS}"
 _PICKLE = NoJob("a pickle", "unpickle it, and give graphs of networkx to penstock.import_graph")
+_PACKED = (
+    (b"\x1f\x8b", "gzip", ".gz"), (b"BZh91AY&SY", "bzip2", ".bz2"), (b"\x28\xb5\x2f\xfd", "zstd", ".zst"),
+    (b"\x04\x22\x4d\x18", "LZ4", ".lz4"),
+)  # fmt: skip
 _BINARY = (
     (b"PK\x03\x04", NoJob("a jar or zip archive", _CAPTURE)),
     (b"PAR1", NoJob("a Parquet file", "penstock.plan takes frames; import takes graphs")),
@@ -195,6 +199,15 @@ _BINARY = (
     (b"\x89PNG", NoJob("a picture", _READS)),
     (b"\xff\xd8\xff", NoJob("a picture", _READS)),
     (b"GIF8", NoJob("a picture", _READS)),
+    *((mark, NoJob("text in UTF-16", "save it as UTF-8")) for mark in (b"\xff\xfe", b"\xfe\xff")),
+    *(
+        (magic, NoJob(f"a file packed by {name}", f"its name must end in {ending}"))
+        for magic, name, ending in _PACKED
+    ),
+    *(
+        (magic, NoJob(f"a file packed by {name}", "unpack it, or pack it by gzip or zstd instead"))
+        for magic, name in ((b"\xfd7zXZ\0", "xz"), (b"7z\xbc\xaf\x27\x1c", "7-Zip"))
+    ),
     (b"SQLite format 3\0", NoJob("a database of SQLite", "penstock.plan takes frames; import takes graphs")),
 )
 _SPARK_PLAN = NoJob("a plan of Spark", "Penstock plans Flink's jobs")

@@ -23,7 +23,7 @@ from penstock.plans.importing.bounds import (
     bounded_text,
     require_at_most,
 )
-from penstock.plans.printable import MOST_OF_A_NAME, limited
+from penstock.plans.printable import MOST_OF_A_NAME, limited, reason_of
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
@@ -48,7 +48,7 @@ def rows_of_costs(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
             if isinstance(error, BoundError):
                 raise
             raise InputError(
-                f"{path}: {_shortened(str(error))}",
+                f"{path}: {_shortened(reason_of(error))}",
                 "costs are JSON lines, or .csv or .parquet, by the file name",
             ) from None
         except OSError as error:
@@ -145,6 +145,7 @@ DRAWN = {
 
 
 _STRIDE = 0x9E3779B97F4A7C15
+_SEED = 1
 
 
 def operator_costs(
@@ -224,7 +225,7 @@ def selectivity_of_levels(
     return np.where(missing, own, selectivity)
 
 
-def drawn_costs(stream_nodes: pl.DataFrame, seed: int = 1) -> pl.DataFrame:
+def drawn_costs(stream_nodes: pl.DataFrame) -> pl.DataFrame:
     """Costs that a hash of topology and id draws from DRAWN; the same for every plan of a topology.
 
     An operator's LEVEL is drawn instead of its selectivity.
@@ -233,7 +234,7 @@ def drawn_costs(stream_nodes: pl.DataFrame, seed: int = 1) -> pl.DataFrame:
     ids = stream_nodes["id"].to_numpy().astype(np.uint64)
     columns = []
     for number, (name, values) in enumerate(DRAWN.items()):
-        mixed = _mix(keys ^ _mix(ids + np.uint64(_STRIDE * (seed + number) % 2**64)))
+        mixed = _mix(keys ^ _mix(ids + np.uint64(_STRIDE * (_SEED + number) % 2**64)))
         columns.append(pl.Series(name, np.array(values)[mixed % np.uint64(len(values))]))
     return stream_nodes.select(TOPOLOGY, "id").with_columns(columns)
 

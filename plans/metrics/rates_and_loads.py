@@ -33,6 +33,7 @@ from penstock.plans.metrics.plan_arrays import (
     SteadyState,
     Vertices,
 )
+from penstock.plans.printable import reason_of
 
 # Costs of handing a record on, and the capacity of slots and TaskManagers: the terms of the cost model.
 
@@ -160,7 +161,7 @@ def read_constants(path: Path) -> Constants:
     try:
         document: Any = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: {str(error).splitlines()[0]}", "constants are JSON, as penstock metrics "
+        raise InputError(f"{path}: {reason_of(error)}", "constants are JSON, as penstock metrics "
                          "--calibrate writes them") from None  # fmt: skip
     return constants_of(document, str(path))
 

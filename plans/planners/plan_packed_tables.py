@@ -146,7 +146,7 @@ def plan_packed_tables(read: Read, plan: PlanPart) -> Callable[[Batches], Iterat
 
 
 def plan_texts(job_defaults: JobDefaults, plan: PlanPart) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """As plan_packed_tables, from rows of TEXTS: topologies with equal keys are all in one partition."""
+    """As plan_packed_tables, from TopologyTexts: topologies with equal keys are all in one partition."""
 
     def planned(batches: Batches) -> Iterator[pa.RecordBatch]:
         _use_one_thread()

@@ -3,6 +3,7 @@
 Hadoop: Globber, GlobPattern, GlobExpander; Spark: DataSource.checkAndGlobPathIfNecessary, HadoopFSUtils.
 """
 
+import errno
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,9 @@ from penstock.plans.topology.input_errors import (
 
 STANDARD_INPUT = "/dev/stdin"
 """The file of the path `-`. It is read like a pipe, even if it is a file: once, from its current position."""
+
+_DANGLING = (errno.ENOENT, errno.ELOOP)
+"""Errors of links to nothing, and to themselves."""
 
 _GLOB_SIGNS = frozenset("{}[]*?\\")
 _SPECIAL = {"*": ".*", "?": ".", "{": "(?:"}
@@ -107,6 +111,13 @@ def local_path(path: str) -> str:
     return "/" + os.path.abspath(local).lstrip("/")
 
 
+def hadoop_path(path: str) -> str:
+    """Return `path` as Hadoop reads it: the beginning of a local path such as a:b.jsonl is not a scheme."""
+    has_colon = ":" in path.partition("/")[0]
+    scheme = _SCHEME(path)
+    return f"file:{local_path(path)}" if has_colon and (scheme is None or scheme[2]) else path
+
+
 def is_pipe(path: str) -> bool:
     """Return whether a path is a local file other than a regular file or directory: a FIFO, /dev/fd/63, …"""
     try:
@@ -149,8 +160,10 @@ def _files(root: str) -> Iterator[str]:
             path = f"{folder.rstrip('/')}/{name}"
             try:
                 entry = os.stat(path)
-            except FileNotFoundError:  # a dangling link
-                continue
+            except OSError as error:
+                if error.errno in _DANGLING:
+                    continue
+                raise unreadable_file(path, str(error.strerror)) from None
             if S_ISDIR(entry.st_mode):
                 pending.append((path, above | {identity}))
             elif S_ISREG(entry.st_mode) and entry.st_size and not _hidden(name):

@@ -93,14 +93,13 @@ def _batches(topologies: Iterator[Mapping[str, Any] | str | bytes]) -> Iterator[
 
 
 class TopologyTexts(NamedTuple):
-    """Topologies as JSON, in any order: rows of TEXTS."""
+    """Topologies as JSON, in any order: a row for each, with key, ordinal, value and problem.
+
+    `key` (long) is equal for topologies of one name or id, `ordinal` (long) its place in the input, or a hash
+    of `value` (binary); `problem` (string): the reason why there is no text, if any.
+    """
 
     texts: pa.Table
-
-
-TEXTS = "key long, ordinal long, value binary, problem string"
-"""One topology per row. `key` is equal for topologies of one name or id, `ordinal` its place in the input, or
-a hash of `value`; `problem`: the reason why there is no text, if any."""
 
 
 def read_topology_texts(topologies: TopologyTexts, job_defaults: JobDefaults = NO_DEFAULTS) -> TopologyTables:

@@ -41,11 +41,11 @@ SLOT_SCOPE = (ManagedMemoryUseCase.STATE_BACKEND, ManagedMemoryUseCase.PYTHON)
 _HEX_32 = re.compile(r"[0-9A-Fa-f]{32}").fullmatch
 
 
-def _amount(allowed: str, positive: bool) -> Rule:
-    """Return a rule for a finite JSON number, integral or not."""
+def _amount(allowed: str) -> Rule:
+    """Return a rule for a finite JSON number above 0, integral or not."""
 
     def accepts(value: Any) -> bool:
-        return type(value) in (int, float) and (value > 0 if positive else value >= 0) and value < 1e9
+        return type(value) in (int, float) and 0 < value < 1e9
 
     def explain(location: str, key: str, value: Any) -> list[TopologyError]:
         if type(value) in (int, float):
@@ -57,7 +57,7 @@ def _amount(allowed: str, positive: bool) -> Rule:
 
 _BYTES = integer(0, INT64_MAX, "a number of bytes, 0 or more")
 RESOURCE_RULES: Rules = {
-    "cpu_cores": _amount("a number of CPU cores above 0", positive=True),
+    "cpu_cores": _amount("a number of CPU cores above 0"),
     "task_heap_memory_bytes": _BYTES,
     "task_off_heap_memory_bytes": _BYTES,
     "managed_memory_bytes": _BYTES,
@@ -97,7 +97,7 @@ _GROUP_RESOURCES = _resources(
         **RESOURCE_RULES,
         "external_resources": mapping(
             text("the name of a resource", bool),
-            _amount("an amount above 0", positive=True),
+            _amount("an amount above 0"),
             "an object of resource name to amount",
         ),
     }

@@ -134,14 +134,17 @@ def _located(refused: RejectedTopology, location: str) -> str:
 
 _FORM = str(TopologyForm.TRANSFORMATIONS)
 
+NAMED_BY_TRANSFORMATIONS = "named by transformations"
+"""Form of a row for a topology that only transformations name, so that its rejection names it as they do."""
+
 
 def row_errors(
     ids: Sequence[int], names: Sequence[str | None], forms: Sequence[str]
 ) -> dict[int, dict[str, str]]:
     """Map positions to errors; all rows of an id alike.
 
-    Errors: TopologyIdMismatch, DuplicateTopologyName, TopologyIdCollision, and UnknownValue for a form that
-    tables do not have.
+    Errors: TopologyIdMismatch, DuplicateTopologyName, TopologyIdCollision, NoTopology for rows of the form
+    NAMED_BY_TRANSFORMATIONS, and UnknownValue for other forms that tables do not have.
     """
     with_id = Counter(ids)
     names_of: dict[int, set[str]] = {i: set() for i, count in with_id.items() if count > 1}
@@ -157,6 +160,15 @@ def row_errors(
             error = _error(ErrorKind.DUPLICATE_TOPOLOGY_NAME, text)
         elif i in names_of:
             error = _error(ErrorKind.TOPOLOGY_ID_COLLISION, f"topology_id {i} of several names")
+        elif form == NAMED_BY_TRANSFORMATIONS:
+            error = {
+                **_error(
+                    ErrorKind.NO_TOPOLOGY,
+                    f"transformations of topology {limited(name or '', MOST_OF_A_NAME)}",
+                ),
+                "allowed": "a name in topologies",
+                "hint": "add a row with this name to topologies, or correct the name in transformations",
+            }
         elif form != _FORM:
             error = _error(ErrorKind.UNKNOWN_VALUE, f"form {limited(form, MOST_OF_A_NAME)}")
         else:

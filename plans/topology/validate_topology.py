@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from penstock.plans.errors import ErrorKind, TopologyError
+from penstock.plans.printable import reason_of
 from penstock.plans.topology.job_settings import check_stream_graph_checkpointing, setting_errors
 from penstock.plans.topology.operator_rules import (
     EDGE_REQUIRED,
@@ -329,13 +330,22 @@ def parse_topology(line: bytes) -> dict[str, Any] | TopologyError:
         return TopologyError(
             ErrorKind.NOT_JSON,
             LINE,
-            f"{shorten(line[:_BEGINNING].decode('utf-8', 'replace'), 60)} ({e})",
+            f"{shorten(line[:_BEGINNING].decode('utf-8', 'replace'), 60)} ({reason_of_json(line, e)})",
             _JSON_TEXT,
             "only files that end in .gz are decompressed" if line[:2] == b"\x1f\x8b" else "",
         )
     if type(parsed) is not dict:
         return TopologyError(ErrorKind.NOT_AN_OBJECT, LINE, json_type(parsed), _JSON_TEXT, "")
     return parsed
+
+
+def reason_of_json(line: bytes, error: orjson.JSONDecodeError) -> str:
+    """Return why a line is not JSON, with the place of the first byte that is not UTF-8."""
+    try:
+        line.decode()
+    except UnicodeDecodeError as wrong:
+        return reason_of(wrong)
+    return str(error)
 
 
 def validate_topology(

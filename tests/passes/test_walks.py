@@ -14,6 +14,7 @@ from penstock.plans.frames.arrays import positions, smallest_in_component, topol
 from penstock.plans.frames.spark_walks import whole_topologies
 from penstock.plans.job_graph.generate_operator_ids import generate_operator_ids
 from penstock.plans.job_graph.java_hashes import java_string_hashes
+from penstock.plans.job_graph.number_slot_sharing_groups import order_and_regions
 from penstock.plans.job_graph.order_depth_first import (
     FIRST_BRANCH,
     LATER_BRANCH,
@@ -21,7 +22,6 @@ from penstock.plans.job_graph.order_depth_first import (
     ONLY_BRANCH,
     order_depth_first,
 )
-from penstock.plans.job_graph.sort_vertices_topologically import order_and_regions
 from penstock.plans.job_graph.stream_graph_arrays import GraphEdges, stream_graph_arrays
 from penstock.plans.job_graph.uid_hashes import uid_hashes
 from penstock.plans.stream_graph.choose_partitioners import NO_GROUP, inherited_groups

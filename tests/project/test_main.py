@@ -187,4 +187,4 @@ def test_workers_without_this_penstock_are_named_with_what_to_set(last):
 def test_a_java_exception_is_told_by_its_cause(spark):
     with pytest.raises(Exception, match="ClassNotFound") as raised:
         spark._jvm.java.lang.Class.forName("no.Such")
-    assert describe_spark_error(raised.value) == "java.lang.ClassNotFoundException: no.Such"
+    assert describe_spark_error(raised.value) == "class not found: no.Such"

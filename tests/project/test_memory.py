@@ -104,7 +104,7 @@ def test_what_is_asked_for_and_does_not_fit_is_an_error_before_anything_is_read(
             choose_planner(planner, examine_paths([str(file)]))
         assert raised.value.exit_code == 9
         for said in ("takes about 0.16 GiB", "leaves 0.10 GiB", "the free memory", "--until job_graph",
-                     "--planner joins", "--master", "smaller parts"):  # fmt: skip
+                     "--planner blocks", "--master", "smaller parts"):  # fmt: skip
             assert said in str(raised.value)
 
 
@@ -205,14 +205,14 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(
 
     def on_spark(spark: object, chosen: ChosenPlanner, *_: object) -> PlanResult:
         planned.append(chosen)
-        return PlanResult({}, 1, 1, 0, {}, "joins", chosen.why, VersionNumber(1))
+        return PlanResult({}, 1, 1, 0, {}, "blocks", chosen.why, VersionNumber(1))
 
     monkeypatch.setattr("penstock.engine.commands.plan._plan_on_spark", on_spark)
     monkeypatch.setattr("penstock.engine.commands.plan.print_imports", lambda *_: None)
     ran = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "store"), "--planner", asked])
     if asked == "auto" and spark_fits:
         assert (ran.exit_code, ran.stderr) == (0, "")
-        assert "planner joins: planning 1,933,312 tasks" in ran.stdout
+        assert "planner blocks: planning 1,933,312 tasks" in ran.stdout
     else:
         assert (ran.exit_code, ran.stdout, planned) == (9, "", [])
         assert ran.stderr.startswith("penstock: planning 1,933,312 tasks")

@@ -14,7 +14,15 @@ from penstock import engine
 from penstock.engine.output import people
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.progress import progress
-from penstock.plans.printable import printable, printable_json, printable_lines
+from penstock.plans.errors import TopologyError
+from penstock.plans.printable import (
+    printable,
+    printable_json,
+    printable_lines,
+    reason_of,
+    without_java_classes,
+)
+from penstock.plans.topology.validate_topology import parse_topology
 from tests.project.hostile_text import FOREIGN_STYLE, HOSTILE, OBEYED
 from tests.project.on_terminal import on_terminal
 
@@ -119,3 +127,30 @@ def test_progress_shows_names_as_they_are(monkeypatch):
     assert OBEYED.findall(plain) == []
     assert "obeyed" not in plain
     assert "[bold]x[/bold]" in plain
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("java.net.URISyntaxException: Relative path: a:b", "URI syntax: Relative path: a:b"),
+        ("java.io.FileNotFoundException: /x", "file not found: /x"),
+        ("org.apache.spark.SparkException: Job aborted: java.io.IOException: full", "Job aborted: full"),
+        ("java.lang.NullPointerException", "null pointer"),
+        ("java.lang.ArithmeticException: / by zero", "arithmetic error: / by zero"),
+        ("org.x.Outer$InnerException: y", "inner error: y"),
+        ("java.io.IOException", "IO error"),
+        ("my.package.value is not an Exception", "my.package.value is not an Exception"),
+    ],
+)
+def test_exceptions_of_java_are_said_in_words(text, said):
+    assert without_java_classes(text) == said
+
+
+def test_bytes_that_are_not_utf8_are_said_by_their_place():
+    with pytest.raises(UnicodeDecodeError) as wrong:
+        b"abc\xff".decode()
+    assert reason_of(wrong.value) == "byte 3 is not UTF-8"
+    assert [reason_of(ValueError(text)) for text in ("first\nsecond", "")] == ["first", "ValueError"]
+    refused = parse_topology(b'"\xe9"')
+    assert isinstance(refused, TopologyError)
+    assert "(byte 1 is not UTF-8)" in refused.message

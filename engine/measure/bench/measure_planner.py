@@ -1,6 +1,6 @@
 """Measure a planner in this process; print a JSON line after each plan and at the end.
 
-    python -m penstock.engine.measure.bench.measure_planner --planner columnar --input PATH [--until LAYER]
+    python -m penstock.engine.measure.bench.measure_planner --planner process --input PATH [--until LAYER]
         [--repeat-in-process N] [--launched SECONDS] [--digests FILE]
 
 The first plan is cold, the next N are warm. `--launched` is time.monotonic() of the parent process; without

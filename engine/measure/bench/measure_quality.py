@@ -19,6 +19,7 @@ from rich.table import Column
 
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.measure.bench.measure_suites import draw_differences
+from penstock.engine.measure.bench.planners import OTHER_NAMES, PLANNERS
 from penstock.engine.measure.bench.print_results import render_template
 from penstock.engine.output.people import is_terminal, print_table
 from penstock.engine.output.pieces import StyledText
@@ -71,8 +72,8 @@ if TYPE_CHECKING:
     from penstock.plans.planners.plan_in_parts import InParts
 
 
-_FLINKS_RULES = ("flink", "columnar")
-"""Names of Flink's own rules. The columnar planner makes Flink's plans, so Flink need not run."""
+_FLINKS_RULES = (*reversed(PLANNERS), *OTHER_NAMES)
+"""Names of Flink's own rules. Penstock's planners make Flink's plans, so Flink need not run."""
 
 ROWS_OF_A_PART = 300_000
 """Transformations or stream nodes planned at a time, approximately; a topology is never split."""
@@ -97,7 +98,7 @@ def require_planners(planners: Sequence[Any]) -> None:
     for name in planners:
         if isinstance(name, str) and name not in _FLINKS_RULES and not names_custom_planner(name):
             raise ConfigurationError(
-                f"--planner must be one of {', '.join(_FLINKS_RULES)}, or a custom planner, got {name}",
+                f"--planner must be one of {', '.join(reversed(PLANNERS))}, or a custom planner, got {name}",
                 "package.module:function, or an entry point of the group penstock.planners",
             )
         if name not in _FLINKS_RULES:
@@ -216,6 +217,7 @@ def _plan_and_measure(
 
 
 RESAMPLES = 1_000
+_SEED = 1
 GROUPS = 2_000
 """Larger numbers of differences are resampled in this many groups of equal size."""
 
@@ -226,7 +228,7 @@ EXTREMES = 3
 BARS = 24
 
 
-def compare_quality(base: pl.DataFrame, other: pl.DataFrame, seed: int = 1) -> list[dict[str, Any]]:
+def compare_quality(base: pl.DataFrame, other: pl.DataFrame) -> list[dict[str, Any]]:
     """Compare the metrics that have a better direction over the topologies that both planners planned.
 
     `base` and `other` are plan_metrics. Returns one entry per metric. Rates that differ by less than
@@ -236,7 +238,7 @@ def compare_quality(base: pl.DataFrame, other: pl.DataFrame, seed: int = 1) -> l
     """
     both = base.join(other, on=TOPOLOGY, suffix=" of other").sort("name")
     names = both["name"].to_list()
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(_SEED)
     compared = []
     for metric, (direction, about) in METRICS.items():
         if not direction:

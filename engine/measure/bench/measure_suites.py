@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from penstock.engine.machine.available_memory import memory_bytes
 from penstock.engine.machine.operating_system import cores, processor_name
 from penstock.engine.machine.replace_file import replace_file
-from penstock.engine.measure.bench.planners import PLANNERS, get_planner
+from penstock.engine.measure.bench.planners import PLANNERS, current_name, get_planner
 from penstock.engine.measure.bench.prepare_inputs import (
     SUITES,
     Case,
@@ -321,6 +321,8 @@ def read_earlier_records(folder: Path, settings: Mapping[str, Any]) -> list[dict
         settings = json.loads(json.dumps(dict(settings)))
         lines = (folder / RECORDS_FILE).read_bytes().split(b"\n")[:-1]
         records = [json.loads(line) for line in lines]
+        before["planners"] = list(map(current_name, before["planners"]))
+        records = [{**record, "planner": current_name(record["planner"])} for record in records]
         differing = [key for key in SAME if before[key] != settings[key]]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(

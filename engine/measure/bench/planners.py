@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
@@ -39,7 +40,7 @@ PLANNERS: dict[str, MeasuredPlanner] = {
     planner.name: planner
     for planner in (
         MeasuredPlanner(
-            "joins",
+            "blocks",
             ("pyspark", "delta"),
             (),
             False,
@@ -53,24 +54,24 @@ PLANNERS: dict[str, MeasuredPlanner] = {
             reused=True,
         ),
         MeasuredPlanner(
-            "columnar-on-spark",
+            "workers",
             ("pyspark", "delta", "polars"),
             (),
             False,
-            "Penstock's columnar planner in the Python workers of a local Spark session, a part of the "
-            "topologies a call. As joins, without blocks; handing over unpacks every table of the plan into "
+            "Penstock in the Python workers of a local Spark session, a part of the topologies a call. As "
+            "blocks, but every topology is planned whole; handing over unpacks every table of the plan into "
             "Spark's rows.",
             reused=True,
         ),
         MeasuredPlanner(
-            "columnar",
+            "process",
             ("polars",),
             (),
             False,
-            "Penstock's columnar planner in one Python process, one thread per core. Start-up: Python and "
-            "its imports. Reading: the same tables (Parquet; files: JSON lines), validated. Planning: the "
-            "passes of each layer, leaving refused topologies out, and handing over all tables of the plan "
-            "as Arrow tables; each has its share of the time that passes. Nothing is written to disk.",
+            "Penstock in one Python process, one thread per core. Start-up: Python and its imports. Reading: "
+            "the same tables (Parquet; files: JSON lines), validated. Planning: the passes of each layer, "
+            "leaving refused topologies out, and handing over all tables of the plan as Arrow tables; each "
+            "has its share of the time that passes. Nothing is written to disk.",
         ),
         MeasuredPlanner(
             "flink",
@@ -84,12 +85,26 @@ PLANNERS: dict[str, MeasuredPlanner] = {
         ),
     )
 }
+"""Planners by the names that `penstock plan --planner` takes, too."""
 
+OTHER_NAMES = {
+    "auto": "process",  # its choice for local inputs that fit in memory
+    "joins": "blocks",
+    "columnar-on-spark": "workers",
+    "columnar": "process",
+}
+"""Other names that are taken: auto, and the names that these planners had in older benchmarks."""
 
 OWN = (
-    "A custom planner in one Python process, as columnar. Start-up: importing it, too. Planning: "
-    "Flink's plan that it gets, its decisions, the plan that follows from them, and the checks of it."
+    "A custom planner in one Python process, like the planner process. Start-up: importing it, too. "
+    "Planning: Flink's plan that it gets, its decisions, the plan that follows from them, and the checks "
+    "of it."
 )
+
+
+def current_name(name: str) -> str:
+    """Return the name of a planner in PLANNERS that may be given by another one."""
+    return OTHER_NAMES.get(name, name)
 
 
 def get_planner(name: str) -> MeasuredPlanner:
@@ -130,7 +145,8 @@ def missing_reason(planner: MeasuredPlanner) -> str | None:
 
 
 def chosen_planners(names: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the planners that can run, and reasons for the others."""
+    """Return the planners that can run, under their current names, and reasons for the others."""
+    names = list(dict.fromkeys(map(current_name, names)))
     for name in names:
         if name not in PLANNERS:
             _require_own(name)
@@ -149,9 +165,12 @@ def _require_own(name: str) -> None:
     from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
 
     if not names_custom_planner(name):
+        close = get_close_matches(name, [*PLANNERS, *OTHER_NAMES], n=1)
         raise ConfigurationError(
             f"--planner must be one of {', '.join(PLANNERS)}, or a custom planner, got {name}",
-            "package.module:function, or an entry point of the group penstock.planners",
+            f"did you mean {close[0]}?"
+            if close
+            else "package.module:function, or an entry point of the group penstock.planners",
         )
     find_custom_planners(name)
 

@@ -15,10 +15,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.table import Column
 
 from penstock.engine.machine.replace_file import replace_file
+from penstock.engine.measure.bench.planners import current_name
 from penstock.engine.output.people import is_terminal, print_table
 from penstock.engine.output.print_line import print_line
 from penstock.plans.errors import InputError
-from penstock.plans.printable import printable_lines
+from penstock.plans.printable import printable_lines, reason_of
 from penstock.plans.vocabulary import Layer
 
 # Medians over repetitions and their uncertainty: one row per suite, size and planner.
@@ -375,11 +376,15 @@ def read_results(path: Path) -> dict[str, Any]:
         results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         file_format, summary = results["format"], results["summary"]
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path} is not a results.json of penstock bench: {error}") from error
+        raise InputError(f"{path} is not a results.json of penstock bench: {reason_of(error)}") from error
     if file_format != FORMAT:
         raise InputError(f"{path}: format must be {FORMAT}, got {file_format}")
     if not isinstance(summary, list):
         raise InputError(f"{path} is not a results.json of penstock bench: its summary is not a list")
+    try:
+        results["summary"] = [{**row, "planner": current_name(row["planner"])} for row in summary]
+    except (TypeError, KeyError) as error:
+        raise InputError(f"{path} is not a results.json of penstock bench: {reason_of(error)}") from error
     return results
 
 
@@ -465,6 +470,7 @@ def read_history(folder: Path) -> list[Series]:
     rows = delta_table.to_pyarrow_table(columns=[key for key in _KEYS if key in known]).to_pylist()
     by_series: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
+        row["planner"] = current_name(row["planner"])
         if row["place"] >= 0 and row["planning_seconds"]:
             by_series[tuple(row.get(key) or "" for key in _SERIES)].append(row)
     series = [_series(rows) for rows in by_series.values()]

@@ -25,7 +25,7 @@ from penstock.plans.plan_json.to_plan_lines import SECTIONS, to_plan_lines
 from penstock.plans.planners.plan_in_parts import TO_ARROW
 from penstock.plans.vocabulary import Layer
 
-ON_SPARK = {"joins": Planner.BLOCKS, "columnar-on-spark": Planner.COLUMNAR}
+ON_SPARK = {"blocks": Planner.BLOCKS, "workers": Planner.WORKERS}
 """Measured planners that need a session, and the planner that each asks for."""
 
 _READING = ("read_topologies", "partition_topologies", "read_and_validate", "read_blocks")
@@ -103,7 +103,7 @@ class PlannerRun:
 
 
 def _started(name: str) -> PlanTopologies:
-    if name == "columnar":
+    if name == "process":
         return plan_in_process
     if name not in ON_SPARK:
         return named_custom_planners(name, None, DEFAULT_SECONDS).plan

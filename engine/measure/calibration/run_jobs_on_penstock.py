@@ -163,25 +163,23 @@ class MeasuredTerm(NamedTuple):
     runs: int
 
 
-def calibrate_on_flink(
-    report: Callable[[str], None], repeats: int = REPEATS, seconds: float = 1.0
-) -> dict[str, MeasuredTerm]:
+def calibrate_on_flink(report: Callable[[str], None]) -> dict[str, MeasuredTerm]:
     """Measure the terms of handing records on, by name.
 
     Times are processor times of the tasks' own threads, so that other work on the machine does not count.
     Every repetition runs every job once, so that drift affects all jobs alike. Raises the errors of
     run_measured_jobs, and PenstockError if all runs of a job fail.
     """
-    one_each = [_with_times(job, seconds) for job in (*_chains(), *_exchanges())]
-    report(f"run {len(one_each)} jobs {repeats} times on Flink's MiniCluster")
-    warm_up = [_with_times(job, 2 * seconds) for job in one_each[:2]]
-    runs = run_measured_jobs([*warm_up, *one_each * repeats])[len(warm_up) :]
-    little = _with_times(_exchange_job("little buffers", LARGE), seconds)
+    one_each = [*_chains(), *_exchanges()]
+    report(f"run {len(one_each)} jobs {REPEATS} times on Flink's MiniCluster")
+    warm_up = [job._replace(warm_up_seconds=2.0, seconds=2.0) for job in one_each[:2]]
+    runs = run_measured_jobs([*warm_up, *one_each * REPEATS])[len(warm_up) :]
+    little = _exchange_job("little buffers", LARGE)
     report("with small buffers")
-    little_runs = run_measured_jobs([little] * (repeats + 1), MiniCluster(buffer_bytes=LITTLE_BUFFER))[1:]
-    remote = _with_times(_exchange_job("remote", LARGE, apart=True), seconds)
+    little_runs = run_measured_jobs([little] * (REPEATS + 1), MiniCluster(buffer_bytes=LITTLE_BUFFER))[1:]
+    remote = _exchange_job("remote", LARGE, apart=True)
     report("between two TaskManagers")
-    remote_runs = run_measured_jobs([remote] * (repeats + 1), MiniCluster(2, 1))[1:]
+    remote_runs = run_measured_jobs([remote] * (REPEATS + 1), MiniCluster(2, 1))[1:]
     measured: dict[str, list[dict[str, float]]] = {}
     failed: dict[str, str] = {}
     for run in (*runs, *little_runs, *remote_runs):
@@ -193,10 +191,6 @@ def calibrate_on_flink(
         if name not in measured:
             raise PenstockError(f"job {name} failed on Flink's MiniCluster: {error}")
     return summarised(measured, _terms)
-
-
-def _with_times(job: MeasuredJob, seconds: float) -> MeasuredJob:
-    return job._replace(warm_up_seconds=seconds, seconds=seconds)
 
 
 def summarised(
@@ -486,10 +480,7 @@ SECONDS = 1.5
 
 
 def calibrate_on_penstock(
-    report: Callable[[str], None],
-    budget: float = float("inf"),
-    repeats: int = PENSTOCK_REPEATS,
-    seconds: float = SECONDS,
+    report: Callable[[str], None], budget: float = float("inf")
 ) -> dict[str, MeasuredTerm]:
     """Measure the terms of handing records on, by name, in processor time of all processes.
 
@@ -507,9 +498,9 @@ def calibrate_on_penstock(
         _exchange_job("forward", SMALL, parallelism=2),
         _exchange_job("hash", SMALL, "HASH", parallelism=2),
     ]
-    timed = [job._replace(seconds=seconds) for job in jobs]
+    timed = [job._replace(seconds=SECONDS) for job in jobs]
     warm_up = timed[:1] * 2
-    runs = run_jobs_on_penstock([*warm_up, *timed * repeats], report, until)[len(warm_up) :]
+    runs = run_jobs_on_penstock([*warm_up, *timed * PENSTOCK_REPEATS], report, until)[len(warm_up) :]
     measured: dict[str, list[dict[str, float]]] = {}
     for run in runs:
         if run.error is not None:

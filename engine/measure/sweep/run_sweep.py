@@ -64,6 +64,7 @@ from penstock.engine.planning.find_custom_planners import (
 from penstock.engine.planning.plan_by_custom_planners import call_settings
 from penstock.engine.planning.plan_in_process import read_in_process
 from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.store.store_location import require_no_version
 from penstock.operators.common.flink_yaml import core_schema_loader
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
 from penstock.plans.generate.draw_by_spec import draw_by_spec, no_counts, read_fleet_spec
@@ -177,6 +178,7 @@ def _rounded(seconds: float) -> str:
 @contextmanager
 def _alone(folder: str) -> Iterator[None]:
     """Make `folder` and lock it for this sweep. The lock ends with the process, even if it is killed."""
+    require_no_version(folder, folder)
     make_output_folder(folder)
     with open(os.path.join(folder, _LOCK), "w") as lock:
         try:

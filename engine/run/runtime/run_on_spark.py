@@ -234,7 +234,7 @@ def describe_failure(
         lost = monitor.first_lost()
         if lost is not None:
             return _error_from_dead_worker(name, compiled, lost)
-    if _SIGN_OF_WORKERS_DEAD_BEFORE in text:
+    if _SIGN_OF_WORKERS_DEAD_BEFORE in str(error):
         text = _WORKERS_DEAD_BEFORE
     refused = disk_error_of_spark(error)
     if refused is not None:

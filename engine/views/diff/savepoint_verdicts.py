@@ -33,6 +33,7 @@ from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.parse_block import LineBlock
 from penstock.plans.topology.parse_lines import lines_of
 from penstock.plans.topology.read_topology_files import blocks_of_files
+from penstock.plans.topology.validate_topology import reason_of_json
 from penstock.plans.vocabulary import Layer
 
 # Files of pairs: an old and a new topology, and the operators that have state.
@@ -102,7 +103,7 @@ def _pair_of(line: bytes) -> Pair | str:
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        return f"not JSON: {error}"
+        return f"not JSON: {reason_of_json(line, error)}"
     if not isinstance(record, dict):
         return f"must be an object with old and new, got {type(record).__name__}"
     for key in ("old", "new"):

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.plans.errors import InputError
+from penstock.plans.printable import without_java_classes
 from penstock.plans.tables.column_types import BOOL, INT, LONG, STR
 from penstock.plans.topology.input_errors import (
     MAX_LINE_BYTES,
@@ -612,6 +613,12 @@ def _run(job: Callable[[], None]) -> None:
         raise (incomplete_gzip(file) if broken_gzip else unreadable_file(file, _reason(e))) from None
 
 
-def _reason(error: Exception) -> str:
-    """The first line of Spark's message, without its Java stack trace."""
-    return str(error).strip().splitlines()[0][:300]
+def _reason(error: PySparkException | Py4JJavaError) -> str:
+    """The first line of the innermost message, without classes and stacks of Java."""
+    text = str(error)
+    if isinstance(error, Py4JJavaError):
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        text = cause.toString()
+    return without_java_classes(text.strip().splitlines()[0])[:300]

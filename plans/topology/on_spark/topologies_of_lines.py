@@ -127,7 +127,7 @@ class GivenTables(NamedTuple):
 
 
 class GivenLines(NamedTuple):
-    """Topologies as JSON, not parsed yet: rows of TEXTS, with columns `rows` and `tasks` (see Size).
+    """Topologies as JSON, not parsed yet: TopologyTexts, with columns `rows` and `tasks` (see Size).
 
     `inputs`: how many; `rows` and `size_bytes` of all; `largest` and `most_tasks`: of a topology at most.
     `job_defaults` apply when they are parsed. `persisted`: as in TopologyTables.
@@ -304,7 +304,7 @@ _BYTES_OF_A_ROW = 150
 
 
 def texts_of_rows(rows: DataFrame, job_defaults: JobDefaults = NO_DEFAULTS) -> DataFrame:
-    """Return TEXTS, with columns `rows` and `tasks` (see Size), of topologies whose keys are columns.
+    """Return TopologyTexts, with columns `rows` and `tasks` (see Size), of topologies whose keys are columns.
 
     Null is a key that is not set. Rows have no order of their own: of those with one name, the hash of their
     text decides which is planned.

@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import shutil
+import subprocess
 import sys
 from contextlib import ExitStack
 
@@ -64,6 +65,9 @@ HOLD_NONE = {
     "binary.dat": "binary.dat must be a plan store, topology file or script, got a binary file",
     "tasks.txt": "tasks.txt must be a plan store or a script or tables of topologies or topologies, got ",
     "queries.sql": "queries.sql must be a plan, topology or script, got a SQL script",
+    "utf16.jsonl": "utf16.jsonl must be a plan, topology or script, got text in UTF-16",
+    "packed.jsonl": "packed.jsonl must be a plan, topology or script, got a file packed by gzip",
+    "": "a source must be a path, got an empty text",
     "missing": "missing does not exist",
 }
 
@@ -96,6 +100,8 @@ def sources(tmp_path_factory):
         (folder / "empty.jsonl").touch()
         (folder / "empty").mkdir()
         (folder / "binary.dat").write_bytes(bytes(range(200)))
+        (folder / "utf16.jsonl").write_text(line, encoding="utf-16")
+        shutil.copy("jobs.jsonl.gz", "packed.jsonl")
         assert run("plan", "jobs.jsonl", "--out", "store") == 0
         assert run("export", "store", "--to", "plan.jsonl") == 0
         assert run("export", "store", "--format", "flink-plan", "--to", "flink.jsonl") == 0
@@ -124,6 +130,40 @@ def call(sources, monkeypatch, capsys, tmp_path):
         return code, *capsys.readouterr()
 
     return called
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [*LOOKS, "info"])
+def test_what_a_script_prints_is_beside_the_answer_about_it(sources, command, capfd, monkeypatch, tmp_path):
+    monkeypatch.chdir(sources)
+    monkeypatch.setattr(sys, "argv", [])
+    ways = (
+        'print("OWN")',
+        'os.write(1, b"OWN")',
+        'subprocess.run(["echo", "OWN"])',
+        'sys.stdout.write("OWN")',
+    )
+    (tmp_path / "noisy.py").write_text("\n".join(("import os, subprocess, sys", *ways, SCRIPT)))
+    script = str(tmp_path / "noisy.py")
+    options = {"diff": [script], "plan": ["--out", str(tmp_path / "store")]}
+    with as_command():
+        code = run(command, script, *options.get(command, LOOKS.get(command) or []))
+    written, beside = capfd.readouterr()
+    assert code == 0, beside
+    assert "OWN" not in written
+    assert beside.count("OWN") >= len(ways)
+    print("back")
+    assert capfd.readouterr().out == "back\n"
+
+
+@pytest.mark.slow
+def test_what_a_script_prints_at_exit_is_beside_the_answer_too(tmp_path):
+    at_exit = 'import atexit\natexit.register(lambda: print("OWN"))\n'
+    (tmp_path / "noisy.py").write_text(at_exit + SCRIPT)
+    command = [sys.executable, "-m", "penstock", "draw", str(tmp_path / "noisy.py"), "--format", "mermaid"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("flowchart LR\n")
+    assert ("OWN" in done.stdout, "OWN" in done.stderr) == (False, True)
 
 
 def some_of_each(commands, sources, every_source):

@@ -175,7 +175,7 @@ CALLS: dict[str, Callable[[Given], Any]] = {
         penstock.plan(given.generated),
         penstock.plan([{"name": "one", "stream_graph": {"nodes": [], "edges": []}}], spark=given.spark),
     ],
-    "penstock.plan joins": lambda given: penstock.plan(given.df.drop("team"), planner="joins").release(),
+    "penstock.plan joins": lambda given: penstock.plan(given.df.drop("team"), planner="blocks").release(),
     "penstock.Plan": shown,
     "penstock.check": lambda given: penstock.check(given.plan),
     "penstock.diff": lambda given: penstock.diff(given.plan, given.store).show(),
@@ -189,7 +189,7 @@ CALLS: dict[str, Callable[[Given], Any]] = {
     ),
     "penstock.run": lambda given: penstock.run(given.script),
     "penstock.sweep": lambda given: penstock.sweep(
-        {"topologies": [{"shape": "chain", "operators": 3}], "planners": ["columnar"]},
+        {"topologies": [{"shape": "chain", "operators": 3}], "planners": ["process"]},
         given.folder / "sweep",
         spark=given.spark,
     ).table(),

@@ -31,7 +31,7 @@ EXPECTED: dict[str, Any] = {
         "in blocks": [1, "planner blocks", []],
         "one column more": "topologies: columns must be among name, parallelism, max_parallelism, chaining, "
         "config, transformations, stream_graph, got 'team'",
-        "planned": [5, 0, "planner columnar: few enough for this process"],
+        "planned": [5, 0, "planner process: few enough for this process"],
         "same": True,
         "teams": [["team0", 3], ["team1", 2]],
         "version": 1,

@@ -16,6 +16,7 @@ import pytest
 import penstock
 import penstock.plans.errors
 from penstock.plans.tables import TABLES
+from penstock.plans.topology.topologies_of_lines import topology_id
 from tests.plans.topology.builders import simple
 
 EVERY_KEY = simple("every", parallelism=3, max_parallelism=64, chaining=False, config={"a.b": "c"})
@@ -94,6 +95,21 @@ def test_integers_may_have_any_width_if_they_fit():
     assert rows(penstock.plan((topologies, pa.table(columns | narrow)))) == expected
     with pytest.raises(penstock.SchemaError, match=r"column id: integers exceed the type int"):
         penstock.plan((topologies, pa.table(columns | {"id": [1, 2**40]})))
+
+
+@pytest.mark.parametrize("of", [pa.table, pl.DataFrame])
+def test_a_topology_that_only_transformations_name_is_rejected_by_its_name(of):
+    columns = {"topology": ["a", "a", "zz", "é"], "id": [1, 2, 1, 1], "inputs": [[], [1], [], []]}
+    operators = of({**columns, "kind": ["source", "sink", "source", "source"]})
+    found = penstock.plan((of({"name": ["a"], "parallelism": [2]}), operators))
+    assert (found.inputs, found.planned, found.rejected) == (3, 1, 2)
+    rejected = found.tables["rejected"].select(["topology_id", "name", "error", "message"]).to_pylist()
+    assert [row["topology_id"] for row in rejected] == [topology_id("zz"), topology_id("é")]
+    assert [(row["name"], row["error"]) for row in rejected] == [("zz", "NoTopology"), ("é", "NoTopology")]
+    assert rejected[0]["message"] == (
+        "topology: found transformations of topology zz; allowed: a name in topologies; hint: add a row with "
+        "this name to topologies, or correct the name in transformations"
+    )
 
 
 def test_a_layer_is_a_member_or_its_name():

@@ -140,6 +140,8 @@ def test_explain_size_and_metrics_show_themselves(capsys):
     assert size.session_cluster["slots"] == 4
     metrics = planned.metrics(costs=pl.DataFrame({"topology": ["a"], "id": [1], "records_per_second": [7.0]}))
     assert 7.0 in metrics.plans["source_records_per_second"].to_pylist()
+    with pytest.raises(penstock.InputError, match=r"^costs: column topology must be text, got Null"):
+        planned.metrics(costs=pl.DataFrame({"topology": [None], "id": [1]}))
     assert metrics.summary.num_rows > 15
     for one, said in ((explained, "chained"), (size, "TaskManagers"), (metrics, "utilisation")):
         one.show()
@@ -229,5 +231,5 @@ def test_processes_of_their_own_take_functions_of_modules(tmp_path):
     with pytest.raises(ConfigurationError, match=said):
         penstock.sweep(spec, tmp_path)
     with pytest.raises(ConfigurationError, match=said):
-        penstock.bench("fleet", ["columnar", local])
+        penstock.bench("fleet", ["process", local])
     assert importable_name(only_small, "planners") == f"{__name__}:only_small"

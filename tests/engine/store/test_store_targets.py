@@ -56,6 +56,54 @@ def test_a_target_that_is_no_place_for_a_store_is_refused_before_the_input_is_re
         assert said in result.output
 
 
+@pytest.mark.parametrize("named", ["store@1", "store@7/", "new@2", "s3a://bucket/store@1"])
+def test_a_version_is_read_and_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str):
+    monkeypatch.chdir(tmp_path)
+    plan = penstock.plan(simple("a"))
+    plan.write("store")
+    store = named.partition("@")[0]
+    said = f"it names version {named.rstrip('/')[-1]} of {store}, and versions never change"
+    with pytest.raises(StoreError, match=said) as refused:
+        plan.write(named)
+    assert refused.value.hint == f"write to {store}, which adds a version"
+    ways = (
+        ["plan", "no such input", "--out", named],
+        ["info", "--to", named, "no such script"],
+        ["run", "--to", named, "no such script"],
+    )
+    for arguments in ways if "://" not in named else ways[:1]:
+        result = CliRunner().invoke(app, arguments)
+        assert (result.exit_code, said in result.output) == (4, True), result.output
+    if "://" not in named:
+        with pytest.raises(StoreError, match=said):
+            penstock.read_plan("store").write(named)
+    assert os.listdir() == ["store"]
+
+
+def test_results_and_state_are_not_written_to_versions_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    said = "it names version 3 of here, and versions never change"
+    with pytest.raises(StoreError, match=said):
+        penstock.sweep({"topologies": {"shape": ["chain"], "operators": [3]}}, "here@3")
+    with pytest.raises(StoreError, match=said):
+        penstock.foreach_batch(print, state="here@3")
+    assert os.listdir() == []
+
+
+def test_a_store_whose_name_ends_like_a_version_keeps_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    plan = penstock.plan(simple("a"))
+    plan.write("other")
+    os.rename("other", "plans@2024")
+    plan.write("plans@2024")
+    assert penstock.read_plan("plans@2024").planned == 1
+    assert os.listdir() == ["plans@2024"]
+
+
 def test_generate_writes_to_no_folder_that_is_there(tmp_path: Path):
     result = CliRunner().invoke(app, ["generate", "chain", "--out", str(tmp_path)])
     assert (result.exit_code, "exists already" in result.output) == (2, True)

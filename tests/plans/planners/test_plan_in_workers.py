@@ -162,6 +162,9 @@ def test_a_topology_that_no_worker_holds_is_for_joins():
     wide = chosen(Planner.AUTO, 1_000, 10_000_000)
     assert (wide.planner, "10,000,000 tasks" in wide.why) == (Planner.BLOCKS, True)
     assert chosen(Planner.JOINS, 1).planner is Planner.JOINS
+    asked = (Planner.AUTO, Planner.COLUMNAR, Planner.WORKERS, Planner.JOINS, Planner.BLOCKS)
+    assert [chosen(planner, 1).name for planner in asked] == [*["workers"] * 3, *["blocks"] * 2]
+    assert ChosenPlanner(Planner.COLUMNAR, "").name == "process"
     with pytest.raises(ConfigurationError, match="without Spark"):
         chosen(Planner.FLINK, 1)
 

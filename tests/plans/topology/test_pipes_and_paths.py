@@ -13,9 +13,11 @@ from pyspark.sql import SparkSession
 
 import penstock
 import penstock.plans.topology.on_spark.read_topology_files as on_spark
+from penstock.engine.planning.plan_on_spark import read_topologies
 from penstock.plans.errors import InputError
 from penstock.plans.topology import find_topology_files
-from penstock.plans.topology.find_topology_files import examine_paths
+from penstock.plans.topology.find_topology_files import examine_paths, hadoop_path
+from penstock.plans.topology.on_spark.topologies_of_lines import TopologyTables
 from penstock.plans.topology.read_topology_files import lines_of_pipes, read_topology_files
 from tests.plans.topology.builders import simple
 
@@ -94,8 +96,10 @@ def test_a_fifo_without_lines_holds_no_topologies(spark: SparkSession, tmp_path:
         read(spark, path)
 
 
-def test_a_fifo_in_a_directory_is_left_alone(tmp_path: Path):
+def test_a_fifo_and_links_without_a_file_in_a_directory_are_left_alone(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "nowhere").symlink_to("missing")
+    (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "a.jsonl").write_bytes(TEXT)
     assert by_columns(None, tmp_path) == sorted(NAMES)  # type: ignore[arg-type]
 
@@ -139,3 +143,23 @@ def test_paths_are_examined_once_on_their_way_into_a_plan(tmp_path: Path, monkey
     monkeypatch.setattr(find_topology_files, "holds_tables", look)
     assert penstock.plan(paths[2]).planned == len(NAMES)
     assert looked_at == [paths[2]]
+
+
+@pytest.mark.parametrize("name", ["a:b.jsonl", "é:b.jsonl", "1a:b.jsonl"])
+def test_what_precedes_a_colon_is_no_scheme_of_a_local_path(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=f"cannot read file:.*{name}: no such file or directory"):
+        read_topologies(spark, [name])
+    Path(name).write_bytes(TEXT)
+    tables = read_topologies(spark, [name])
+    assert isinstance(tables, TopologyTables)
+    assert tables.inputs == len(NAMES)
+    for kept in tables.persisted:
+        kept.unpersist()
+
+
+def test_paths_of_other_file_systems_are_hadoops():
+    for path in ("s3a://bucket/a", "file:///a", "hdfs:/a", "-", "./a:b", "a/b:c"):
+        assert hadoop_path(path) == path

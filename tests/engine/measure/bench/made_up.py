@@ -79,7 +79,7 @@ def results(
 def hostile_results() -> dict[str, object]:
     failure = {"error": HOSTILE, "message": HOSTILE}
     row = {
-        "suite": HOSTILE, "size": 0, "operators": 1, "planner": "columnar", "cold": None, "warm": None,
+        "suite": HOSTILE, "size": 0, "operators": 1, "planner": "process", "cold": None, "warm": None,
         "start_up_seconds": None, "cpu_seconds": None, "points": [], "interval": None, "spread": None,
         "ratio_interval": None, "ratio_to": None, "operators_per_second": None, "ratio": None,
         "peak_memory_bytes": None, "failures": [failure], "repetitions": 1,
@@ -87,8 +87,8 @@ def hostile_results() -> dict[str, object]:
     said = {"answers": [HOSTILE], "doubts": [HOSTILE]}
     pair = {"planners": ["a", "b"], "layer": "slots", "topologies": 1, "differing": 1, "first": HOSTILE}
     return {
-        **said, "summary": [row], "unavailable": {"flink": HOSTILE}, "planners": ["columnar"],
-        "includes": {"columnar": "x"},
+        **said, "summary": [row], "unavailable": {"flink": HOSTILE}, "planners": ["process"],
+        "includes": {"process": "x"},
         "equality": [{"suite": HOSTILE, "operators": 1, "pairs": [pair], "failures": {"a": failure}}],
         "measurements": [{**row, "failure": failure}], "date": "now", "until": "slots", "repeat": 1,
         "repeat_in_process": 1, "versions": {"penstock": HOSTILE}, "options": {HOSTILE: HOSTILE},

@@ -1,4 +1,4 @@
-"""`penstock bench` from end to end, with the columnar planner alone: no JVM starts."""
+"""`penstock bench` from end to end, with the planner process alone: no JVM starts."""
 
 import gzip
 import json
@@ -65,7 +65,7 @@ def test_the_transcript_in_the_docs_is_written_and_compared(tmp_path, capsys, mo
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--planner", "storm"), "--planner must be one of joins, columnar-on-spark, columnar, flink"),
+        (("--planner", "storm"), "--planner must be one of blocks, workers, process, flink"),
         (("--suite", "nothing.jsonl"), "must be a suite or a file"),
         (("--sizes", "1k"), "separated by commas, got '1k'"),
         (("--sizes", ""), "separated by commas, got ''"),
@@ -95,7 +95,7 @@ def test_damaged_input_leaves_what_was_measured_before(tmp_path, capsys):
     out = tmp_path / "out"
     out.mkdir()
     (out / "results.jsonl").write_text("{}\n")
-    assert bench("--suite", str(tmp_path / "jobs.jsonl.gz"), "--planner", "columnar", "--out", str(out)) == 3
+    assert bench("--suite", str(tmp_path / "jobs.jsonl.gz"), "--planner", "process", "--out", str(out)) == 3
     assert "jobs.jsonl.gz: it is not a complete gzip file" in capsys.readouterr().err
     assert (out / "results.jsonl").read_text() == "{}\n"
 
@@ -109,7 +109,7 @@ def test_what_to_compare_with_is_read_first(tmp_path, capsys):
 @pytest.mark.slow
 def test_a_benchmark_goes_on_where_it_was_stopped(tmp_path, capsys):
     out = tmp_path / "out"
-    options = ("--suite", "sql", "--planner", "columnar", "--sizes", "40", "--repeat-in-process", "0")
+    options = ("--suite", "sql", "--planner", "process", "--sizes", "40", "--repeat-in-process", "0")
     once = (*options, "--until", "stream_graph", "-D", "taskmanager.numberOfTaskSlots=2", "--out", str(out))
     assert bench(*once, "--repeat", "1") == 0
     first = json.loads((out / "results.json").read_text())["measurements"]

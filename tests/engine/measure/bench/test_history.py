@@ -39,15 +39,16 @@ def test_the_command_says_since_when(tmp_path):
     assert (code, "holds no results of penstock bench" in said) == (3, True)
     for day, seconds in enumerate([1.0, 1.01, 0.99, 1.0, 1.5, 1.51, 1.49], 1):
         of_day = {**results([], []), "date": f"2026-11-{day:02} 08:00:00 UTC"}
-        append_rows(tmp_path, of_day, [record("columnar", seconds, warm=[]), record("flink", 4.0)])
+        name = "columnar" if day < 4 else "process"  # the former name of the same planner
+        append_rows(tmp_path, of_day, [record(name, seconds, warm=[]), record("flink", 4.0)])
         if day == 7:  # a plan of fewer layers is no change
-            append_rows(tmp_path, {**of_day, "until": "stream_graph"}, [record("columnar", 0.1)])
+            append_rows(tmp_path, {**of_day, "until": "stream_graph"}, [record("process", 0.1)])
     series = {(one.planner, one.until): one for one in read_history(tmp_path)}
     assert len(series) == 3
     assert [len(one.runs) for one in series.values()].count(7) == 2
     code, written, said = run("bench", "--history", "--out", tmp_path)
     (line,) = (line for line in written.splitlines() if "since 20" in line)
-    assert "columnar is 1.50 times as slow since 2026-11-05 08:00:00 UTC" in line
+    assert "process is 1.50 times as slow since 2026-11-05 08:00:00 UTC" in line
     assert code == 0
     assert said == ""
 
@@ -56,7 +57,7 @@ def test_only_the_newest_runs_are_looked_at(tmp_path, monkeypatch):
     monkeypatch.setattr("penstock.engine.measure.bench.print_results.MOST_RUNS", 2)
     assert MOST_RUNS > 2
     for day in range(1, 5):
-        append_rows(tmp_path, {**results([], []), "date": f"2026-11-0{day}"}, [record("columnar", 1.0)])
+        append_rows(tmp_path, {**results([], []), "date": f"2026-11-0{day}"}, [record("process", 1.0)])
     (found,) = read_history(tmp_path)
     assert [one.date for one in found.runs] == ["2026-11-03", "2026-11-04"]
 

@@ -39,41 +39,41 @@ def repeated(planner, *seconds, **other):
 
 def test_ratios_are_of_planners_that_took_turns():
     """The machine was three times as slow in the second repetition, for both."""
-    rows = summarise([*repeated("columnar", 1, 3, 1), *repeated("joins", 4, 12, 5)])
-    columnar = next(row for row in rows if row["planner"] == "columnar")
-    assert (columnar["ratio"], columnar["ratio_to"]) == (4, "joins")
+    rows = summarise([*repeated("process", 1, 3, 1), *repeated("blocks", 4, 12, 5)])
+    columnar = next(row for row in rows if row["planner"] == "process")
+    assert (columnar["ratio"], columnar["ratio_to"]) == (4, "blocks")
     assert columnar["ratio_interval"] == [4, 5]
     assert (columnar["points"], columnar["spread"]) == ([1, 3, 1], 2)
     assert columnar["cpu_seconds"] == 3.5
 
 
 def test_ratios_are_of_repetitions_that_both_ended():
-    rows = summarise([*repeated("columnar", 1, 3, 2), *repeated("joins", 4, 12)])
-    columnar = next(row for row in rows if row["planner"] == "columnar")
+    rows = summarise([*repeated("process", 1, 3, 2), *repeated("blocks", 4, 12)])
+    columnar = next(row for row in rows if row["planner"] == "process")
     assert columnar["ratio_interval"] == [4, 4]
 
 
 def test_the_answer_comes_in_a_sentence():
     rows = summarise(
         [
-            *repeated("columnar", 1, 1.1, 1.2),
-            *repeated("joins", 4, 4, 4),
-            *repeated("columnar", 9, size=100_000),
-            *repeated("joins", None, size=100_000),
+            *repeated("process", 1, 1.1, 1.2),
+            *repeated("blocks", 4, 4, 4),
+            *repeated("process", 9, size=100_000),
+            *repeated("blocks", None, size=100_000),
         ]
     )
     assert answers(rows) == [
-        "fleet, 100,000 operators: columnar plans them in 9.00 s; nothing to compare with."
+        "fleet, 100,000 operators: process plans them in 9.00 s; nothing to compare with."
     ]
     assert answers(rows[:2]) == [
-        "fleet, 1,000 operators: columnar plans them in 1.10 s (1 to 1.2 s), "
-        "3.64 times as fast as joins (3.33 to 4)."
+        "fleet, 1,000 operators: process plans them in 1.10 s (1 to 1.2 s), "
+        "3.64 times as fast as blocks (3.33 to 4)."
     ]
 
 
 def test_what_lies_within_the_noise_is_no_winner():
-    rows = summarise([*repeated("columnar", 1, 1.2, 1.4), *repeated("joins", 1.3, 1.3, 1.5)])
-    assert answers(rows)[0].endswith(" Within the noise of joins: repeat more often (--repeat).")
+    rows = summarise([*repeated("process", 1, 1.2, 1.4), *repeated("blocks", 1.3, 1.3, 1.5)])
+    assert answers(rows)[0].endswith(" Within the noise of blocks: repeat more often (--repeat).")
 
 
 def said(measurements, **other):
@@ -81,21 +81,21 @@ def said(measurements, **other):
 
 
 def test_nothing_is_doubted_on_a_quiet_machine():
-    assert said([*repeated("columnar", 1, 1.01, 1.02)]) == []
+    assert said([*repeated("process", 1, 1.01, 1.02)]) == []
 
 
 def test_what_speaks_against_figures_is_told():
-    noisy = said(repeated("columnar", 1, 1.5, 1))
+    noisy = said(repeated("process", 1, 1.5, 1))
     assert noisy == [
         "noisy: repetitions of the same work lie far apart, as shares of their median: "
-        "fleet 1,000 columnar 50%"
+        "fleet 1,000 process 50%"
     ]
-    assert said(repeated("columnar", 0.001, 0.009, 0.001)) == []  # too short to tell
-    (others,) = said(repeated("columnar", 1, 1, 1, others_cores=0.7))
+    assert said(repeated("process", 0.001, 0.009, 0.001)) == []  # too short to tell
+    (others,) = said(repeated("process", 1, 1, 1, others_cores=0.7))
     assert others == "other load: other processes used 0.7 of 2 cores meanwhile"
-    (stolen,) = said(repeated("columnar", 1, 1, 1, stolen_cores=0.4))
+    (stolen,) = said(repeated("process", 1, 1, 1, stolen_cores=0.4))
     assert "virtual machines" in stolen
-    (once,) = said(repeated("columnar", 1), repeat=1)
+    (once,) = said(repeated("process", 1), repeat=1)
     assert once.startswith("1 repetition cannot distinguish")
-    (stopped,) = said(repeated("columnar", 1, 1), turns=9)
+    (stopped,) = said(repeated("process", 1, 1), turns=9)
     assert stopped.startswith("stopped early: 2 of 9 measurements")

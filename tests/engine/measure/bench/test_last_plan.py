@@ -47,7 +47,7 @@ def released(monkeypatch):
 
 @pytest.fixture
 def run(spark):
-    started = PlannerRun("joins")
+    started = PlannerRun("blocks")
     yield started
     started.release()
 

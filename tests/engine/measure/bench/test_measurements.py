@@ -100,7 +100,7 @@ def test_a_planner_that_is_not_there_says_why():
     no_package = nowhere._replace(needs=("json",), packages=("no-such-package",))
     assert all("no_such_module_there" in (missing_reason(planner) or "") for planner in (nowhere, inside))
     assert "no-such-package" in (missing_reason(no_package) or "")
-    assert missing_reason(PLANNERS["columnar"]) is None
+    assert missing_reason(PLANNERS["process"]) is None
 
 
 @pytest.fixture
@@ -118,11 +118,11 @@ def test_failures_are_results_and_sizes_behind_a_time_out_are_skipped(inputs):
         return {**found, "peak_memory_bytes": 1}
 
     asked: list[tuple[str, Path]] = []
-    todo = list(turns(list(inputs), ["columnar", "flink"], 2))
+    todo = list(turns(list(inputs), ["process", "flink"], 2))
     records = [record for _, record in run_benchmarks(todo, inputs, measure, lambda stage: None)]
     errors = [r["failure"] and r["failure"]["error"] for r in records if r["planner"] == "flink"]
     assert errors == [None, "Timeout", "Skipped", "Timeout", "Skipped", "Skipped"]
-    assert [r["failure"] for r in records if r["planner"] == "columnar"] == [None] * 6
+    assert [r["failure"] for r in records if r["planner"] == "process"] == [None] * 6
     assert {path.name for planner, path in asked if planner == "flink"} == {"lines"}
     assert {(r["suite"], r["operators"]) for r in records} == {("chain", n) for n in (10, 100, 1000)}
 
@@ -176,7 +176,7 @@ def test_what_a_process_has_started_ends_with_it(tmp_path):
 
 def test_an_exception_of_a_planner_is_its_result(tmp_path):
     missing = tmp_path / "nothing.jsonl"
-    command = measure_planner_command("columnar", "--input", str(missing), "--repeat-in-process", "0")
+    command = measure_planner_command("process", "--input", str(missing), "--repeat-in-process", "0")
     found = run_child(command, 60)
     assert found["failure"]["error"] == "InputError"
     assert str(missing) in found["failure"]["message"]
@@ -194,15 +194,15 @@ def test_bundled_stream_graphs_are_prepared_without_spark(tmp_path):
 
 @pytest.mark.slow
 def test_a_kept_process_is_cold_once_and_another_one_follows_a_failure(tmp_path, monkeypatch):
-    monkeypatch.setitem(PLANNERS, "columnar", PLANNERS["columnar"]._replace(reused=True))
+    monkeypatch.setitem(PLANNERS, "process", PLANNERS["process"]._replace(reused=True))
     file = tmp_path / "one.jsonl"
     file.write_text(json.dumps({"name": "a", "transformations": [{"id": 1, "kind": "source"}]}) + "\n")
     options = ("--until", "stream_graph", "--repeat-in-process", "1", "--input")
     with planner_processes(60) as (ask, _):
-        first, second = ask("columnar", (*options, str(file))), ask("columnar", (*options, str(file)))
-        failed = ask("columnar", (*options, str(tmp_path / "none.jsonl")))
-        ended = ask("columnar", ("--no-such-option",))
-        other = ask("columnar", (*options, str(file)))
+        first, second = ask("process", (*options, str(file))), ask("process", (*options, str(file)))
+        failed = ask("process", (*options, str(tmp_path / "none.jsonl")))
+        ended = ask("process", ("--no-such-option",))
+        other = ask("process", (*options, str(file)))
     found = (first, second, failed, ended, other)
     assert [one["cold"] is not None for one in found] == [True, False, False, False, True]
     assert [len(one["warm"]) for one in found] == [1, 1, 0, 0, 1]
@@ -223,10 +223,10 @@ def test_processes_that_are_begun_run_side_by_side_and_end_with_the_block(tmp_pa
         lambda planner, *options: [*python(meet), str(file), *options],
     )
     with planner_processes(60) as (_, begin):
-        begun = begin("columnar", ("1", "2")), begin("flink", ("2", "1"))
+        begun = begin("process", ("1", "2")), begin("flink", ("2", "1"))
         assert [wait()["failure"] for wait in begun] == [None, None]
     with planner_processes(60) as (_, begin):
-        begin("columnar", ("3", "never"))
+        begin("process", ("3", "never"))
     assert not processes_running(str(file))
 
 
@@ -241,9 +241,9 @@ def test_processes_that_are_kept_are_at_work_side_by_side_too(tmp_path, monkeypa
         lambda planner, *options: [*python(meet), str(file)],
     )
     with planner_processes(60) as (ask, begin):
-        for planner in ("joins", "columnar-on-spark"):
+        for planner in ("blocks", "workers"):
             assert ask(planner, ("0", "0"))["failure"] is None
-        begun = begin("joins", ("1", "2")), begin("columnar-on-spark", ("2", "1"))
+        begun = begin("blocks", ("1", "2")), begin("workers", ("2", "1"))
         assert [wait()["failure"] for wait in begun] == [None, None]
 
 
@@ -256,12 +256,12 @@ def test_the_first_repetition_of_a_kept_process_is_cold_and_the_others_are_warm(
         return {}
 
     for repeat in (3, 1):
-        todo = list(turns([case], ["joins", "columnar"], repeat))
+        todo = list(turns([case], ["blocks", "process"], repeat))
         measure = measure_with(ask, todo, Layer.SLOTS, 2)
         for turn in todo:
             measure(turn.planner, Path("topologies"))
-    plans = {name: [times for planner, times in asked if planner == name] for name in ("joins", "columnar")}
-    assert plans == {"joins": ["0", "2", "2", "2"], "columnar": ["2"] * 4}
+    plans = {name: [times for planner, times in asked if planner == name] for name in ("blocks", "process")}
+    assert plans == {"blocks": ["0", "2", "2", "2"], "process": ["2"] * 4}
 
 
 def test_a_kept_process_that_takes_too_long_is_ended(monkeypatch):
@@ -270,7 +270,7 @@ def test_a_kept_process_that_takes_too_long_is_ended(monkeypatch):
         "penstock.engine.measure.bench.run_child.measure_planner_command", lambda *_: python(code)
     )
     with planner_processes(0.3) as (ask, _):
-        found = ask("joins", ())
+        found = ask("blocks", ())
     assert found["failure"]["error"] == "Timeout"
 
 
@@ -278,8 +278,8 @@ def test_long_plans_are_repeated_once(tmp_path, monkeypatch):
     def plans(path, until, warm):
         return (Times(None, {}, ENOUGH_SECONDS) for _ in range(1 + warm))
 
-    monkeypatch.setattr(measure_planner, "_started", {"columnar": SimpleNamespace(plans=plans)})
-    chosen = Namespace(planner="columnar", input=tmp_path, until="slots", repeat_in_process=9, launched=0)
+    monkeypatch.setattr(measure_planner, "_started", {"process": SimpleNamespace(plans=plans)})
+    chosen = Namespace(planner="process", input=tmp_path, until="slots", repeat_in_process=9, launched=0)
     assert len(measure_planner._measure(chosen)["warm"]) == 1
 
 

@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from penstock.engine.measure.bench.measure_suites import Line, draw_lines, render_page
 from penstock.engine.measure.bench.print_results import (
+    FORMAT,
     append_rows,
     best_planning,
     compare_results,
@@ -32,7 +33,7 @@ GOLDEN = Path(__file__).parents[3] / "golden"
 
 def test_medians_are_over_processes_of_medians_in_a_process():
     warm = [[times(1), times(9), times(2)], [times(3)], [times(5), times(7)]]
-    records = [record("columnar", 1.0, warm=of_process, repetition=n) for n, of_process in enumerate(warm)]
+    records = [record("process", 1.0, warm=of_process, repetition=n) for n, of_process in enumerate(warm)]
     (row,) = summarise(records)
     assert row["warm"]["planning"] == 3
     assert row["warm"]["layers"] == {"stream_graph": 0.9, "job_graph": 2.1}
@@ -41,12 +42,12 @@ def test_medians_are_over_processes_of_medians_in_a_process():
 
 
 def test_speed_is_relative_to_flink_else_to_the_slowest():
-    with_flink = [record("joins", 8), record("columnar", 1), record("flink", 4)]
-    other = [record("joins", 8, size=5), record("columnar", 2, size=5), record("flink", None, size=5)]
+    with_flink = [record("blocks", 8), record("process", 1), record("flink", 4)]
+    other = [record("blocks", 8, size=5), record("process", 2, size=5), record("flink", None, size=5)]
     rows = {(row["size"], row["planner"]): row for row in summarise([*with_flink, *other])}
-    assert [rows[1000, p]["ratio"] for p in ("joins", "columnar", "flink")] == [0.5, 4, 1]
-    assert [rows[5, p]["ratio"] for p in ("joins", "columnar", "flink")] == [1, 4, None]
-    assert {rows[5, p]["ratio_to"] for p in ("joins", "columnar")} == {"joins"}
+    assert [rows[1000, p]["ratio"] for p in ("blocks", "process", "flink")] == [0.5, 4, 1]
+    assert [rows[5, p]["ratio"] for p in ("blocks", "process", "flink")] == [1, 4, None]
+    assert {rows[5, p]["ratio_to"] for p in ("blocks", "process")} == {"blocks"}
     assert rows[5, "flink"]["failures"] == [{"error": "StackOverflowError", "message": "<none> & so on"}]
     assert best_planning(rows[5, "flink"]) is None
 
@@ -57,19 +58,19 @@ def test_a_cold_plan_counts_where_there_is_no_warm_one():
 
 
 def test_slower_than_a_quarter_is_found_and_so_is_a_new_failure():
-    old = summarise([record("joins", 1.0), record("columnar", 1.0), record("flink", 1.0)])
-    new = summarise([record("joins", 1.3), record("columnar", 1.2), record("flink", None)])
+    old = summarise([record("blocks", 1.0), record("process", 1.0), record("flink", 1.0)])
+    new = summarise([record("blocks", 1.3), record("process", 1.2), record("flink", None)])
     rows = {row["planner"]: row for row in compare_results(old, new)}
-    assert rows["joins"]["ratio"] == pytest.approx(1.425 / 1.125, abs=0.001)
-    assert [rows[p]["slower"] for p in ("joins", "columnar", "flink")] == [True, False, True]
+    assert rows["blocks"]["ratio"] == pytest.approx(1.425 / 1.125, abs=0.001)
+    assert [rows[p]["slower"] for p in ("blocks", "process", "flink")] == [True, False, True]
     assert rows["flink"]["ratio"] is None
 
 
 def test_cold_is_compared_with_cold_and_what_is_new_or_failed_before_is_not_compared():
-    old = summarise([record("joins", 1.0, warm=[]), record("columnar", None)])
-    new = summarise([record("joins", 1.0), record("columnar", None), record("flink", 1.0)])
+    old = summarise([record("blocks", 1.0, warm=[]), record("process", None)])
+    new = summarise([record("blocks", 1.0), record("process", None), record("flink", 1.0)])
     (row,) = compare_results(old, new)
-    assert (row["planner"], row["kind"], row["ratio"], row["slower"]) == ("joins", "cold", 1.0, False)
+    assert (row["planner"], row["kind"], row["ratio"], row["slower"]) == ("blocks", "cold", 1.0, False)
 
 
 def test_digests_of_flinks_plans_do_not_see_orders_that_flink_does_not_define():
@@ -100,14 +101,14 @@ def test_differences_name_the_layer_and_the_first_topology():
         {"name": "b", "slots": ["z"], "execution_graph": {"vertices": []}},
         {"name": "c", "error_stage": "job_graph", "error": "E", "message": "m"},
     ]
-    pairs = {p["layer"]: p for p in find_differences({"joins": digests(ours), "flink": digests(theirs)})}
+    pairs = {p["layer"]: p for p in find_differences({"blocks": digests(ours), "flink": digests(theirs)})}
     assert set(pairs) == {"execution_graph", "slots", "refusal"}
     assert (pairs["slots"]["differing"], pairs["slots"]["first"], pairs["slots"]["topologies"]) == (1, "b", 2)
     assert (pairs["refusal"]["first"], pairs["execution_graph"]["differing"]) == ("c", 0)
     entry = {"suite": "fleet", "operators": 36, "pairs": list(pairs.values()), "failures": {}}
     said = equality_lines([entry])
     assert (
-        said[0] == "fleet at 36 operators: joins and flink differ at slots in 1 of 2 topologies, first in b"
+        said[0] == "fleet at 36 operators: blocks and flink differ at slots in 1 of 2 topologies, first in b"
     )
 
 
@@ -143,7 +144,7 @@ def page():
     made_up = [
         record(planner, seconds * size / 1000, size=size)
         for size in (1000, 100_000)
-        for planner, seconds in (("joins", 4.0), ("columnar", 0.25))
+        for planner, seconds in (("blocks", 4.0), ("process", 0.25))
     ]
     made_up.append(record("flink", 0.5))
     made_up.append(record("flink", None, size=100_000))
@@ -160,7 +161,7 @@ def test_page_is_well_formed_and_needs_nothing_else(page):
 
 
 def test_page_holds_figures_plots_and_failures(page):
-    said = ["what columnar includes", "16.00", "0.12 x flink", "2.00 x flink", "StackOverflowError"]
+    said = ["what process includes", "16.00", "0.12 x flink", "2.00 x flink", "StackOverflowError"]
     assert [text for text in said if text not in page] == []
     assert "&lt;none&gt; &amp; so on" in page
     assert "A &lt;processor&gt;" in page
@@ -207,9 +208,24 @@ def test_the_terminal_says_what_draws_figures_where_that_is_not_installed(monkey
     assert describe_figures(Path("a.html"), "plots") == said
 
 
+def test_older_results_name_planners_as_new_ones_do(tmp_path):
+    rows = [{"planner": name} for name in ("joins", "columnar-on-spark", "columnar", "flink", "mine:policy")]
+    (tmp_path / "results.json").write_text(json.dumps({"format": FORMAT, "summary": rows}))
+    named = [row["planner"] for row in read_results(tmp_path / "results.json")["summary"]]
+    assert named == ["blocks", "workers", "process", "flink", "mine:policy"]
+
+
 def test_other_files_are_no_results(tmp_path):
     for number, text in enumerate(
-        ("", "[]", "{}", '{"format": 99}', '{"format": 1}', '{"format": 1, "summary": {}}')
+        (
+            "",
+            "[]",
+            "{}",
+            '{"format": 99}',
+            '{"format": 1}',
+            '{"format": 1, "summary": {}}',
+            '{"format": 1, "summary": [3]}',
+        )
     ):
         file = tmp_path / f"{number}.json"
         file.write_text(text)
@@ -220,7 +236,7 @@ def test_other_files_are_no_results(tmp_path):
 
 
 def test_every_plan_of_a_process_is_a_row_of_the_table_cold_or_not(tmp_path):
-    kept = [record("joins", 1.0, warm=[times(1.0, 0.25), times(2.0, 0.25)], repetition=n) for n in range(2)]
+    kept = [record("blocks", 1.0, warm=[times(1.0, 0.25), times(2.0, 0.25)], repetition=n) for n in range(2)]
     kept[1]["cold"] = None  # of a session that had planned before
     of_all = results(kept, [])
     append_rows(tmp_path, of_all | {"versions": {}, "machine": {"processor": "made up"}}, kept)

@@ -14,7 +14,7 @@ from penstock.engine.planning.plan_by_custom_planners import named_custom_planne
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.vocabulary import Layer
 
-SECONDS = {"columnar": 1.0, "joins": 14.0}
+SECONDS = {"process": 1.0, "blocks": 14.0}
 
 
 def measured(budget: float | None, sizes: tuple[int, ...] = (1_000, 10_000, 100_000)):
@@ -41,7 +41,7 @@ def test_what_fits_is_measured_and_the_rest_left_out():
         found, spent = measured(budget)
         assert spent <= budget
         assert len(found) < len(everything)
-        assert {(turn.planner, turn.case.size) for turn in found} >= {("columnar", 1_000), ("joins", 1_000)}
+        assert {(turn.planner, turn.case.size) for turn in found} >= {("process", 1_000), ("blocks", 1_000)}
     assert len(measured(120.0)[0]) > len(measured(60.0)[0])
     assert measured(10 * all_seconds)[0] == everything
 
@@ -56,9 +56,14 @@ def test_times_are_said_and_read():
 
 def test_planners_of_ones_own_are_measured_beside_others(tmp_path, monkeypatch):
     own = "penstock.engine.examples.chain_equal_costs:chain"
-    assert chosen_planners(["columnar", own]) == (["columnar", own], {})
+    assert chosen_planners(["process", own]) == (["process", own], {})
     assert get_planner(own).includes.startswith("A custom planner in one Python process")
-    with pytest.raises(ConfigurationError, match=r"must be one of .*columnar.*, or a custom planner"):
+    assert chosen_planners(["joins", "columnar-on-spark", "columnar", "process", "auto"])[0] == [
+        "blocks",
+        "workers",
+        "process",
+    ]
+    with pytest.raises(ConfigurationError, match=r"must be one of .*process.*, or a custom planner"):
         chosen_planners(["columna"])
     with pytest.raises(ConfigurationError, match="ModuleNotFoundError"):
         chosen_planners(["nowhere:policy"])

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 import penstock
 from penstock.engine.commands.main import app
@@ -137,6 +139,14 @@ def _names(file: Path) -> list[str]:
         ("select paralelism from job_vertices", "job_vertices.parallelism"),
         ("select v.naem from job_vertices v", "job_vertices.name"),
         ("select * from stream_node", "tables with close names: stream_nodes"),
+        ("select * from topology", "tables with close names: topologies"),
+        ("select topology.parallelism from topologies", "topology is a column: write topologies.COLUMN"),
+        ("select * from edges", "close names: stream_edges, job_edges, execution_edges"),
+        ("select * from nodes", "tables with close names: stream_nodes\n"),
+        ("select * from job_graph", "job_graph is a layer, with the tables job_vertices, chained_operators"),
+        ("select nam from topologies", "columns with close names: topologies.topology\n"),
+        ("select operator_id from stream_nodes", "other tables have it: chained_operators.operator_id"),
+        ('select * from topologies where topology = "hello"', "a text is in single quotes: 'hello'"),
         ("select * from runs", "was planned until slots and has no table runs"),
         ("selec 1", 'syntax error at or near "selec"'),
         ("", "got 0 statements"),
@@ -159,6 +169,24 @@ def test_what_is_wrong_with_a_query_is_said_by_duckdb_with_close_names(store, qu
     assert said in error
     assert "Traceback" not in error
     assert "unnamed_relation" not in error
+
+
+def test_tables_beside_plans_have_close_names_too(tmp_path, capsys):
+    swept = str(tmp_path / "swept")
+    assert sql_of_results(swept, "select * from result", capsys) == "tables with close names: results"
+    assert sql_of_results(swept, "select planer from results", capsys) == (
+        "columns with close names: results.planner"
+    )
+    listed = "penstock sql STORE --tables lists tables and columns"
+    assert sql_of_results(swept, "select * from topology", capsys) == listed
+
+
+def sql_of_results(folder: str, query: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """The hint for a query of a folder with the table `results`."""
+    if not Path(folder).exists():
+        write_deltalake(f"{folder}/results", pa.table({"planner": ["flink"], "planned": [1]}))
+    assert sql(folder, query) == 2
+    return capsys.readouterr().err.partition("  hint: ")[2].strip()
 
 
 def test_nothing_is_written(store, tmp_path, monkeypatch, capsys):
