@@ -19,7 +19,7 @@ from penstock.engine.planning.plan_by_custom_planners import named_custom_planne
 from penstock.engine.planning.plan_in_process import plan_in_process, read_in_process
 from penstock.engine.planning.plan_in_workers import plan_in_workers
 from penstock.engine.planning.plan_on_spark import plan_on_spark, read_topologies
-from penstock.engine.planning.planners import Planner, choose_on_spark, choose_planner
+from penstock.engine.planning.planners import ChosenPlanner, Planner, choose_on_spark, choose_planner
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
 from penstock.plans.frames.spark_schemas import spark_schema
