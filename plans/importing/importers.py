@@ -199,7 +199,10 @@ _BINARY = (
     (b"\x89PNG", NoJob("a picture", _READS)),
     (b"\xff\xd8\xff", NoJob("a picture", _READS)),
     (b"GIF8", NoJob("a picture", _READS)),
-    *((mark, NoJob("text in UTF-16", "save it as UTF-8")) for mark in (b"\xff\xfe", b"\xfe\xff")),
+    *(
+        (mark, NoJob("text that is not UTF-8 but UTF-16", "save it as UTF-8"))
+        for mark in (b"\xff\xfe", b"\xfe\xff")
+    ),
     *(
         (magic, NoJob(f"a file packed by {name}", f"its name must end in {ending}"))
         for magic, name, ending in _PACKED

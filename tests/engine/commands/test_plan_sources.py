@@ -65,7 +65,7 @@ HOLD_NONE = {
     "binary.dat": "binary.dat must be a plan store, topology file or script, got a binary file",
     "tasks.txt": "tasks.txt must be a plan store or a script or tables of topologies or topologies, got ",
     "queries.sql": "queries.sql must be a plan, topology or script, got a SQL script",
-    "utf16.jsonl": "utf16.jsonl must be a plan, topology or script, got text in UTF-16",
+    "utf16.jsonl": "utf16.jsonl must be a plan, topology or script, got text that is not UTF-8 but UTF-16",
     "packed.jsonl": "packed.jsonl must be a plan, topology or script, got a file packed by gzip",
     "": "a source must be a path, got an empty text",
     "missing": "missing does not exist",

@@ -186,9 +186,9 @@ def test_quality_is_the_same_in_parts(tmp_path, capsys, monkeypatch):
     [
         (("bench", "--quality"), 2, "--quality needs --planner"),
         (
-            ("bench", "--quality", "--planner", "joins"),
+            ("bench", "--quality", "--planner", "storm"),
             2,
-            "--planner must be one of flink, columnar, or a custom planner",
+            "--planner must be one of flink, process, workers, blocks, or a custom planner",
         ),
         (("bench", "--quality", "--planner", "flink,nowhere:f"), 2, "No module named 'nowhere'"),
         (("bench", "--costs", "drawn"), 2, "--costs needs --quality"),
