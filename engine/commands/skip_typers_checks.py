@@ -115,17 +115,22 @@ def _plain(value: Any, param: Parameter) -> Any:
     kind, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
     if isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, kind):
         return value
-    if info.parser is not None or info.min is not None or info.max is not None:
+    if info.parser is not None:
         return None
     if kind == list[str] and isinstance(value, list | tuple):
         return list(value) if all(map(_is_text, value)) else None
     if kind is str:
         return value if _is_text(value) else None
     if kind is int:
-        return int(value) if type(value) is int or _is_number(value) else None
+        number = int(value) if type(value) is int or _is_number(value) else None
+        return number if number is not None and _is_between(number, info.min, info.max) else None
     if isinstance(kind, type) and issubclass(kind, Enum):
         return next((member for member in kind if member.value == value), None)
     return None
+
+
+def _is_between(number: int, least: float | None, most: float | None) -> bool:
+    return (least is None or least <= number) and (most is None or number <= most)
 
 
 def _is_number(value: object) -> bool:

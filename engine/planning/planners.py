@@ -76,7 +76,7 @@ class ChosenPlanner(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that messages use, which is none of the former ones."""
+        """The name that messages use: never a former one."""
         if self.planner is Planner.COLUMNAR:
             return str(Planner.WORKERS if self.on_spark else Planner.PROCESS)
         return str(Planner.BLOCKS if self.by_blocks else self.planner)

@@ -83,7 +83,7 @@ def test_nothing_else_prints():
         "engine/output/people.py",
         "engine/output/print_line.py",
         "engine/output/progress.py",  # Rich's bar, of printable text
-        "engine/run/runtime/run_environment.py",
+        "engine/run/runtime/job_monitor.py",  # Rich's bars, of printable names
         "engine/measure/bench/measure_planner.py",  # JSON for the process that started it
         "plans/frames/compiled.py",  # one line that names nothing foreign
     }
