@@ -9,8 +9,6 @@ vertices that ran again (table `executions`), and how often each row occurs; the
 unfinished vertices ran, and each row exists once. POINT: from 1 to 5; default: all.
 """
 
-import contextlib
-import io
 import os
 import signal
 import subprocess
@@ -22,7 +20,6 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from penstock.engine.commands import main as command_line
 from penstock.engine.machine.folders import STATE_DIR
 from penstock.engine.run.runtime.job_records import list_jobs
 
@@ -96,19 +93,10 @@ def main() -> None:
 
 
 def _kill_and_resume(point: str, script: Path, folder: Path, expected: int) -> tuple[bool, str]:
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "penstock.engine.commands.main",
-        "run",
-        "-p",
-        "2",
-        "-m",
-        "local[2]",
-    ]
+    command = [sys.executable, "-P", "-m", "penstock.engine.commands.main", "run"]
+    run = [*command, "-p", "2", "-m", "local[2]", "--checkpoint-dir", str(folder / "kept")]
     killed = subprocess.run(
-        [*command, "--checkpoint-dir", str(folder / "kept"), str(script), str(folder)],
+        [*run, str(script), str(folder)],
         env={**os.environ, "KILL_AT": point, "PYTHONPATH": str(Path.cwd())},
         capture_output=True,
         text=True,
@@ -118,21 +106,23 @@ def _kill_and_resume(point: str, script: Path, folder: Path, expected: int) -> t
         raise RuntimeError(f"the driver was not killed: {killed.returncode}\n{killed.stderr}")
     job = list_jobs()[0]
     complete = len(list(folder.glob("kept/*/job-0/*.complete")))
-    code, messages = 0, io.StringIO()
-    with contextlib.redirect_stderr(messages):
-        try:
-            command_line.app(["run", "--resume", job.job_id], prog_name="penstock")
-        except SystemExit as exit_:
-            code = int(exit_.code or 0)
+    # a process of its own, as for a user: a run is known by the functions that it pickles
+    ended = subprocess.run(
+        [*command, "--resume", job.job_id],
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     resumed = list_jobs()[0]
     executions = resumed.table("executions").select(["vertex", "host"]).to_pylist()
     ran = {row["vertex"] for row in executions if row["host"] is not None}
     files, table = _rows(folder)
     once = all(set(counts.values()) == {1} and len(counts) == ROWS for counts in (files, table))
     listed = "FINISHED" if point == _LAST else "FAILED"  # a committed job has finished
-    right = once and code == 0 and len(ran) == expected and job.state == listed
+    right = once and ended.returncode == 0 and len(ran) == expected and job.state == listed
     right = right and resumed.state == "FINISHED" and not list(folder.glob("kept/*"))
-    lines = "; ".join(messages.getvalue().splitlines())
+    lines = "; ".join(ended.stderr.splitlines())
     counted = f"{files.total()}, {table.total()}"
     return right, f"{complete} | {len(ran)} of 4 | {counted} | {'yes' if right else 'NO'} | {lines}"
 

@@ -381,9 +381,10 @@ def _read_paths(
     spark: SparkSession, given: TopologyPaths, options: PlanOptions
 ) -> TopologyTables | GivenTables:
     paths = list(map(hadoop_path, given.paths))
-    folders = [path for path in paths if _holds_tables(spark, path)]
+    here = set(map(hadoop_path, given.tables))
+    folders = [path for path in paths if path in here or _holds_tables(spark, path)]
     if not folders:
-        piped = lines_of_pipes(given.pipes, options.max_line_bytes)
+        piped = lines_of_pipes(list(map(hadoop_path, given.pipes)), options.max_line_bytes)
         return read_topology_files(spark, paths, options.max_line_bytes, piped, options.job_defaults)
     if len(paths) > 1:
         raise tables_beside_others(folders[0])
