@@ -174,10 +174,10 @@ def test_an_unchanged_fleet_makes_no_new_version(inputs, store, planner):
 
 def test_spark_writes_what_the_columnar_planner_reads(spark, inputs, tmp_path):
     out, exported = tmp_path / "joins", []
-    for planner in ("joins", "columnar"):
+    for planner, name in (("joins", "blocks"), ("columnar", "process")):
         upto = ("--until", "stream_graph", "--planner", planner)
         ran = run("plan", inputs[0], "--out", tmp_path / planner, *upto)
-        assert (ran.code, f"(planner {planner}: as asked)" in ran.stdout) == (0, True)
+        assert (ran.code, f"(planner {name}: as asked)" in ran.stdout) == (0, True)
         exported.append(run("export", tmp_path / planner).stdout)
     assert exported[0] == exported[1] != ""
     again = run("plan", inputs[0], "--out", out, *upto)

@@ -1,9 +1,7 @@
 """The commands `penstock state`, for the state of streams."""
 
 import os
-import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -218,8 +216,7 @@ def _stream_of_script(folder: str, script: str) -> "Job":
     configuration = given_configuration(None, None)
     options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
     settings = EnvironmentSettings(config=configuration.scripts, plan_options=options)
-    with redirect_stdout(sys.stderr):
-        jobs = jobs_of_script(script, [], settings).jobs
+    jobs = jobs_of_script(script, [], settings).jobs
     states = {_real_path(job.config[STREAM_STATE]): job for job in jobs if STREAM_STATE in job.config}
     if len(states) == 1:
         return next(iter(states.values()))

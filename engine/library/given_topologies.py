@@ -429,17 +429,23 @@ def topology_tables_of_frames(topologies: Any, transformations: Any) -> tuple[pa
     return given, rows
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
+
+
 def _with_missing(topologies: pa.Table, names: Iterable[str]) -> pa.Table:
     """Add a row, to be rejected, for each of the `names` that `topologies` lacks."""
-    if "name" not in topologies.column_names:
-        return topologies
+    named = [name for name in ("name", "form") if name in topologies.column_names]
+    if "name" not in named or not all(_is_text(topologies.schema.field(name).type) for name in named):
+        return topologies  # without names, or refused by the declared schema
     known = set(topologies["name"].to_pylist())
     missing = [name for name in names if name not in known]
     if not missing:
         return topologies
     forms = [NAMED_BY_TRANSFORMATIONS] * len(missing)
     texts = [pa.array(column, pa.large_string()) for column in (missing, forms)]
-    for name in {"name", "form"}.intersection(topologies.column_names):
+    for name in named:
         place = topologies.column_names.index(name)
         topologies = topologies.set_column(place, name, topologies[name].cast(pa.large_string()))
     return pa.concat_tables([topologies, pa.table(texts, ["name", "form"])], promote_options="default")

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain, islice
@@ -216,10 +216,9 @@ def _topology_of_script(script: str, options: "PlanOptions", scripts: object) ->
     from penstock.engine.run.lowering.transformations import topology_of
 
     before = set(sys.modules)
-    with redirect_stdout(sys.stderr):
-        job = job_of_script(script, [], options, scripts)
-        print_lost_settings(job)
-        topology = topology_of(job)
+    job = job_of_script(script, [], options, scripts)
+    print_lost_settings(job)
+    topology = topology_of(job)
     own = Path(script).resolve().parent
     for name in set(sys.modules) - before:
         file = getattr(sys.modules[name], "__file__", None)

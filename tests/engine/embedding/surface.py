@@ -29,7 +29,7 @@ from penstock.engine.library.sweep import SweepResults
 from penstock.engine.run.runtime.dataframe_of_job import DataFrames
 
 #: Classes of the library's modules that no caller gets.
-INTERNAL = {"ChangedJobs", "JobsOfScript", "Objects", "Opener", "Paths", "PlanArguments", "ScriptComparison"}
+INTERNAL = {"ChangedJobs", "Given", "GivenToSpark", "JobsOfScript", "Opener", "PlanArguments"}
 INTERNAL |= {
     "Placed",
     "PlannedQuery",

@@ -102,7 +102,7 @@ def test_given_tables_are_validated_and_planned_by_the_same_call(spark, in_one_p
     given = [topologies.orderBy(F.xxhash64("name")), rows.orderBy(F.xxhash64("topology_id", "id", "name"))]
     planned = plan_on_spark(given, spark=spark, planner=Planner.COLUMNAR)
     expected = plan_in_process([table.toArrow() for table in given])
-    assert (planned.planner, planned.why) == ("columnar", "as asked")
+    assert (planned.planner, planned.why) == ("workers", "as asked")
     assert (planned.inputs, planned.planned, planned.rejected) == (
         expected.inputs,
         expected.planned,
