@@ -304,7 +304,7 @@ def _sources_as_files(
     """
     given, files = examine_paths(inputs), []
     with short_lived_folder("plan") as folder:
-        for number, path in enumerate(inputs):
+        for number, path in enumerate(given.paths):
             # a path on another file system is left to Spark
             source = None if path and path in given.elsewhere else require_kind(path, None, *HOLDS_PLANS)
             place = Path(folder) / str(number)

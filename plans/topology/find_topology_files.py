@@ -50,7 +50,8 @@ class TopologyPaths(NamedTuple):
 def examine_paths(paths: Sequence[str]) -> TopologyPaths:
     """Return what planners need to know about paths. A path that does not exist is left to its reader."""
     tables, pipes, elsewhere = list[str](), list[str](), list[str]()
-    for path in paths:
+    expanded = [found for path in paths for found in _folders_of_tables(path) or [path]]
+    for path in expanded:
         try:
             if holds_tables(path):
                 tables.append(path)
@@ -60,7 +61,19 @@ def examine_paths(paths: Sequence[str]) -> TopologyPaths:
             elsewhere.append(path)
         except OSError:
             continue
-    return TopologyPaths(list(paths), tables, pipes, elsewhere)
+    return TopologyPaths(expanded, tables, pipes, elsewhere)
+
+
+def _folders_of_tables(path: str) -> list[str]:
+    """Return what a glob matches if a folder of tables is among it, else nothing."""
+    if _GLOB_SIGNS.isdisjoint(path):
+        return []
+    try:
+        local = local_path(path)
+        found = [] if os.path.exists(local) else _expand(local, path)
+        return found if any(holds_tables(each) for each in found if os.path.isdir(each)) else []
+    except (InputError, OSError, ValueError):  # said by the reader
+        return []
 
 
 def topology_paths(source: object) -> TopologyPaths | None:

@@ -129,6 +129,8 @@ def test_paths_are_examined_once_on_their_way_into_a_plan(tmp_path: Path, monkey
     paths = [str(tmp_path / name) for name in ("pipe", "tables", "a.jsonl", "missing")]
     examined = examine_paths([*paths, "-", "s3://b/t.jsonl", "", f"{tmp_path}/\0"])
     assert examined.tables == [paths[1]]
+    assert examine_paths([str(tmp_path / "tab*")]) == examine_paths([paths[1]])
+    assert examine_paths([str(tmp_path / "*.jsonl")]).paths == [str(tmp_path / "*.jsonl")]
     assert (examined.pipes, examined.elsewhere) == ([paths[0], "-"], ["s3://b/t.jsonl", ""])
     with pytest.raises(InputError, match="cannot be read together with other inputs"):
         assert examined.folder
