@@ -431,7 +431,7 @@ def topology_tables_of_frames(topologies: Any, transformations: Any) -> tuple[pa
 
 def _is_text(kind: pa.DataType) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind))
 
 
 def _with_missing(topologies: pa.Table, names: Iterable[str]) -> pa.Table:
