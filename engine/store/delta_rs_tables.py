@@ -161,7 +161,7 @@ FILES_OF_A_LEVEL = 16
 class DeltaRsLogs:
     """The operations of StoreTables on tables, logs and the manifest, for any kind of rows."""
 
-    errors: tuple[type[Exception], ...] = (DeltaError, pa.ArrowException, OSError)
+    errors: tuple[type[Exception], ...] = (DeltaError, pa.ArrowException, OSError, UnicodeDecodeError)
 
     def __init__(self, store: str | Location) -> None:
         """Take the tables of `store`. Raises StoreError for a path that Delta cannot have."""

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from penstock.engine.store.vacuum_store import drop_version
 from penstock.engine.store.write_plan import write_version
 from penstock.plans.errors import StoreError
 from tests.engine.store.arrow_plans import names, plan_of, write
-from tests.engine.store.damage import DAMAGE, logs
+from tests.engine.store.damage import DAMAGE, flip, logs, newest_file
 from tests.engine.store.test_damaged_stores import LINES, plan, run
 
 _WITH_ITS_NOTES = {"table deleted", "table made again", "table is a file"}
@@ -94,12 +95,27 @@ def test_a_manifest_is_made_again_with_all_versions_by_verify_repair(sound: Path
     first = run("export", "store", "--version", "1")
     DAMAGE[how](sound / "store" / MANIFEST)
     code, said = run("show", "store")
-    assert code in (0, 4)  # 0: bytes that say nothing, such as statistics
+    assert code in (0, 4), said  # 0: bytes that say nothing, such as statistics
     if code:
         assert "penstock verify store --repair" in said
         assert "table plan_versions " in run("verify", "store", "--repair")[1]
     assert list_versions(DeltaRsTables("store")) == before
     assert (run("export", "store", "--version", "1"), run("verify", "store")[0]) == (first, 0)
+
+
+def test_text_of_the_manifest_that_is_not_utf_8_is_damage(sound: Path):
+    newest = list_versions(DeltaRsTables("store"))[-1]
+    path = newest_file(sound / "store" / MANIFEST)
+    data = path.read_bytes()
+    places = [found.start() for found in re.finditer(newest.write_id[:8].encode(), data)]
+    codes = set()
+    for place in places:  # the text itself, and statistics
+        path.write_bytes(data)
+        flip(path, place)
+        code, said = run("show", "store")
+        assert code in (0, 4), said
+        codes.add(code)
+    assert 4 in codes
 
 
 def test_a_repair_that_is_stopped_is_repeated(sound: Path, monkeypatch: pytest.MonkeyPatch):
