@@ -84,7 +84,9 @@ def reason_of(error: Exception) -> str:
 
 
 _JAVA_CLASS = re.compile(
-    r"(?:[a-z_][a-z0-9_]*\.){2,}(?:\w+\$)*(?P<name>(?:[A-Z]\w*?)?)(?:Exception|Error)\b(?P<colon>(?:: )?)"
+    # packages of the JVM's libraries only: a class of a user's Python package keeps its name
+    r"(?<![\w.])(?:scala|(?:javax?|jdk|sun|org|com|io|net|py4j)\.[a-z_][a-z0-9_]*)\."
+    r"(?:[a-z_][a-z0-9_]*\.)*(?:\w+\$)*(?P<name>(?:[A-Z]\w*?)?)(?:Exception|Error)\b(?P<colon>(?:: )?)"
 )
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 _WITHOUT_MEANING = ("", "Runtime", "Spark", "Execution", "UncheckedExecution", "IO", "UncheckedIO")

@@ -139,6 +139,9 @@ def test_progress_shows_names_as_they_are(monkeypatch):
         ("java.lang.ArithmeticException: / by zero", "arithmetic error: / by zero"),
         ("org.x.Outer$InnerException: y", "inner error: y"),
         ("java.io.IOException", "IO error"),
+        ("scala.MatchError: z", "match error: z"),
+        ("mypkg.checks.ValidationError: bad row", "mypkg.checks.ValidationError: bad row"),
+        ("jobs.java.io.OrderError: 1", "jobs.java.io.OrderError: 1"),
         ("my.package.value is not an Exception", "my.package.value is not an Exception"),
     ],
 )
